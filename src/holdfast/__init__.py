@@ -1,0 +1,59 @@
+"""Holdfast pins JSON and files to IPFS and reads them back, proving bytes against their CID.
+
+Example:
+    >>> from holdfast import Client
+    >>> def greet(token: str) -> str:
+    ...     with Client.init(provider="pinning", provider_token=token) as client:
+    ...         return client.store({"hello": "world"}).cid
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from holdfast import errors
+from holdfast._sync.client import Client
+from holdfast._version import __version__
+from holdfast.blob import Blob
+from holdfast.config import ClientConfig, Retries, Timeouts
+from holdfast.provider import AsyncStorageProvider, StorageProvider
+from holdfast.records import ClientMessage, ClientRecord, StoreOptions
+
+if TYPE_CHECKING:
+    from holdfast._async.client import AsyncClient
+    from holdfast._async.providers.pinning import AsyncPinProvider
+    from holdfast._sync.providers.pinning import PinProvider
+
+__all__ = [
+    "AsyncClient",
+    "AsyncPinProvider",
+    "AsyncStorageProvider",
+    "Blob",
+    "Client",
+    "ClientConfig",
+    "ClientMessage",
+    "ClientRecord",
+    "PinProvider",
+    "Retries",
+    "StorageProvider",
+    "StoreOptions",
+    "Timeouts",
+    "__version__",
+    "errors",
+]
+
+# Imported when first asked for: each brings in an HTTP library or an event loop.
+_LATER = {
+    "AsyncClient": "holdfast._async.client",
+    "AsyncPinProvider": "holdfast._async.providers.pinning",
+    "PinProvider": "holdfast._sync.providers.pinning",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

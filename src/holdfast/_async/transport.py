@@ -1,0 +1,220 @@
+"""HTTP by aiohttp, async: the twin of `_sync/transport.py`; no other file knows aiohttp.
+
+aiohttp has no time-out for writing and none for a whole exchange with a streamed body: the scope
+around `send` is moved on with every chunk that was taken.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
+
+try:
+    import aiohttp
+    import yarl
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "the async client needs aiohttp: pip install 'holdfast[async]'", name=missing.name
+    ) from None
+
+from holdfast import network
+from holdfast._async.runtime import now, run_blocking
+from holdfast.config import ClientConfig, Timeouts
+from holdfast.errors import ClientClosedError
+from holdfast.protocol import faults
+from holdfast.protocol.http import Request, StreamBody
+
+POOL_SIZE: Final = 100  # connections open at once; further requests wait for one
+CHUNK_SIZE: Final = 1 << 18
+
+TABLE: Final[faults.Table] = {
+    aiohttp.ClientConnectorDNSError: faults.UNKNOWN_HOST,
+    aiohttp.ClientConnectorError: faults.UNREACHABLE,
+    aiohttp.ConnectionTimeoutError: faults.CONNECT_TIMEOUT,
+    aiohttp.ServerTimeoutError: faults.READ_TIMEOUT,
+    TimeoutError: faults.READ_TIMEOUT,
+    aiohttp.ClientSSLError: faults.TLS,
+    aiohttp.ClientConnectorCertificateError: faults.TLS,
+    aiohttp.ServerFingerprintMismatch: faults.TLS,
+    aiohttp.ClientProxyConnectionError: faults.PROXY,
+    aiohttp.ClientHttpProxyError: faults.PROXY,
+    aiohttp.ClientConnectionError: faults.BROKEN,
+    aiohttp.ClientPayloadError: faults.BROKEN,
+    aiohttp.ClientResponseError: faults.GARBLED,
+    aiohttp.InvalidURL: faults.BAD_ADDRESS,
+    aiohttp.NonHttpUrlClientError: faults.BAD_ADDRESS,
+    aiohttp.RedirectClientError: faults.BAD_ADDRESS,
+    aiohttp.ClientError: faults.BROKEN,
+    OSError: faults.BROKEN,
+}
+
+
+class _Feed:
+    """A streamed body on its way out. Keeps the source's own failure apart from the network's."""
+
+    def __init__(
+        self,
+        body: StreamBody,
+        on_sent: Callable[[int], None] | None,
+        allow: Callable[[float | None], None],
+        write_timeout: float | None,
+    ) -> None:
+        self._body = body
+        self._on_sent = on_sent
+        self._allow = allow
+        self._write_timeout = write_timeout
+        self.failure: Exception | None = None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        sent = 0
+        chunks = self._body.chunks()
+        try:
+            while chunk := await run_blocking(next, chunks, b""):
+                self._allow(self._write_timeout)
+                yield chunk
+                self._allow(None)
+                sent += len(chunk)
+                if self._on_sent is not None:
+                    self._on_sent(sent)
+        except Exception as error:
+            # With the traceback as it is here: further out come frames with headers in the clear.
+            self.failure = error.with_traceback(error.__traceback__)
+            raise
+
+
+class AsyncResponse:
+    """A reply whose body is still to be read. Close it, or read it to its end."""
+
+    def __init__(self, response: aiohttp.ClientResponse, peer: str, deadline: float | None) -> None:
+        self._response = response
+        self._peer = peer
+        self._deadline = deadline
+        self.status = response.status
+        names = {name.lower() for name in response.headers}
+        self.headers = {name: ", ".join(response.headers.getall(name)) for name in names}
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives."""
+        failure = None
+        try:
+            while chunk := await self._next():
+                yield chunk
+        except (aiohttp.ClientError, OSError) as error:
+            failure = faults.translate(error, TABLE, self._peer)
+        if failure is not None:
+            raise failure
+
+    async def _next(self) -> bytes:
+        async with asyncio.timeout(_left(self._deadline)):
+            return await self._response.content.read(CHUNK_SIZE)
+
+    async def aclose(self) -> None:
+        """Give the connection back, or close it where the body was not read to its end."""
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
+
+
+class AsyncTransport:
+    """Sends requests over connections that are kept open and shared by all tasks of one loop."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._closed = False
+
+    async def send(
+        self, request: Request, *, timeouts: Timeouts, deadline: float | None
+    ) -> AsyncResponse:
+        """Send `request` and wait for the head of the reply; no redirect is followed."""
+        session = self._open_session()
+        feed: _Feed | None = None
+        failure: Exception | None = None
+        replied = False
+        try:
+            async with asyncio.timeout(_left(deadline)) as scope:
+
+                def allow(step: float | None) -> None:
+                    # An early reply ends the scope while the body may still be on its way.
+                    if not replied:
+                        scope.reschedule(_loop_time(_least(step, _left(deadline))))
+
+                if request.body is not None and not isinstance(request.body, bytes):
+                    feed = _Feed(request.body, request.on_sent, allow, timeouts.write)
+                response = await session.request(
+                    request.method,
+                    # As it stands: yarl would quote and normalise what is quoted already.
+                    yarl.URL(request.url, encoded=True),
+                    data=request.body if feed is None else feed,
+                    headers=request.header_values(),
+                    timeout=aiohttp.ClientTimeout(
+                        total=None, sock_connect=timeouts.connect, sock_read=timeouts.read
+                    ),
+                    allow_redirects=False,
+                    **self._connection_options(request),
+                )
+        except (aiohttp.ClientError, OSError) as error:
+            failure = faults.translate(error, TABLE, request.peer)
+        finally:
+            replied = True
+        # Outside of the handlers: the library's own frames hold headers in the clear, so its
+        # exception does not go along.
+        if feed is not None and feed.failure is not None:
+            raise feed.failure
+        if failure is not None:
+            raise failure
+        return AsyncResponse(response, request.peer, deadline)
+
+    def _connection_options(self, request: Request) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        if request.url.startswith("https:"):
+            self._tls = self._tls or network.tls_context(self._config)
+            options["ssl"] = self._tls
+        proxy = network.proxy_for(request.url, self._config)
+        if proxy is not None:
+            options["proxy"], credentials = network.split_proxy(proxy)
+            if credentials is not None:
+                login, _, password = credentials.reveal().partition(":")
+                options["proxy_auth"] = aiohttp.BasicAuth(login, password)
+        return options
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise ClientClosedError
+        loop = asyncio.get_running_loop()
+        if self._session is None:
+            self._loop = loop
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=POOL_SIZE),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                read_bufsize=CHUNK_SIZE,
+                skip_auto_headers=("Accept", "Content-Type"),
+            )
+        if self._loop is not loop:
+            raise RuntimeError(
+                "this client was used in another event loop before; make one client for each loop"
+            )
+        return self._session
+
+    async def aclose(self) -> None:
+        """Close all connections. A second time does nothing."""
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - now())
+
+
+def _least(*limits: float | None) -> float | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _loop_time(delay: float | None) -> float | None:
+    return None if delay is None else asyncio.get_running_loop().time() + delay

@@ -1,0 +1,294 @@
+# WARNING: this file is generated from src/holdfast/_async/client.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The client that applications call: checks what it is given, asks the provider, makes records."""
+
+import os
+import warnings
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, NoReturn, Self, TypeVar, Unpack
+
+from holdfast._sync.runtime import run_blocking
+from holdfast.blob import Blob
+from holdfast.checks import seal
+from holdfast.config import ClientConfig, ConfigFields
+from holdfast.content.reference import Reference
+from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.files.sources import Uploadable, open_source
+from holdfast.protocol import json_text
+from holdfast.provider import Linkable, Progress, Reconfigurable, StorageProvider
+from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
+from holdfast.registry import build_provider
+
+T = TypeVar("T")
+
+DEFAULT_FILE_NAME = "client-file"
+
+
+class Client:
+    """Stores JSON, files and messages by content, and reads them back.
+
+    Make one with `init`, use it from as many threads as you like, and close it, best by
+    ``with``. A provider that you made yourself goes in directly, and stays yours to close:
+    ``Client(provider=…)``.
+
+    Example:
+        >>> def main(config: ClientConfig) -> None:
+        ...     with Client.init(config) as client:
+        ...         record = client.store({"hello": "world"})
+        ...         print(client.retrieve(record.cid))
+    """
+
+    def __init__(self, provider: StorageProvider, *, config: ClientConfig | None = None) -> None:
+        if not isinstance(provider, StorageProvider):
+            raise TypeError(
+                f"{type(provider).__name__} is no StorageProvider; to make a client from a "
+                "configuration, use Client.init(…)"
+            )
+        self._provider = provider
+        self._config = config or ClientConfig()
+        self._owns_provider = False
+        self._closed = False
+
+    @classmethod
+    def init(
+        cls,
+        config: ClientConfig | Mapping[str, Any] | None = None,
+        /,
+        **fields: Unpack[ConfigFields],
+    ) -> Self:
+        """A client for `config`: a `ClientConfig`, a mapping, or keywords, which win.
+
+        Nothing is sent. A wrong or missing field is a `ConfigError`.
+        """
+        config, fields = seal(config), seal(fields)
+        settings = ClientConfig.of(config, **fields)
+        client = cls(build_provider(settings), config=settings)
+        client._owns_provider = True
+        return client
+
+    @property
+    def provider(self) -> StorageProvider:
+        """Where the content goes."""
+        return self._provider
+
+    @property
+    def config(self) -> ClientConfig:
+        """What the client was made from."""
+        return self._config
+
+    def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
+        """A client with other options over the same connections, which this one keeps and closes.
+
+        Example:
+            >>> def first_look(client: Client, cid: str) -> object:
+            ...     return client.with_options(verify=False).retrieve(cid)
+        """
+        changes = seal(changes)
+        config = self._config.with_options(**changes)
+        if not isinstance(self._provider, Reconfigurable):
+            raise ConfigError(
+                f"{type(self._provider).__name__} takes no other options; make a new client"
+            )
+        return type(self)(self._provider.with_config(config), config=config)
+
+    def store(
+        self, data: T, options: StoreOptions | Mapping[str, Any] | None = None
+    ) -> ClientRecord[T]:
+        """Store a JSON-compatible value; what JSON cannot say is a `SerializationError`.
+
+        Example:
+            >>> def example(client: Client) -> str:
+            ...     record = client.store({"name": "Zoë", "tags": ["a", "b"]})
+            ...     return record.cid
+        """
+        self._check_open()
+        _warn_if_encrypt(options)
+        text = json_text.to_text(data)
+        cid = self._provider.put_json(text, name=f"client-{now_ms()}")
+        return ClientRecord(cid=cid, timestamp=now_ms(), data=data, size=len(text))
+
+    def retrieve(self, cid: str) -> Any:
+        """The JSON value at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
+
+        Example:
+            >>> def example(client: Client, cid: str) -> object:
+            ...     return client.retrieve(f"https://ipfs.io/ipfs/{cid}")
+        """
+        self._check_open()
+        return self._provider.get_json(str(Reference.parse(cid)))
+
+    def upload(
+        self,
+        file: Uploadable,
+        options: StoreOptions | Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        progress: Progress | None = None,
+    ) -> ClientRecord[None]:
+        """Store a file: a path, bytes, a binary file (from where it stands) or a `Blob`.
+
+        Args:
+            file: What to store. It is streamed, never held in memory whole.
+            options: Reserved; see `StoreOptions`.
+            name: The file name to send; by default the file's own, else ``client-file``.
+            progress: Called with the bytes sent so far and the bytes in all.
+
+        Example:
+            >>> def example(client: Client) -> int:
+            ...     record = client.upload(b"hello", name="greeting.txt")
+            ...     return record.size
+        """
+        self._check_open()
+        _warn_if_encrypt(options)
+        _check_file_name(name)
+        source = run_blocking(open_source, file)
+        try:
+            filename = name or source.name or DEFAULT_FILE_NAME
+            cid = self._provider.put_file(source, name=filename, progress=progress)
+            size = source.read_bytes if source.size is None else source.size
+        finally:
+            source.close()
+        return ClientRecord(cid=cid, timestamp=now_ms(), size=size)
+
+    def download(
+        self,
+        cid: str,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> Blob:
+        """The file at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
+
+        Args:
+            cid: What to read.
+            to: Where to write it, whole or not at all. The blob is then over that file.
+            progress: Called with the bytes that came so far and the bytes in all, if known.
+
+        Example:
+            >>> def example(client: Client, cid: str) -> bytes:
+            ...     blob = client.download(cid)
+            ...     return blob.read()
+        """
+        self._check_open()
+        return self._provider.get_file(str(Reference.parse(cid)), to=to, progress=progress)
+
+    def send(self, recipient_id: str, message: str) -> ClientRecord[ClientMessage]:
+        """Store a message for `recipient_id` as plain JSON. Nothing delivers it: pass on the CID.
+
+        Example:
+            >>> def example(client: Client) -> str:
+            ...     record = client.send("alice", "hi")
+            ...     return record.cid
+        """
+        self._check_open()
+        _check_text("recipient_id", recipient_id)
+        _check_text("message", message)
+        if not recipient_id.strip():
+            raise ValueError("recipient_id is empty; say whom the message is for")
+        built = ClientMessage(recipient_id=recipient_id, payload=message, timestamp=now_ms())
+        stored = self.store(built.to_dict())
+        return ClientRecord(
+            cid=stored.cid, timestamp=stored.timestamp, data=built, size=stored.size
+        )
+
+    def receive(self, cid: str) -> ClientMessage:
+        """The message at `cid`; JSON of another shape is a `SerializationError`.
+
+        Example:
+            >>> def example(client: Client, cid: str) -> str:
+            ...     message = client.receive(cid)
+            ...     return message.payload
+        """
+        return ClientMessage.from_dict(self.retrieve(cid))
+
+    def revoke(self, cid: str) -> bool:
+        """Unpin `cid`, and return True. Copies on other nodes and in caches may live on.
+
+        What is not pinned is a `ProviderError`.
+
+        Example:
+            >>> def example(client: Client, cid: str) -> bool:
+            ...     return client.revoke(cid)
+        """
+        self._check_open()
+        self._provider.delete(Reference.parse_cid(cid))
+        return True
+
+    def test_connection(self) -> bool:
+        """Ask the provider whether the credentials are good: True, or an error. Never False.
+
+        Example:
+            >>> def example(client: Client) -> bool:
+            ...     return client.test_connection()
+        """
+        self._check_open()
+        self._provider.test_authentication()
+        return True
+
+    def url(self, cid: str) -> str:
+        """A link to `cid` that can be shared; no request is made.
+
+        Example:
+            >>> def example(client: Client, cid: str) -> str:
+            ...     return client.url(cid)
+        """
+        reference = str(Reference.parse(cid))
+        if isinstance(self._provider, Linkable):
+            return self._provider.url(reference)
+        return f"ipfs://{reference}"
+
+    def close(self) -> None:
+        """Close the connections of a client that `init` made. A second time does nothing."""
+        self._closed = True
+        if self._owns_provider:
+            self._provider.close()
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ""
+        return f"<{type(self).__name__}: {type(self._provider).__name__}{state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled: it holds connections and a token; "
+            "make one with init() where it is needed"
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosedError
+
+
+def _warn_if_encrypt(options: StoreOptions | Mapping[str, Any] | None) -> None:
+    if StoreOptions.of(options).encrypt:
+        warnings.warn(
+            "encrypt=True has no effect: the content is stored in the clear, for anyone who has "
+            "its CID; encrypt it yourself before you store it",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _check_file_name(name: str | None) -> None:
+    if name is None:
+        return
+    _check_text("name", name)
+    if not name or "/" in name:
+        raise ValueError("name must be a file name, not empty and without slashes")
+
+
+def _check_text(what: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string, not {type(value).__name__}")

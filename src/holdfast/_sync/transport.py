@@ -1,0 +1,286 @@
+"""HTTP by urllib3, blocking: the twin of `_async/transport.py`; no other file knows urllib3.
+
+urllib3's time-outs are for each read and write of a socket, so a peer that drips bytes never trips
+them. Here every read and write of the socket first asks `_Limits` how long it may take.
+"""
+
+import http.client
+import io
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from select import select
+from typing import Any, Final
+
+import urllib3
+from urllib3 import exceptions as library
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+from holdfast import network
+from holdfast._sync.runtime import now
+from holdfast.config import ClientConfig, Timeouts
+from holdfast.errors import ClientClosedError
+from holdfast.protocol import faults
+from holdfast.protocol.http import Request, StreamBody
+from holdfast.secret import Secret
+
+POOL_SIZE: Final = 100  # connections kept for reuse with each host; more threads open more
+CHUNK_SIZE: Final = 1 << 18
+
+TABLE: Final[faults.Table] = {
+    library.NameResolutionError: faults.UNKNOWN_HOST,
+    library.NewConnectionError: faults.UNREACHABLE,
+    library.ConnectTimeoutError: faults.CONNECT_TIMEOUT,
+    library.ReadTimeoutError: faults.READ_TIMEOUT,
+    library.TimeoutError: faults.READ_TIMEOUT,
+    TimeoutError: faults.READ_TIMEOUT,
+    library.SSLError: faults.TLS,
+    library.ProxyError: faults.PROXY,
+    library.ProxySchemeUnsupported: faults.PROXY,
+    library.ProtocolError: faults.BROKEN,
+    library.IncompleteRead: faults.BROKEN,
+    library.InvalidChunkLength: faults.GARBLED,
+    library.InvalidHeader: faults.GARBLED,
+    library.HeaderParsingError: faults.GARBLED,
+    library.DecodeError: faults.GARBLED,
+    library.ResponseError: faults.GARBLED,
+    library.BodyNotHttplibCompatible: faults.GARBLED,
+    library.LocationValueError: faults.BAD_ADDRESS,
+    library.UnrewindableBodyError: faults.BROKEN,
+    library.TimeoutStateError: faults.BROKEN,
+    library.ClosedPoolError: None,
+    library.PoolError: faults.BROKEN,
+    library.HTTPError: faults.BROKEN,
+    OSError: faults.BROKEN,
+}
+
+
+class _Limits:
+    """How long the next step of one exchange may take."""
+
+    def __init__(self, timeouts: Timeouts, deadline: float | None) -> None:
+        self._timeouts = timeouts
+        self._deadline = deadline
+
+    def connect(self) -> float | None:
+        return self._within(self._timeouts.connect)
+
+    def read(self) -> float | None:
+        return self._within(self._timeouts.read)
+
+    def write(self) -> float | None:
+        return self._within(self._timeouts.write)
+
+    def _within(self, step: float | None) -> float | None:
+        if self._deadline is None:
+            return step
+        left = self._deadline - now()
+        if left <= 0:
+            raise TimeoutError
+        return left if step is None else min(step, left)
+
+
+# urllib3 picks or makes the connection inside one call, on the calling thread: this is the way in.
+_limits: ContextVar[_Limits] = ContextVar("_limits")
+
+
+class _LimitedReader(io.RawIOBase):
+    """A socket's bytes, each read within the limits of the exchange that it was made for."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._raw = sock.makefile("rb", buffering=0)
+        self._limits = _limits.get()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._socket.settimeout(self._limits.read())
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _LimitedSocket:
+    """As much of a socket as `http.client.HTTPResponse` uses."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+
+    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002 - it is always "rb"
+        return io.BufferedReader(_LimitedReader(self._socket), 1 << 16)
+
+
+class _LimitedResponse(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(_LimitedSocket(sock), *args, **kwargs)  # type: ignore[arg-type]
+
+
+class _LimitedSends:
+    """Mixed into a connection: each send within the limits."""
+
+    response_class: Any = _LimitedResponse
+    sock: Any
+
+    def send(self, data: Any) -> None:
+        if self.sock is None:
+            self.connect()  # type: ignore[attr-defined]
+        self.sock.settimeout(_limits.get().write())
+        try:
+            super().send(data)  # type: ignore[misc]
+        except TimeoutError:
+            # A peer that has answered and reads no further: urllib3 reads the answer when the
+            # pipe is broken, and only then.
+            if select([self.sock], [], [], 0)[0]:
+                raise BrokenPipeError from None
+            raise
+
+
+class _Connection(_LimitedSends, HTTPConnection):
+    pass
+
+
+class _SecureConnection(_LimitedSends, HTTPSConnection):
+    pass
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = _Connection
+
+
+class _SecurePool(HTTPSConnectionPool):
+    ConnectionCls = _SecureConnection
+
+
+class _FeedFailed(Exception):  # noqa: N818 - a signal to `send`, no error of its own
+    """Raised through urllib3, which would take an OSError of the source for one of the network."""
+
+
+class _Feed:
+    """A streamed body on its way out. Keeps the source's own failure apart from the network's."""
+
+    def __init__(self, body: StreamBody, on_sent: Callable[[int], None] | None) -> None:
+        self._body = body
+        self._on_sent = on_sent
+        self.failure: Exception | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        sent = 0
+        try:
+            for chunk in self._body.chunks():
+                yield chunk
+                sent += len(chunk)
+                if self._on_sent is not None:
+                    self._on_sent(sent)
+        except Exception as error:  # noqa: BLE001 - kept, and raised by `send`
+            # With the traceback as it is here: further out come frames with headers in the clear.
+            self.failure = error.with_traceback(error.__traceback__)
+            raise _FeedFailed from None
+
+
+class Response:
+    """A reply whose body is still to be read. Close it, or read it to its end."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse, peer: str) -> None:
+        self._response = response
+        self._peer = peer
+        self.status = response.status
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body as it arrives."""
+        failure = None
+        try:
+            while chunk := self._response.read1(CHUNK_SIZE, decode_content=False):
+                yield chunk
+        except (library.HTTPError, OSError, http.client.HTTPException) as error:
+            failure = faults.translate(error, TABLE, self._peer)
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        """Give the connection back, or close it where the body was not read to its end."""
+        self._response.close()
+
+
+class Transport:
+    """Sends requests over connections that are kept open and shared by all threads."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._managers: dict[tuple[Secret | None, bool], urllib3.PoolManager] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def send(self, request: Request, *, timeouts: Timeouts, deadline: float | None) -> Response:
+        """Send `request` and wait for the head of the reply; no redirect is followed."""
+        manager = self._manager(request)
+        limits = _Limits(timeouts, deadline)
+        feed: _Feed | None = None
+        if request.body is not None and not isinstance(request.body, bytes):
+            feed = _Feed(request.body, request.on_sent)
+        token = _limits.set(limits)
+        failure: Exception | None = None
+        try:
+            response = manager.urlopen(
+                request.method,
+                request.url,
+                body=request.body if feed is None else feed,
+                headers=request.header_values(),
+                timeout=urllib3.Timeout(connect=limits.connect(), read=limits.read()),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
+            )
+        except _FeedFailed:
+            failure = feed.failure if feed is not None else None
+        except (library.HTTPError, OSError, http.client.HTTPException) as error:
+            failure = faults.translate(error, TABLE, request.peer)
+        finally:
+            _limits.reset(token)
+        # Outside of the handlers: the library's own frames hold headers in the clear, so its
+        # exception does not go along.
+        if failure is not None:
+            raise failure
+        return Response(response, request.peer)
+
+    def _manager(self, request: Request) -> urllib3.PoolManager:
+        proxy = network.proxy_for(request.url, self._config)
+        secure = request.url.startswith("https:")
+        with self._lock:
+            if self._closed:
+                raise ClientClosedError
+            key = (proxy, secure)
+            if key not in self._managers:
+                self._managers[key] = self._new_manager(proxy, secure=secure)
+            return self._managers[key]
+
+    def _new_manager(self, proxy: Secret | None, *, secure: bool) -> urllib3.PoolManager:
+        options: dict[str, Any] = {"num_pools": 20, "maxsize": POOL_SIZE}
+        if secure:
+            options["ssl_context"] = network.tls_context(self._config)
+        if proxy is None:
+            manager = urllib3.PoolManager(**options)
+        else:
+            address, credentials = network.split_proxy(proxy)
+            if credentials is not None:
+                options["proxy_headers"] = urllib3.make_headers(
+                    proxy_basic_auth=credentials.reveal()
+                )
+            manager = urllib3.ProxyManager(address, **options)
+        manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
+        return manager
+
+    def close(self) -> None:
+        """Close all connections. A second time does nothing."""
+        with self._lock:
+            self._closed = True
+            managers, self._managers = self._managers, {}
+        for manager in managers.values():
+            manager.clear()

@@ -1,0 +1,100 @@
+"""A downloaded or to-be-uploaded run of bytes, in memory or in a file."""
+
+import io
+import os
+import weakref
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from holdfast.atomic import PendingFile
+
+COPY_SIZE = 1 << 20
+
+
+class Blob:
+    """Bytes with a type and perhaps a name; with a name it is what the spec calls a ``File``.
+
+    A large download sits in a temporary file, which goes away with the last reference to the blob.
+
+    Attributes:
+        size: The number of bytes.
+        type: The media type that a gateway or the caller gave: a hint, unproven.
+        name: A file name, or None.
+
+    Example:
+        >>> blob = Blob(b"hello", type="text/plain", name="greeting.txt")
+        >>> blob.size, blob.text()
+        (5, 'hello')
+        >>> with blob.open() as file:
+        ...     file.read(2)
+        b'he'
+    """
+
+    def __init__(
+        self, data: bytes | bytearray | memoryview, *, type: str = "", name: str | None = None
+    ) -> None:
+        if not isinstance(data, bytes | bytearray | memoryview):
+            kind = data.__class__.__name__
+            raise TypeError(f"a Blob is made of bytes, not {kind}; encode text first")
+        self._data: bytes | None = bytes(data)
+        self._path: Path | None = None
+        self.size = len(self._data)
+        self.type = type
+        self.name = name
+
+    @classmethod
+    def of_file(
+        cls, path: Path, *, size: int, type: str = "", name: str | None = None, temporary: bool
+    ) -> Self:
+        """A blob over the file at `path`; a `temporary` one is removed with the blob."""
+        blob = cls(b"", type=type, name=name)
+        blob._data, blob._path, blob.size = None, path, size
+        if temporary:
+            weakref.finalize(blob, path.unlink, missing_ok=True)
+        return blob
+
+    def read(self) -> bytes:
+        """All the bytes."""
+        if self._data is not None:
+            return self._data
+        with self.open() as file:
+            return file.read()
+
+    def text(self, encoding: str = "utf-8") -> str:
+        """The bytes as text; undecodable bytes are a `UnicodeDecodeError`."""
+        return self.read().decode(encoding)
+
+    def open(self) -> BinaryIO:
+        """A new binary file over the bytes, at their start."""
+        if self._path is not None:
+            return self._path.open("rb")
+        return io.BytesIO(self._data or b"")
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the bytes to `path`, whole or not at all, and return it."""
+        with PendingFile(path) as pending, self.open() as file:
+            while chunk := file.read(COPY_SIZE):
+                pending.write(chunk)
+            pending.commit()
+        return pending.target
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __bytes__(self) -> bytes:
+        return self.read()
+
+    def __bool__(self) -> bool:
+        # Without this an empty blob would be false by its length.
+        return True
+
+    def __repr__(self) -> str:
+        name = f", name={self.name!r}" if self.name is not None else ""
+        return f"<Blob: {self.size} bytes, type={self.type!r}{name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _blob, (self.read(), self.type, self.name)
+
+
+def _blob(data: bytes, type: str, name: str | None) -> Blob:
+    return Blob(data, type=type, name=name)

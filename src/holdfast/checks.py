@@ -1,0 +1,205 @@
+"""What makes a value of the configuration acceptable: one function for each kind of field.
+
+Each takes the field's name and a value, and returns the value in its stored form or raises a
+`ConfigError` that names the field and the remedy, never the value: it may be a secret.
+"""
+
+import ipaddress
+import os
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
+
+from holdfast.errors import ConfigError
+from holdfast.secret import Secret
+
+PROFILES: Final[Mapping[str, int]] = {
+    "unixfs-v1-2025": 1,
+    "unixfs-v0-2015": 0,
+    "kubo-legacy-cidv1": 1,
+}
+"""The names of the CID profiles (IPIP-499, and Kubo's older CIDv1 layout) and their CID version."""
+
+SECRET_WORDS: Final = ("token", "proxy", "jwt", "key", "secret", "password")
+"""A field with one of these in its name, known or mistyped, holds a secret."""
+
+
+def seal(values: Any) -> Any:
+    """`values` with its secrets wrapped, so that no frame of ours holds one in the clear.
+
+    A URL with a user name or a query may hold one as well; it is refused later, but not shown.
+    """
+    if not isinstance(values, Mapping):
+        return values
+    return {key: _sealed(str(key).lower(), value) for key, value in values.items()}
+
+
+def _sealed(key: str, value: Any) -> Any:
+    if value is None or isinstance(value, Secret):
+        return value
+    if any(word in key for word in SECRET_WORDS):
+        return Secret(value)
+    if "url" in key:
+        if isinstance(value, str) and ("@" in value or "?" in value):
+            return Secret(value)
+        if isinstance(value, list | tuple):
+            return tuple(_sealed(key, each) for each in value)
+    return value
+
+
+def base_url(name: str, value: Any) -> str:
+    """`value` as an address to put paths behind: no trailing slash, query, or user name."""
+    if isinstance(value, Secret):
+        raise ConfigError(
+            f"{name} must be a plain address, without a user name or a query: "
+            "credentials go in provider_token or gateway_token"
+        )
+    if not isinstance(value, str):
+        raise ConfigError(f"{name} must be a URL as a string, not {type(value).__name__}")
+    parts = split_url(name, value.strip())
+    if parts.fragment:
+        raise ConfigError(f"{name} must not hold a fragment: drop what follows the '#'")
+    return parts.geturl().rstrip("/")
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether `host` is this very machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
+def split_url(name: str, value: str) -> SplitResult:
+    """The parts of an http or https URL that no HTTP library can read in another way."""
+    if not value.isascii() or not value.isprintable() or " " in value or "\\" in value:
+        raise ConfigError(
+            f"{name} must be a URL in plain ASCII, without spaces: write an international "
+            "host name in its xn-- form"
+        )
+    try:
+        parts = urlsplit(value)
+        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        raise ConfigError(f"{name} must be an address such as https://example.com")
+    return parts
+
+
+def gateways(name: str, value: Any) -> tuple[str, ...] | None:
+    """One gateway or several, each with a path."""
+    if value is None:
+        return None
+    each = value if isinstance(value, list | tuple) else (value,)
+    if not each:
+        raise ConfigError(f"{name} names no gateway: leave it out for the default ones")
+    return tuple(_gateway(name, url) for url in each)
+
+
+def _gateway(name: str, value: Any) -> str:
+    url = base_url(name, value)
+    return url if urlsplit(url).path else f"{url}/ipfs"
+
+
+def token(name: str, value: Any) -> Secret | None:
+    """A credential fit for a header."""
+    if value is None:
+        return None
+    if not isinstance(value.reveal(), str):
+        raise ConfigError(f"{name} must be a string, not {type(value.reveal()).__name__}")
+    trimmed = Secret(value.reveal().strip())
+    if not trimmed.reveal():
+        raise ConfigError(f"{name} is blank: give the credential, or leave the field out")
+    if not all("!" <= character <= "~" for character in trimmed.reveal()):
+        raise ConfigError(
+            f"{name} holds a space, a control or a non-ASCII character: "
+            "copy the credential again, on one line"
+        )
+    return trimmed
+
+
+def proxy(name: str, value: Any) -> Secret | None:
+    """A proxy's URL, which may hold a password and is therefore kept like a token."""
+    value = token(name, value)
+    if value is not None:
+        split_url(name, value.reveal())
+    return value  # type: ignore[no-any-return]
+
+
+def provider(name: str, value: Any) -> str:
+    """A provider's name; the registry says whether there is one."""
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(f"{name} must be a provider's name, such as 'pinning' or 'local'")
+    return value.strip()
+
+
+def cid_version(name: str, value: Any) -> int:
+    """0 or 1."""
+    if value not in (0, 1) or isinstance(value, bool):
+        raise ConfigError(f"{name} must be 0 or 1")
+    return int(value)
+
+
+def profile(name: str, value: Any) -> str | None:
+    """A profile by name, or None."""
+    if value is not None and value not in PROFILES:
+        raise ConfigError(f"{name} must be one of {', '.join(PROFILES)}")
+    return value  # type: ignore[no-any-return]
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that is merely like it."""
+    if not isinstance(value, bool):
+        raise ConfigError(f"{name} must be True or False, not {type(value).__name__}")
+    return value
+
+
+def positive(name: str, value: Any) -> float:
+    """A number above 0."""
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not 0 < value < float("inf")
+    ):
+        raise ConfigError(f"{name} must be a number above 0")
+    return value
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name} must be a whole number of at least 1")
+    return value
+
+
+def rate_limit(name: str, value: Any) -> None:
+    """None: limits come with a later version."""
+    if value is not None:
+        raise ConfigError(f"{name} is not supported by this version: leave it out")
+
+
+def path(name: str, value: Any) -> str | os.PathLike[str] | None:
+    """A path of the file system, or None."""
+    if value is not None and not isinstance(value, str | os.PathLike):
+        raise ConfigError(f"{name} must be a path, not {type(value).__name__}")
+    return value
+
+
+def ssl_context(name: str, value: Any) -> ssl.SSLContext | None:
+    """An `ssl.SSLContext`, or None."""
+    if value is not None and not isinstance(value, ssl.SSLContext):
+        raise ConfigError(
+            f"{name} must be an ssl.SSLContext: make one with ssl.create_default_context(cafile=…)"
+        )
+    return value
+
+
+def options(name: str, value: Any) -> dict[str, Any]:
+    """A mapping, copied."""
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} must be a mapping, not {type(value).__name__}")
+    return dict(value)

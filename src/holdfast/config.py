@@ -1,0 +1,310 @@
+"""The configuration of a client: frozen, checked when it is made, its secrets masked.
+
+A mistake is a `ConfigError` that names the field and what to do; nothing is sent to find it out.
+"""
+
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, Final, Self, TypedDict, Unpack
+from urllib.parse import urlsplit
+
+from holdfast import checks
+from holdfast.errors import ConfigError
+from holdfast.secret import Secret
+
+PIN_API_URL: Final = "https://api.pinata.cloud"
+MAX_JSON_BYTES: Final = 64 << 20
+ENV_PREFIX: Final = "HOLDFAST_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """How long to wait, in seconds; None is for ever.
+
+    Attributes:
+        connect: For a connection, TLS included.
+        read: Between two pieces of a reply.
+        write: For a piece of an upload to be taken.
+        total: For a whole call. `upload` and `download` have none: there, stalled progress ends it.
+
+    Example:
+        >>> Timeouts(read=5)
+        Timeouts(connect=10, read=5, write=60, total=60)
+    """
+
+    connect: float | None = 10
+    read: float | None = 60
+    write: float | None = 60
+    total: float | None = 60
+
+    def __post_init__(self) -> None:
+        for name in ("connect", "read", "write", "total"):
+            value = getattr(self, name)
+            if value is not None:
+                checks.positive(f"timeouts.{name}", value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """How often, and with what waits, a failed request is sent again.
+
+    The values are checked and kept; this version sends each request once.
+
+    Attributes:
+        attempts: How often a request is sent at the most; 1 is never again.
+        base: The first wait, in seconds; each further one is up to twice the one before.
+        cap: The longest wait, in seconds.
+    """
+
+    attempts: int = 4
+    base: float = 0.25
+    cap: float = 20
+
+    def __post_init__(self) -> None:
+        checks.whole("retries.attempts", self.attempts)
+        checks.positive("retries.base", self.base)
+        checks.positive("retries.cap", self.cap)
+
+
+class ConfigFields(TypedDict, total=False):
+    """The fields of `ClientConfig` as its keywords take them."""
+
+    provider: str
+    provider_token: str | Secret | None
+    gateway_url: str | tuple[str, ...] | list[str] | None
+    gateway_token: str | Secret | None
+    pin_api_url: str
+    cid_version: int
+    profile: str | None
+    verify: bool
+    timeouts: Timeouts | Mapping[str, Any]
+    retries: Retries | Mapping[str, Any]
+    rate_limit: float | None
+    max_json_bytes: int
+    path: str | os.PathLike[str] | None
+    proxy: str | Secret | None
+    trust_env: bool
+    ssl_context: ssl.SSLContext | None
+    allow_insecure: bool
+    provider_options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, init=False)
+class ClientConfig:
+    """What a client is to do, and with what. All fields are keywords.
+
+    Attributes:
+        provider: ``local``, ``pinning``, or the name of an installed provider.
+        provider_token: The provider's credential, a JWT. Outer whitespace is trimmed.
+        gateway_url: The gateway for reads, or several in order. An empty path gets ``/ipfs``.
+        gateway_token: A credential for the first gateway, if it wants one.
+        pin_api_url: The base address of the pinning API.
+        cid_version: The version of new CIDs, 0 or 1.
+        profile: How content is cut into blocks; None follows `cid_version`.
+        verify: Whether what is read is proven against its CID.
+        timeouts: See `Timeouts`; a mapping of its fields is taken too.
+        retries: See `Retries`; a mapping of its fields is taken too.
+        rate_limit: Requests a minute. Not in this version: anything but None is refused.
+        max_json_bytes: The largest JSON document that `retrieve` and `receive` take.
+        path: The folder of the embedded store.
+        proxy: The proxy for all requests, as ``http://user:password@host:port``.
+        trust_env: Whether ``HTTPS_PROXY`` and the like in the environment name the proxy.
+        ssl_context: For a CA of your own: ``ssl.create_default_context(cafile=…)``.
+        allow_insecure: Whether a token may go over plain HTTP to another machine.
+        provider_options: What one provider alone needs.
+
+    Example:
+        >>> config = ClientConfig(provider="pinning", provider_token=" eyJhbGciOi ")
+        >>> config.provider_token
+        Secret('********')
+        >>> config.with_options(verify=False).verify
+        False
+    """
+
+    provider: str = "local"
+    provider_token: Secret | None = None
+    gateway_url: tuple[str, ...] | None = None
+    gateway_token: Secret | None = None
+    pin_api_url: str = PIN_API_URL
+    cid_version: int = 1
+    profile: str | None = None
+    verify: bool = True
+    timeouts: Timeouts = Timeouts()
+    retries: Retries = Retries()
+    rate_limit: float | None = None
+    max_json_bytes: int = MAX_JSON_BYTES
+    path: str | os.PathLike[str] | None = None
+    proxy: Secret | None = None
+    trust_env: bool = False
+    ssl_context: ssl.SSLContext | None = None
+    allow_insecure: bool = False
+    # Its values are the provider's own business and may be secret: they are not shown.
+    provider_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+
+    def __init__(self, **values: Unpack[ConfigFields]) -> None:
+        values = checks.seal(values)
+        for name in values:
+            if name not in CHECKS:
+                raise ConfigError(_unknown_field(name))
+        for name, check in CHECKS.items():
+            if name in values:
+                object.__setattr__(self, name, check(name, values[name]))  # type: ignore[literal-required]
+        if "provider_options" not in values:
+            object.__setattr__(self, "provider_options", {})
+        _check_together(self)
+
+    @classmethod
+    def of(cls, config: "ClientConfig | Mapping[str, Any] | None", /, **changes: Any) -> Self:
+        """`config`, a mapping (camelCase is taken too) or nothing, with `changes` on top."""
+        config, changes = checks.seal(config), checks.seal(changes)
+        if config is None:
+            return cls(**changes)
+        if isinstance(config, ClientConfig):
+            return cls(**{**config.to_dict(), **changes})
+        if not isinstance(config, Mapping):
+            raise ConfigError(
+                f"config must be a ClientConfig or a mapping, not {type(config).__name__}; "
+                "single fields go in as keywords"
+            )
+        return cls(**{**_snake_keys(config), **changes})
+
+    @classmethod
+    def from_env(cls, **changes: Unpack[ConfigFields]) -> Self:
+        """The configuration that the ``HOLDFAST_*`` variables describe, with `changes` on top.
+
+        A variable is ``HOLDFAST_`` and the field's name in capitals: ``HOLDFAST_PROVIDER_TOKEN``.
+        An empty one counts as absent. Several gateways stand with commas between them.
+        """
+        changes = checks.seal(changes)
+        found = checks.seal(
+            {
+                name: os.environ[ENV_PREFIX + name.upper()].strip()
+                for name in CHECKS
+                if os.environ.get(ENV_PREFIX + name.upper(), "").strip()
+            }
+        )
+        found = {name: _from_text(name, value) for name, value in found.items()}
+        return cls.of(None, **{**found, **changes})
+
+    def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
+        """A copy with `changes`, checked anew."""
+        changes = checks.seal(changes)
+        return self.of(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, secrets still wrapped."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+def _settings(kind: type[Timeouts] | type[Retries]) -> Callable[[str, Any], Any]:
+    def check(name: str, value: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        known = [each.name for each in fields(kind)]
+        if not isinstance(value, Mapping) or not set(value) <= set(known):
+            raise ConfigError(f"{name} must be {kind.__name__}({', '.join(known)})")
+        return kind(**value)
+
+    return check
+
+
+CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
+    "provider": checks.provider,
+    "provider_token": checks.token,
+    "gateway_url": checks.gateways,
+    "gateway_token": checks.token,
+    "pin_api_url": checks.base_url,
+    "cid_version": checks.cid_version,
+    "profile": checks.profile,
+    "verify": checks.flag,
+    "timeouts": _settings(Timeouts),
+    "retries": _settings(Retries),
+    "rate_limit": checks.rate_limit,
+    "max_json_bytes": checks.whole,
+    "path": checks.path,
+    "proxy": checks.proxy,
+    "trust_env": checks.flag,
+    "ssl_context": checks.ssl_context,
+    "allow_insecure": checks.flag,
+    "provider_options": checks.options,
+}
+"""Each field, and what checks it and brings it into its stored form."""
+
+
+def _check_together(config: ClientConfig) -> None:
+    """The mistakes that show only when two fields are seen side by side."""
+    if config.provider_token is not None and config.provider == "local":
+        raise ConfigError(
+            "provider_token is given, but provider is 'local', which writes to this machine's "
+            "disk: say provider='pinning', or leave the token out"
+        )
+    if config.profile is not None and checks.PROFILES[config.profile] != config.cid_version:
+        raise ConfigError(
+            f"profile {config.profile!r} makes CIDs of version {checks.PROFILES[config.profile]}: "
+            f"set cid_version={checks.PROFILES[config.profile]} with it"
+        )
+    if config.gateway_token is not None and config.gateway_url is None:
+        raise ConfigError("gateway_token is given without gateway_url: name the gateway it is for")
+    _check_secure("pin_api_url", config.pin_api_url, config)
+    if config.gateway_token is not None and config.gateway_url is not None:
+        _check_secure("gateway_url", config.gateway_url[0], config)
+
+
+def _check_secure(name: str, url: str, config: ClientConfig) -> None:
+    parts = urlsplit(url)
+    if (
+        parts.scheme == "http"
+        and not checks.is_loopback(parts.hostname)
+        and not config.allow_insecure
+    ):
+        raise ConfigError(
+            f"{name} would carry the token over plain HTTP: use https://, "
+            "or say allow_insecure=True if the network is yours"
+        )
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def _snake_keys(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` with the spec's camelCase field names as ours."""
+    snake = {_camel(name): name for name in CHECKS}
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        name = snake.get(key, key)
+        if name in result:
+            raise ConfigError(f"{name} is given twice, in two spellings: keep one")
+        result[name] = value
+    return result
+
+
+def _unknown_field(name: str) -> str:
+    close = get_close_matches(name.lower(), CHECKS, n=1, cutoff=0.6)
+    hint = f"did you mean {close[0]!r}?" if close else f"the fields are {', '.join(CHECKS)}"
+    return f"unknown field {name!r}: {hint}"
+
+
+def _from_text(name: str, value: Any) -> Any:
+    """The value of a field that an environment variable gives as text."""
+    if isinstance(value, Secret):
+        return value
+    check = CHECKS[name]
+    variable = ENV_PREFIX + name.upper()
+    if check is checks.flag:
+        if value.lower() not in {"1", "true", "yes", "on", "0", "false", "no", "off"}:
+            raise ConfigError(f"{variable} must be true or false")
+        return value.lower() in {"1", "true", "yes", "on"}
+    if check in {checks.whole, checks.cid_version}:
+        if not value.isdecimal():
+            raise ConfigError(f"{variable} must be a whole number")
+        return int(value)
+    if check is checks.gateways:
+        return tuple(each.strip() for each in value.split(",") if each.strip())
+    if check not in {checks.provider, checks.profile, checks.path, checks.base_url}:
+        raise ConfigError(f"{variable}: {name} cannot be set from the environment")
+    return value

@@ -1,0 +1,1 @@
+"""Local bytes: what can be uploaded (sources) and where downloads go (sinks)."""

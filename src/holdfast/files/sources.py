@@ -1,0 +1,148 @@
+"""What can be uploaded, as one thing: a `Source` of chunks, with its size and its name.
+
+Everything that can be wrong with the caller's argument shows when the source is made, before
+anything is sent; what goes wrong with a file later (it shrinks, grows, changes) while it is read.
+"""
+
+import io
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self, TypeAlias
+
+from holdfast.blob import Blob
+
+CHUNK_SIZE = 1 << 20  # one hop to a worker thread carries this much
+
+Uploadable: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Blob"
+
+
+class Source:
+    """Bytes to upload.
+
+    Attributes:
+        name: The file's own base name, or None.
+        size: How many bytes there are, or None where only reading will tell.
+        type: A media type, or "".
+        read_bytes: How many bytes the last `chunks` gave so far.
+    """
+
+    def __init__(
+        self,
+        file: BinaryIO,
+        *,
+        size: int | None,
+        name: str | None = None,
+        type: str = "",
+        check: Callable[[], None] | None = None,
+        close: bool = True,
+    ) -> None:
+        self.name = name
+        self.size = size
+        self.type = type
+        self.read_bytes = 0
+        self._file = file
+        self._check_unchanged = check
+        self._close = close
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes, in pieces; `OSError` where they are not as many as `size` says."""
+        self.read_bytes = 0
+        while chunk := self._file.read(CHUNK_SIZE):
+            if not isinstance(chunk, bytes):
+                raise TypeError(f"the file gave {type(chunk).__name__}, not bytes")
+            self.read_bytes += len(chunk)
+            if self.size is not None and self.read_bytes > self.size:
+                raise self._changed(f"grew beyond the {self.size} bytes that it had")
+            yield chunk
+        if self.size is not None and self.read_bytes < self.size:
+            raise self._changed(f"ended after {self.read_bytes} of {self.size} bytes")
+        if self._check_unchanged is not None:
+            self._check_unchanged()
+
+    def _changed(self, how: str) -> OSError:
+        return changed_while_read(self.name, how)
+
+    def close(self) -> None:
+        """Close the file, if it was opened here."""
+        if self._close:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_source(given: Uploadable) -> Source:
+    """The source that `given` is; `TypeError` or the `OSError` of ``open`` where it is none."""
+    if isinstance(given, Blob):
+        return Source(given.open(), size=given.size, name=given.name, type=given.type)
+    if isinstance(given, bytes | bytearray | memoryview):
+        data = bytes(given)
+        return Source(io.BytesIO(data), size=len(data))
+    if isinstance(given, str | os.PathLike):
+        return _open_path(Path(given))
+    if hasattr(given, "read"):
+        return _open_file(given)
+    raise TypeError(
+        f"cannot upload {type(given).__name__}: give a path, bytes, a binary file or a Blob"
+    )
+
+
+def _open_path(path: Path) -> Source:
+    if path.is_dir():
+        # Windows calls this a PermissionError; here it is the same everywhere.
+        raise IsADirectoryError(f"{path} is a directory; upload takes one file")
+    file = path.open("rb")
+    before = os.fstat(file.fileno())
+    if not stat.S_ISREG(before.st_mode):
+        return Source(file, size=None, name=path.name)
+
+    def check_unchanged() -> None:
+        after = os.fstat(file.fileno())
+        if (after.st_mtime_ns, after.st_size) != (before.st_mtime_ns, before.st_size):
+            raise changed_while_read(path.name, "was written to")
+
+    return Source(file, size=before.st_size, name=path.name, check=check_unchanged)
+
+
+def _open_file(file: BinaryIO) -> Source:
+    """A file of the caller's, read from where it stands and left open."""
+    if getattr(file, "closed", False):
+        raise ValueError("the file is closed; open it again")
+    if isinstance(file.read(0), str):
+        raise TypeError("the file is open in text mode; open it with 'rb'")
+    return Source(file, size=_size_ahead(file), name=_file_name(file), close=False)
+
+
+def _size_ahead(file: BinaryIO) -> int | None:
+    """How many bytes lie ahead, or None where the file cannot tell."""
+    try:
+        here = file.tell()
+        end = file.seek(0, os.SEEK_END)
+        file.seek(here)
+    except (OSError, AttributeError):
+        return None
+    return max(0, end - here)
+
+
+def _file_name(file: BinaryIO) -> str | None:
+    """The base name of an open file; pipes and the like have numbers or ``<stdin>`` for a name."""
+    name = getattr(file, "name", None)
+    if not isinstance(name, str) or name.startswith("<"):
+        return None
+    return os.path.basename(name) or None  # noqa: PTH119 - a name, not a path to open
+
+
+def changed_while_read(name: str | None, how: str) -> OSError:
+    """The error for a file that did not keep still."""
+    return OSError(f"{name or 'the file'} {how} while it was read; nothing was pinned, try again")

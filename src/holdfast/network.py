@@ -1,0 +1,39 @@
+"""What a connection needs besides its address: the proxy and the TLS settings."""
+
+import ssl
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from holdfast.checks import is_loopback
+from holdfast.config import ClientConfig
+from holdfast.secret import Secret
+
+
+def proxy_for(url: str, config: ClientConfig) -> Secret | None:
+    """The proxy for `url`: the configured one, else the environment's if that is trusted.
+
+    A proxy from the environment is not used for this very machine.
+    """
+    if config.proxy is not None or not config.trust_env:
+        return config.proxy
+    parts = urlsplit(url)
+    if is_loopback(parts.hostname) or proxy_bypass(parts.netloc):
+        return None
+    found = getproxies()
+    proxy = found.get(parts.scheme) or found.get("all")
+    return Secret(proxy) if proxy else None
+
+
+def tls_context(config: ClientConfig) -> ssl.SSLContext:
+    """The configured context, else one that trusts the system's certificates."""
+    return config.ssl_context or ssl.create_default_context()
+
+
+def split_proxy(proxy: Secret) -> tuple[str, Secret | None]:
+    """A proxy's bare address, and its ``user:password`` if it has one."""
+    parts = urlsplit(proxy.reveal())
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    address = f"{parts.scheme}://{host}:{parts.port or {'http': 80, 'https': 443}[parts.scheme]}"
+    if parts.username is None:
+        return address, None
+    return address, Secret(f"{unquote(parts.username)}:{unquote(parts.password or '')}")

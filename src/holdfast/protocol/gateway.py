@@ -1,0 +1,93 @@
+"""Reading through an IPFS gateway: the request, its redirects, and what its replies mean."""
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urljoin, urlsplit
+
+from holdfast.checks import is_loopback
+from holdfast.content.reference import Reference
+from holdfast.errors import NotAFileError, ProviderError
+from holdfast.protocol.failures import failure, provider_error
+from holdfast.protocol.http import Reply, Request, origin
+from holdfast.secret import Secret
+
+DEFAULT_GATEWAYS: Final = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
+TOKEN_HEADER: Final = "x-pinata-gateway-token"  # noqa: S105 - the header's name
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+MAX_REDIRECTS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """The gateway at `base_url`, and the token that it alone gets."""
+
+    base_url: str
+    token: Secret | None = None
+
+    def content(self, reference: Reference) -> Request:
+        """The content itself, as plain bytes."""
+        return self._get(self.url(reference))
+
+    def url(self, reference: Reference) -> str:
+        """The address of `reference` at this gateway."""
+        return f"{self.base_url}/{reference}"
+
+    def redirected(self, request: Request, reply: Reply, reference: Reference) -> Request:
+        """The request that `reply` sends us on to; an error where we do not go."""
+        target = urljoin(request.url, reply.headers.get("location", ""))
+        if urlsplit(target).path == urlsplit(request.url).path + "/":
+            raise NotAFileError(f"{reference} is a directory; read a file in it by its path")
+        objection = _objection(request.url, target)
+        if objection:
+            raise failure(f"{request.peer} redirects {objection}; it was not followed", reply)
+        return self._get(target)
+
+    def check(self, reply: Reply) -> None:
+        """Nothing, unless `reply` is a failure or not the plain bytes that were asked for."""
+        if not reply.ok:
+            raise provider_error(reply, secret=self.token)
+        encoding = reply.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in {"", "identity"}:
+            raise failure("the gateway sent compressed content, which was not asked for", reply)
+
+    def _get(self, url: str) -> Request:
+        headers: dict[str, str | Secret] = {"Accept": "*/*"}
+        if self.token is not None and origin(url) == origin(self.base_url):
+            headers[TOKEN_HEADER] = self.token
+        return Request("GET", url, headers)
+
+
+def too_many_redirects(request: Request) -> ProviderError:
+    """The error for a gateway that leads us in circles."""
+    return ProviderError(f"{request.peer} redirects more than {MAX_REDIRECTS} times")
+
+
+def _objection(source: str, target: str) -> str:
+    """Why a redirect from `source` to `target` is not followed, or nothing."""
+    try:
+        here, there = urlsplit(source), urlsplit(target)
+        private = _is_private(there.hostname) and not _is_private(here.hostname)
+        _ = there.port
+    except ValueError:
+        return "to something that is no address"
+    if there.scheme not in {"http", "https"} or not there.hostname:
+        return "to something that is not on the web"
+    if here.scheme == "https" and there.scheme == "http":
+        return "from https to http"
+    if there.username is not None or there.password is not None:
+        return "to an address with a user name"
+    if private:
+        return "into a private network"
+    return ""
+
+
+def _is_private(host: str | None) -> bool:
+    """Whether `host` is plainly this machine or one of its neighbours."""
+    if is_loopback(host) or (host or "").endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host or "")
+    except ValueError:
+        return False
+    return not address.is_global

@@ -1,0 +1,83 @@
+"""A request to be sent and a reply that came, as plain values."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from holdfast._version import __version__
+from holdfast.secret import Secret
+
+USER_AGENT = f"holdfast/{__version__}"
+MAX_REPLY = 1 << 20  # an API's reply is a few hundred bytes; an error page may be larger
+
+
+class StreamBody(Protocol):
+    """A body that is read while it is sent. `length` is None where nobody knows it beforehand."""
+
+    @property
+    def length(self) -> int | None:
+        """The number of bytes that `chunks` gives."""
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes. Reading them may block: the transport says on which thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to send. Secret headers stay wrapped until the HTTP library takes them.
+
+    Attributes:
+        method: GET, POST or DELETE.
+        url: The absolute address.
+        headers: Header fields; a `Secret` is masked everywhere but on the wire.
+        body: The body, whole or streamed; None for none.
+        on_sent: Told how many bytes of a streamed body are sent so far.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str | Secret] = field(default_factory=dict)
+    body: bytes | StreamBody | None = None
+    on_sent: Callable[[int], None] | None = None
+
+    @property
+    def peer(self) -> str:
+        """The host that the request goes to, for messages."""
+        return urlsplit(self.url).netloc
+
+    def header_values(self) -> dict[str, str]:
+        """The header fields in the clear, for the HTTP library alone."""
+        values = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
+        for name, value in self.headers.items():
+            values[name] = value.reveal() if isinstance(value, Secret) else value
+        if self.body is not None:
+            length = len(self.body) if isinstance(self.body, bytes) else self.body.length
+            if length is not None:
+                values["Content-Length"] = str(length)
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply that was read whole. The names in `headers` are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status tells of success."""
+        return 200 <= self.status < 300
+
+    @property
+    def media_type(self) -> str:
+        """The Content-Type without its parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def origin(url: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port: who a credential may be sent to."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)

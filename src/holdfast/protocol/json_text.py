@@ -1,0 +1,57 @@
+"""JSON as text: written compactly, read strictly. What JSON cannot say is an error, not a guess."""
+
+import json
+from typing import Any, NoReturn
+
+from holdfast.errors import SerializationError
+
+
+def to_text(value: Any) -> str:
+    """The JSON text of `value`: no spaces, non-ASCII as it is, keys in the caller's order.
+
+    Example:
+        >>> to_text({"name": "Zoë", "tags": ("a", 1)})
+        '{"name":"Zoë","tags":["a",1]}'
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        _check_keys(value)
+        text.encode()
+    except UnicodeEncodeError:
+        raise SerializationError("the value holds text with a lone surrogate") from None
+    except RecursionError:
+        raise SerializationError("the value is nested too deeply for JSON") from None
+    except (TypeError, ValueError) as error:
+        raise SerializationError(f"the value cannot be written as JSON: {error}") from None
+    return text
+
+
+def from_text(data: bytes | bytearray) -> Any:
+    """The value of the JSON text `data`, which must be UTF-8 and hold nothing else."""
+    try:
+        return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse)
+    except UnicodeDecodeError:
+        raise SerializationError("the content is not JSON: it is not UTF-8 text") from None
+    except RecursionError:
+        raise SerializationError("the JSON is nested too deeply to be read") from None
+    except ValueError as error:
+        raise SerializationError(f"the content is not JSON: {error}") from None
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _check_keys(value: Any) -> None:
+    """The standard library makes keys of numbers, True and None; JSON knows only strings."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, dict):
+            for key, member in each.items():
+                if not isinstance(key, str):
+                    raise TypeError(f"keys must be strings, not {type(key).__name__}")
+                if isinstance(member, dict | list | tuple):
+                    pending.append(member)
+        elif isinstance(each, list | tuple):
+            pending += [member for member in each if isinstance(member, dict | list | tuple)]

@@ -1,0 +1,116 @@
+"""The pinning HTTP API: its five requests, and how their replies are read."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from holdfast.content.cid import CID
+from holdfast.errors import InvalidCIDError, SerializationError
+from holdfast.protocol import json_text
+from holdfast.protocol.failures import failure, provider_error
+from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.multipart import FileForm
+from holdfast.secret import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class FieldNames:
+    """What the service calls the members of its bodies.
+
+    The spec writes the first one ``pinContent``; a service with other names gets another value.
+    """
+
+    content: str = "pinataContent"
+    metadata: str = "pinataMetadata"
+    options: str = "pinataOptions"
+
+
+SERVICE_NAMES: Final = FieldNames()
+
+
+@dataclass(frozen=True, slots=True)
+class PinningAPI:
+    """Requests to the API at `base_url`, and the meaning of its replies."""
+
+    base_url: str
+    token: Secret
+    cid_version: int
+    names: FieldNames = field(default=SERVICE_NAMES)
+
+    def pin_json(self, text: str, *, name: str) -> Request:
+        """Pin the JSON `text`, which goes into the body to the letter."""
+        names = self.names
+        metadata = json_text.to_text({"name": name})
+        body = (
+            f'{{"{names.content}":{text},"{names.metadata}":{metadata},'
+            f'"{names.options}":{self._options()}}}'
+        )
+        return self._request(
+            "POST",
+            "/pinning/pinJSONToIPFS",
+            headers={"Content-Type": "application/json"},
+            body=body.encode(),
+        )
+
+    def pin_file(self, form: FileForm, **more: Any) -> Request:
+        """Pin the file in `form`, which `file_fields` go into."""
+        return self._request(
+            "POST",
+            "/pinning/pinFileToIPFS",
+            headers={"Content-Type": form.content_type},
+            body=form,
+            **more,
+        )
+
+    def file_fields(self) -> dict[str, str]:
+        """The text fields that go along with a file."""
+        return {self.names.options: self._options()}
+
+    def unpin(self, cid: str) -> Request:
+        """Remove the pin of `cid`."""
+        return self._request("DELETE", f"/pinning/unpin/{quote(cid, safe='')}")
+
+    def test_authentication(self) -> Request:
+        """Ask whether the token is good."""
+        return self._request("GET", "/data/testAuthentication")
+
+    def read_cid(self, reply: Reply) -> str:
+        """The CID of what was pinned."""
+        value = self._read_json(reply)
+        cid = value.get("IpfsHash") if isinstance(value, dict) else None
+        try:
+            CID.parse(cid if isinstance(cid, str) else "")
+        except InvalidCIDError:
+            raise failure("the provider's reply holds no CID (IpfsHash)", reply) from None
+        return str(cid)
+
+    def read_done(self, reply: Reply) -> None:
+        """Nothing, unless the call failed."""
+        if not reply.ok:
+            raise provider_error(reply, secret=self.token)
+
+    def read_authentication(self, reply: Reply) -> None:
+        """Nothing, unless the call failed or something other than the API answered it."""
+        value = self._read_json(reply)
+        if not (isinstance(value, dict) and isinstance(value.get("message"), str)):
+            raise failure(
+                "the reply is not the pinning API's: no message; "
+                "check pin_api_url, and whether a proxy or login page is in between",
+                reply,
+            )
+
+    def _read_json(self, reply: Reply) -> Any:
+        self.read_done(reply)
+        try:
+            return json_text.from_text(reply.body)
+        except SerializationError:
+            return None
+
+    def _options(self) -> str:
+        return json_text.to_text({"cidVersion": self.cid_version})
+
+    def _request(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any
+    ) -> Request:
+        credential = {"Authorization": self.token.prefixed("Bearer ")}
+        return Request(method, self.base_url + path, {**(headers or {}), **credential}, **more)

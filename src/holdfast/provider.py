@@ -1,0 +1,111 @@
+"""The seam between a client and a place where content is kept.
+
+A provider of your own implements one of these (subclassing is optional) and either goes straight
+into ``Client(provider=…)`` or registers under a name, see `holdfast.registry`.
+"""
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
+
+from holdfast.blob import Blob
+from holdfast.config import ClientConfig
+from holdfast.files.sources import Source
+
+Progress: TypeAlias = Callable[[int, int | None], None]
+"""Called with the bytes done so far and the bytes in all, where that is known."""
+
+
+@runtime_checkable
+class StorageProvider(Protocol):
+    """Keeps JSON and files by CID, and gives them back."""
+
+    @abstractmethod
+    def put_json(self, text: str, *, name: str) -> str:
+        """Keep the JSON `text`, under `name` in the provider's own lists; return its CID."""
+
+    @abstractmethod
+    def get_json(self, cid: str) -> Any:
+        """The JSON value at `cid`, which may carry a path: ``CID/a/b.json``."""
+
+    @abstractmethod
+    def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
+        """Keep the bytes of `source` as a file called `name`; return its CID."""
+
+    @abstractmethod
+    def get_file(
+        self,
+        cid: str,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> Blob:
+        """The file at `cid`; with `to`, written there, whole or not at all."""
+
+    @abstractmethod
+    def delete(self, cid: str) -> None:
+        """Let go of `cid`; `ProviderError` where it was not kept."""
+
+    @abstractmethod
+    def test_authentication(self) -> None:
+        """Return if the credentials are good, else raise."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release connections and files. A second time does nothing."""
+
+
+@runtime_checkable
+class AsyncStorageProvider(Protocol):
+    """`StorageProvider`, awaited."""
+
+    @abstractmethod
+    async def put_json(self, text: str, *, name: str) -> str:
+        """Keep the JSON `text`, under `name` in the provider's own lists; return its CID."""
+
+    @abstractmethod
+    async def get_json(self, cid: str) -> Any:
+        """The JSON value at `cid`, which may carry a path: ``CID/a/b.json``."""
+
+    @abstractmethod
+    async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
+        """Keep the bytes of `source` as a file called `name`; return its CID."""
+
+    @abstractmethod
+    async def get_file(
+        self,
+        cid: str,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> Blob:
+        """The file at `cid`; with `to`, written there, whole or not at all."""
+
+    @abstractmethod
+    async def delete(self, cid: str) -> None:
+        """Let go of `cid`; `ProviderError` where it was not kept."""
+
+    @abstractmethod
+    async def test_authentication(self) -> None:
+        """Return if the credentials are good, else raise."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """Release connections and files. A second time does nothing."""
+
+
+@runtime_checkable
+class Linkable(Protocol):
+    """A provider whose content has addresses to share."""
+
+    def url(self, cid: str) -> str:
+        """The address at which others find `cid`."""
+
+
+@runtime_checkable
+class Reconfigurable(Protocol):
+    """A provider that can be had with other options over the same connections."""
+
+    def with_config(self, config: ClientConfig) -> Self:
+        """A copy with `config` over the same connections; `ConfigError` where they cannot."""

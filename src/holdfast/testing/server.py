@@ -1,0 +1,293 @@
+"""A real TCP server that records the bytes of each request and replies as it is told."""
+
+import contextlib
+import json
+import socket
+import ssl
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+REASONS = {200: "OK", 301: "Moved Permanently", 307: "Temporary Redirect", 400: "Bad Request"}
+RECEIVE_SIZE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A request as it came.
+
+    Attributes:
+        method: GET, POST or DELETE.
+        target: What stood behind the method: path and query, or a whole URL at a proxy.
+        headers: The header fields, their names in lower case.
+        body: The body, without the framing of chunked encoding.
+        raw: The bytes of head and body as they came over the wire.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+    raw: bytes = field(repr=False)
+
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scripted:
+    """A reply, and how it is to be sent.
+
+    Attributes:
+        status: The HTTP status.
+        headers: Header fields besides Content-Length.
+        body: The body; anything but bytes is sent as JSON.
+        delay: Seconds to wait before the first byte.
+        drip: Seconds to wait after each byte of the head and the body.
+        cut: Send only so many bytes of the body, then close.
+        framed: Whether the reply has a Content-Length; if not, closing ends it.
+        early: Whether to reply before the body of the request is read, and never read it.
+        hang_up: Close without a reply.
+    """
+
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: Any = b""
+    delay: float = 0
+    drip: float = 0
+    cut: int | None = None
+    framed: bool = True
+    early: bool = False
+    hang_up: bool = False
+
+    def head_and_body(self) -> tuple[bytes, bytes]:
+        """The bytes to send."""
+        headers = {name.title(): value for name, value in self.headers.items()}
+        body = self.body
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            headers.setdefault("Content-Type", "application/json")
+        if self.framed:
+            headers.setdefault("Content-Length", str(len(body)))
+        lines = [f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Status')}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), body
+
+
+Script: TypeAlias = Callable[[Recorded], Scripted]
+
+
+class ScriptedServer:
+    """Replies with what was queued by `reply`, else with what its script says, else with 500.
+
+    Example:
+        >>> import urllib.request
+        >>> with ScriptedServer() as server:
+        ...     server.reply(200, {"message": "hi"})
+        ...     with urllib.request.urlopen(server.url + "/greeting") as response:
+        ...         print(response.read().decode())
+        ...     print(server.requests[0].target)
+        {"message": "hi"}
+        /greeting
+    """
+
+    def __init__(self, script: Script | None = None, *, tls: ssl.SSLContext | None = None) -> None:
+        self._script = script
+        self._tls = tls
+        self._queue: deque[Scripted] = deque()
+        self._lock = threading.Lock()
+        self._open: set[socket.socket] = set()
+        self._stopping = threading.Event()
+        self._requests: list[Recorded] = []
+        self.connections = 0
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self._thread = threading.Thread(target=self._accept, name="scripted-server", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self._listener.getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """The address of its root."""
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def requests(self) -> list[Recorded]:
+        """What came so far, in order."""
+        with self._lock:
+            return list(self._requests)
+
+    def reply(self, status: int = 200, body: Any = b"", **how: Any) -> None:
+        """Queue a reply; the fields of `Scripted` are its keywords."""
+        with self._lock:
+            self._queue.append(Scripted(status=status, body=body, **how))
+
+    def close(self) -> None:
+        """Stop listening and drop every connection."""
+        self._stopping.set()
+        # Closing alone does not wake an accept that waits.
+        with socket.socket() as waker:
+            waker.connect_ex(("127.0.0.1", self.port))
+        self._thread.join()
+        self._listener.close()
+        with self._lock:
+            for connection in self._open:
+                _shut(connection)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        while not self._stopping.is_set():
+            connection, _ = self._listener.accept()
+            if self._stopping.is_set():
+                connection.close()
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+        except OSError:
+            connection.close()
+            return
+        with self._lock:
+            self._open.add(connection)
+            self.connections += 1
+        try:
+            wire = _Wire(connection)
+            while self._exchange(wire):
+                pass
+        except OSError:
+            pass  # the client hung up, which is its right
+        finally:
+            with self._lock:
+                self._open.discard(connection)
+            connection.close()
+
+    def _exchange(self, wire: "_Wire") -> bool:
+        """Read one request and reply; whether the connection may carry another."""
+        head = wire.read_head()
+        if head is None:
+            return False
+        with self._lock:
+            queued = self._queue.popleft() if self._queue else None
+        body = b"" if queued is not None and queued.early else wire.read_body(head)
+        request = head.with_body(body, wire.take_raw())
+        with self._lock:
+            self._requests.append(request)
+        if queued is None:
+            queued = self._script(request) if self._script else Scripted(status=500)
+        return not self._stopping.wait(queued.delay) and self._send(wire.connection, queued)
+
+    def _send(self, connection: socket.socket, reply: Scripted) -> bool:
+        if reply.hang_up:
+            return False
+        head, body = reply.head_and_body()
+        body = body if reply.cut is None else body[: reply.cut]
+        if reply.drip:
+            for byte in head + body:
+                connection.sendall(bytes([byte]))
+                if self._stopping.wait(reply.drip):
+                    return False
+        else:
+            connection.sendall(head + body)
+        if reply.early:
+            self._stopping.wait(reply.delay or 0.2)
+        return reply.framed and reply.cut is None and not reply.early
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    method: str
+    target: str
+    headers: Mapping[str, str]
+
+    def with_body(self, body: bytes, raw: bytes) -> Recorded:
+        return Recorded(self.method, self.target, self.headers, body, raw)
+
+
+class _Wire:
+    """A connection, read by lines and counts, with all that was read kept."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._buffer = bytearray()
+        self._raw = bytearray()
+
+    def read_head(self) -> _Head | None:
+        """The head of the next request, or None where there is none."""
+        lines = []
+        while line := self._line():
+            lines.append(line.decode("latin-1"))
+        if not lines:
+            return None
+        method, target, _ = lines[0].split(" ", 2)
+        fields = (line.partition(":") for line in lines[1:])
+        return _Head(method, target, {name.lower(): value.strip() for name, _, value in fields})
+
+    def read_body(self, head: _Head) -> bytes:
+        """The body that the head announces."""
+        if head.headers.get("transfer-encoding", "").lower() == "chunked":
+            return self._chunked()
+        return self._exactly(int(head.headers.get("content-length", "0")))
+
+    def take_raw(self) -> bytes:
+        """All bytes that were read since the last time."""
+        raw, self._raw = bytes(self._raw), bytearray()
+        return raw
+
+    def _chunked(self) -> bytes:
+        body = bytearray()
+        while size := int(self._line() or b"0", 16):
+            body += self._exactly(size)
+            self._line()
+        self._line()
+        return bytes(body)
+
+    def _line(self) -> bytes:
+        while b"\r\n" not in self._buffer:
+            if not self._fill():
+                return b""
+        line = bytes(self._buffer[: self._buffer.index(b"\r\n")])
+        self._drop(len(line) + 2)
+        return line
+
+    def _exactly(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            if not self._fill():
+                raise ConnectionError("the request ended early")
+        data = bytes(self._buffer[:size])
+        self._drop(size)
+        return data
+
+    def _fill(self) -> bool:
+        data = self.connection.recv(RECEIVE_SIZE)
+        self._buffer += data
+        return bool(data)
+
+    def _drop(self, size: int) -> None:
+        self._raw += self._buffer[:size]
+        del self._buffer[:size]
+
+
+def _shut(connection: socket.socket) -> None:
+    """Wake whoever reads from `connection`."""
+    with contextlib.suppress(OSError):  # it may be closed already
+        connection.shutdown(socket.SHUT_RDWR)
