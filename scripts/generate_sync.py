@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TREES = (ROOT / "src/holdfast/_async", ROOT / "tests/_async")
 HAND_WRITTEN = {"src/holdfast/_async/transport.py", "src/holdfast/_async/runtime.py"}
 HAND_WRITTEN |= {"src/holdfast/_async/__init__.py", "tests/_async/__init__.py"}
+HAND_WRITTEN |= {"tests/_async/parallel.py"}
 
 HEADER = """\
 # WARNING: this file is generated from {source}

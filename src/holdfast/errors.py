@@ -4,7 +4,7 @@
 
     ClientError(Exception)                          .name  .message
     ├── ConfigError(ValueError)                     a field of the configuration is wrong
-    ├── InvalidCIDError(ValueError)                 "Invalid CID"; the reason is a note
+    ├── InvalidCIDError(ValueError)                 "Invalid CID"; .reason
     ├── SerializationError(ValueError)              not JSON, or not of the expected shape
     ├── NetworkError(ConnectionError)               nobody could be reached, or the line broke
     │   └── RequestTimeoutError(TimeoutError)       … in the time allowed
@@ -21,8 +21,6 @@
 Wrong argument types are the built-in ``TypeError``, an empty recipient is a ``ValueError``, and
 trouble with a local file is the ``OSError`` that ``open`` raises.
 """
-
-from typing import Self
 
 
 class ClientError(Exception):
@@ -52,17 +50,15 @@ class ConfigError(ClientError, ValueError):
 
 
 class InvalidCIDError(ClientError, ValueError):
-    """What was given is not a CID. Nothing was sent."""
+    """What was given is not a CID. Nothing was sent.
 
-    def __init__(self, message: str = "Invalid CID") -> None:
+    Attributes:
+        reason: What is wrong with it; the message is the spec's, to the letter.
+    """
+
+    def __init__(self, message: str = "Invalid CID", *, reason: str = "") -> None:
         super().__init__(message)
-
-    @classmethod
-    def because(cls, reason: str) -> Self:
-        """The error with the spec's message, and `reason` as a note under it."""
-        error = cls()
-        error.add_note(reason)
-        return error
+        self.reason = reason
 
 
 class SerializationError(ClientError, ValueError):

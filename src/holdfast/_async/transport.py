@@ -6,7 +6,8 @@ around `send` is moved on with every chunk that was taken.
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 try:
@@ -49,7 +50,7 @@ TABLE: Final[faults.Table] = {
 }
 
 
-class _Feed:
+class _Feed(aiohttp.Payload):
     """A streamed body on its way out. Keeps the source's own failure apart from the network's."""
 
     def __init__(
@@ -59,34 +60,66 @@ class _Feed:
         allow: Callable[[float | None], None],
         write_timeout: float | None,
     ) -> None:
-        self._body = body
+        super().__init__(body)
         self._on_sent = on_sent
         self._allow = allow
         self._write_timeout = write_timeout
+        self._connection: asyncio.Transport | None = None
         self.failure: Exception | None = None
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    async def write(self, writer: Any) -> None:
+        """Called by aiohttp, in a task of its own."""
+        self._connection = writer.transport
         sent = 0
-        chunks = self._body.chunks()
-        try:
-            while chunk := await run_blocking(next, chunks, b""):
-                self._allow(self._write_timeout)
-                yield chunk
-                self._allow(None)
-                sent += len(chunk)
-                if self._on_sent is not None:
+        chunks = self._value.chunks()
+        while chunk := await self._next(chunks):
+            self._allow(self._write_timeout)
+            await writer.write(chunk)
+            self._allow(None)
+            sent += len(chunk)
+            if self._on_sent is not None:
+                with self._keeping_failure():
                     self._on_sent(sent)
+        self._connection = None
+
+    async def _next(self, chunks: Iterator[bytes]) -> bytes:
+        with self._keeping_failure():
+            return await run_blocking(next, chunks, b"")
+
+    @contextmanager
+    def _keeping_failure(self) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:
             # With the traceback as it is here: further out come frames with headers in the clear.
             self.failure = error.with_traceback(error.__traceback__)
             raise
 
+    def abort(self) -> None:
+        """Drop the connection of a body that was not sent whole.
+
+        Closing alone would wait for the peer to take what is buffered, for ever if it does not.
+        """
+        if self._connection is not None:
+            self._connection.abort()
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        raise NotImplementedError("a streamed body is not text")
+
 
 class AsyncResponse:
     """A reply whose body is still to be read. Close it, or read it to its end."""
 
-    def __init__(self, response: aiohttp.ClientResponse, peer: str, deadline: float | None) -> None:
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        *,
+        peer: str,
+        deadline: float | None,
+        feed: _Feed | None,
+    ) -> None:
         self._response = response
+        self._feed = feed
         self._peer = peer
         self._deadline = deadline
         self.status = response.status
@@ -114,6 +147,8 @@ class AsyncResponse:
             self._response.release()
         else:
             self._response.close()
+        if self._feed is not None:
+            self._feed.abort()
 
 
 class AsyncTransport:
@@ -132,14 +167,13 @@ class AsyncTransport:
         """Send `request` and wait for the head of the reply; no redirect is followed."""
         session = self._open_session()
         feed: _Feed | None = None
-        failure: Exception | None = None
-        replied = False
+        waiting = True
         try:
             async with asyncio.timeout(_left(deadline)) as scope:
 
                 def allow(step: float | None) -> None:
                     # An early reply ends the scope while the body may still be on its way.
-                    if not replied:
+                    if waiting:
                         scope.reschedule(_loop_time(_least(step, _left(deadline))))
 
                 if request.body is not None and not isinstance(request.body, bytes):
@@ -156,17 +190,18 @@ class AsyncTransport:
                     allow_redirects=False,
                     **self._connection_options(request),
                 )
+                waiting = False
         except (aiohttp.ClientError, OSError) as error:
             failure = faults.translate(error, TABLE, request.peer)
+        else:
+            return AsyncResponse(response, peer=request.peer, deadline=deadline, feed=feed)
         finally:
-            replied = True
+            if waiting and feed is not None:
+                waiting = False
+                feed.abort()
         # Outside of the handlers: the library's own frames hold headers in the clear, so its
         # exception does not go along.
-        if feed is not None and feed.failure is not None:
-            raise feed.failure
-        if failure is not None:
-            raise failure
-        return AsyncResponse(response, request.peer, deadline)
+        raise feed.failure if feed is not None and feed.failure is not None else failure
 
     def _connection_options(self, request: Request) -> dict[str, Any]:
         options: dict[str, Any] = {}

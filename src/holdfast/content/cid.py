@@ -49,13 +49,13 @@ class CID:
         Taken are CIDv0 and CIDv1 in base32 (lower or upper case), base36 and base58btc.
         """
         if len(text) > MAX_TEXT:
-            raise InvalidCIDError.because(f"a CID has at most {MAX_TEXT} characters")
+            raise InvalidCIDError(reason=f"a CID has at most {MAX_TEXT} characters")
         try:
             if len(text) == V0_TEXT and text.startswith("Qm"):
                 return cls._from_v0(multibase.base58_decode(text))
             return cls._from_v1(_decode_v1_text(text))
         except ValueError as error:
-            raise InvalidCIDError.because(str(error)) from None
+            raise InvalidCIDError(reason=str(error)) from None
 
     @classmethod
     def _from_v0(cls, data: bytes) -> "CID":

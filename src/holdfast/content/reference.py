@@ -40,9 +40,9 @@ class Reference:
             'bafkqaaa/a%20b.json'
         """
         if not isinstance(given, str):
-            raise InvalidCIDError.because(f"a CID is a string, not {type(given).__name__}")
+            raise InvalidCIDError(reason=f"a CID is a string, not {type(given).__name__}")
         if len(given) > MAX_REFERENCE:
-            raise InvalidCIDError.because(f"longer than {MAX_REFERENCE} characters")
+            raise InvalidCIDError(reason=f"longer than {MAX_REFERENCE} characters")
         rest = re.split(r"[?#]", _after_ipfs(given.strip()), maxsplit=1)[0].rstrip("/")
         text, *names = rest.split("/")
         return cls(text, CID.parse(text), tuple(map(_name, names)))
@@ -52,7 +52,7 @@ class Reference:
         """The bare CID that `given` spells; with a path under it, `InvalidCIDError`."""
         reference = cls.parse(given)
         if reference.path:
-            raise InvalidCIDError.because("a path inside a CID cannot be used here, only a CID")
+            raise InvalidCIDError(reason="a path inside a CID cannot be used here, only a CID")
         return reference.text
 
 
@@ -73,7 +73,7 @@ def _name(quoted: str) -> str:
     try:
         name = unquote(quoted, errors="strict")
     except UnicodeDecodeError:
-        raise InvalidCIDError.because("the path is not UTF-8") from None
+        raise InvalidCIDError(reason="the path is not UTF-8") from None
     if name in {"", ".", ".."} or "/" in name or not name.isprintable():
-        raise InvalidCIDError.because(f"{name!r} is no name of a file in a directory")
+        raise InvalidCIDError(reason=f"{name!r} is no name of a file in a directory")
     return name

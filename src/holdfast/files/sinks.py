@@ -78,11 +78,15 @@ class SpoolSink:
         self._memory.clear()
         self.size = 0
 
-    def finish(self, *, type: str, name: str | None) -> Blob:
-        """What was written, as a blob."""
-        if self._file is None or self._path is None:
+    def commit(self) -> None:
+        """All has come, and is good."""
+        if self._file is not None:
+            self._file.close()
+
+    def blob(self, *, type: str, name: str | None) -> Blob:
+        """What was committed."""
+        if self._path is None:
             return Blob(self._memory, type=type, name=name)
-        self._file.close()
         path, self._path = self._path, None
         return Blob.of_file(path, size=self.size, type=type, name=name, temporary=True)
 
@@ -113,9 +117,12 @@ class TargetSink:
         self._pending.restart()
         self.size = 0
 
-    def finish(self, *, type: str, name: str | None) -> Blob:
-        """Give the file its name, and a blob over it."""
+    def commit(self) -> None:
+        """All has come, and is good: the file gets its name."""
         self._pending.commit()
+
+    def blob(self, *, type: str, name: str | None) -> Blob:
+        """What was committed."""
         target = self._pending.target
         return Blob.of_file(
             target, size=self.size, type=type, name=name or target.name, temporary=False

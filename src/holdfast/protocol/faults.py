@@ -1,6 +1,9 @@
 """From an HTTP library's exception to ours. Each transport brings a table of its library's own."""
 
-from collections.abc import Mapping
+import errno
+import os
+import ssl
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -21,6 +24,7 @@ UNREACHABLE: Final = Fault(NetworkError, "cannot connect to {peer}")
 UNKNOWN_HOST: Final = Fault(NetworkError, "cannot find the host {peer}")
 CONNECT_TIMEOUT: Final = Fault(RequestTimeoutError, "{peer} did not accept a connection in time")
 READ_TIMEOUT: Final = Fault(RequestTimeoutError, "{peer} did not answer in time")
+STALLED: Final = Fault(RequestTimeoutError, "{peer} took no more of the upload in time")
 TLS: Final = Fault(NetworkError, "no secure connection to {peer}")
 PROXY: Final = Fault(NetworkError, "the proxy did not connect us to {peer}")
 BROKEN: Final = Fault(NetworkError, "the connection to {peer} broke")
@@ -33,29 +37,35 @@ Table: TypeAlias = "Mapping[type[Exception], Fault | None]"
 
 def translate(error: Exception, table: Table, peer: str) -> ClientError:
     """Our error for `error`, by its nearest class in `table`, with the system's reason if any."""
-    for kind in type(error).__mro__:
-        if kind in table:
-            fault = table[kind]
-            break
-    else:
-        fault = BROKEN
+    wrapped = list(_wrapped(error))
+    fault = next((table[kind] for kind in type(error).__mro__ if kind in table), BROKEN)
     if fault is None:
         return ClientClosedError()
-    reason = _reason(error)
+    if fault is BROKEN and any(isinstance(each, TimeoutError) for each in wrapped):
+        fault = STALLED
     words = fault.words.format(peer=peer)
+    reason = next(filter(None, map(_reason, wrapped)), "")
     return fault.error(f"{words}: {reason}" if reason else words)
 
 
-def _reason(error: BaseException) -> str:
-    """The operating system's or TLS library's own words, from wherever they are wrapped."""
+def _wrapped(error: BaseException) -> Iterator[BaseException]:
+    """`error` and whatever it was made from, wherever its library keeps that."""
     seen: list[BaseException] = []
     pending: list[object] = [error]
     while pending:
         each = pending.pop(0)
-        if not isinstance(each, BaseException) or each in seen:
-            continue
-        seen.append(each)
-        if isinstance(each, OSError) and each.strerror:
-            return each.strerror[:MAX_REASON]
-        pending += [*each.args, each.__cause__, each.__context__, getattr(each, "os_error", None)]
-    return ""
+        if isinstance(each, BaseException) and each not in seen:
+            seen.append(each)
+            yield each
+            more = (each.__cause__, each.__context__, getattr(each, "os_error", None))
+            pending += [*each.args, *more]
+
+
+def _reason(error: BaseException) -> str:
+    """The operating system's or TLS library's own words."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return ""
+    # asyncio has words of its own for an errno; the system's are the same in both colours.
+    if error.errno and error.errno in errno.errorcode and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
+    return error.strerror[:MAX_REASON]

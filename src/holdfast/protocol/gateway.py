@@ -35,10 +35,14 @@ class Gateway:
 
     def redirected(self, request: Request, reply: Reply, reference: Reference) -> Request:
         """The request that `reply` sends us on to; an error where we do not go."""
-        target = urljoin(request.url, reply.headers.get("location", ""))
-        if urlsplit(target).path == urlsplit(request.url).path + "/":
+        try:
+            target = urljoin(request.url, reply.headers.get("location", ""))
+            is_directory = urlsplit(target).path == urlsplit(request.url).path + "/"
+            objection = _objection(request.url, target)
+        except ValueError:
+            is_directory, objection = False, "to something that is no address"
+        if is_directory:
             raise NotAFileError(f"{reference} is a directory; read a file in it by its path")
-        objection = _objection(request.url, target)
         if objection:
             raise failure(f"{request.peer} redirects {objection}; it was not followed", reply)
         return self._get(target)
@@ -65,11 +69,8 @@ def too_many_redirects(request: Request) -> ProviderError:
 
 def _objection(source: str, target: str) -> str:
     """Why a redirect from `source` to `target` is not followed, or nothing."""
-    try:
-        here, there = urlsplit(source), urlsplit(target)
-        private = _is_private(there.hostname) and not _is_private(here.hostname)
-        _ = there.port
-    except ValueError:
+    here, there = urlsplit(source), urlsplit(target)
+    if there.port == 0:
         return "to something that is no address"
     if there.scheme not in {"http", "https"} or not there.hostname:
         return "to something that is not on the web"
@@ -77,7 +78,7 @@ def _objection(source: str, target: str) -> str:
         return "from https to http"
     if there.username is not None or there.password is not None:
         return "to an address with a user name"
-    if private:
+    if _is_private(there.hostname) and not _is_private(here.hostname):
         return "into a private network"
     return ""
 

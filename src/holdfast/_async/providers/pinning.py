@@ -1,5 +1,6 @@
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
+import logging
 import os
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ from holdfast._async.session import AsyncSession
 from holdfast._async.transport import AsyncTransport
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
+from holdfast.content.cid import CID, RAW
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError
 from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
@@ -18,6 +20,8 @@ from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway
 from holdfast.protocol.multipart import FileForm
 from holdfast.protocol.pinning import PinningAPI
 from holdfast.provider import Progress
+
+logger = logging.getLogger("holdfast")
 
 CONNECTION_FIELDS = ("proxy", "trust_env", "ssl_context")
 
@@ -63,7 +67,9 @@ class AsyncPinProvider:
         """Pin the JSON `text` with `name` as its metadata; return its CID."""
         request = self._api.pin_json(text, name=name)
         reply = await self._session.fetch(request, deadline=self._session.deadline())
-        return self._api.read_cid(reply)
+        cid = self._api.read_cid(reply)
+        _compare(cid, text)
+        return cid
 
     async def get_json(self, cid: str) -> Any:
         """The JSON value at `cid`, read through a gateway."""
@@ -100,7 +106,8 @@ class AsyncPinProvider:
         try:
             media_type = await self._reader.read(reference, sink, progress=progress)
             name = reference.path[-1] if reference.path else None
-            return await run_blocking(sink.finish, type=media_type, name=name)
+            await run_blocking(sink.commit)
+            return sink.blob(type=media_type, name=name)
         finally:
             sink.discard()
 
@@ -123,3 +130,15 @@ class AsyncPinProvider:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
+
+
+def _compare(cid: str, text: str) -> None:
+    """Log where the service's CID is not that of the text we sent: it may write JSON anew."""
+    given, ours = CID.parse(cid), CID.of_raw(text.encode())
+    if given.codec == RAW and given != ours:
+        logger.warning(
+            "the provider stored the JSON as %s, not as %s: it may have written it anew",
+            cid,
+            ours,
+            extra={"operation": "store", "cid": cid, "expected_cid": str(ours)},
+        )

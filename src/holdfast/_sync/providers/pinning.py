@@ -2,6 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
+import logging
 import os
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from holdfast._sync.session import Session
 from holdfast._sync.transport import Transport
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
+from holdfast.content.cid import CID, RAW
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError
 from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
@@ -20,6 +22,8 @@ from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway
 from holdfast.protocol.multipart import FileForm
 from holdfast.protocol.pinning import PinningAPI
 from holdfast.provider import Progress
+
+logger = logging.getLogger("holdfast")
 
 CONNECTION_FIELDS = ("proxy", "trust_env", "ssl_context")
 
@@ -65,7 +69,9 @@ class PinProvider:
         """Pin the JSON `text` with `name` as its metadata; return its CID."""
         request = self._api.pin_json(text, name=name)
         reply = self._session.fetch(request, deadline=self._session.deadline())
-        return self._api.read_cid(reply)
+        cid = self._api.read_cid(reply)
+        _compare(cid, text)
+        return cid
 
     def get_json(self, cid: str) -> Any:
         """The JSON value at `cid`, read through a gateway."""
@@ -102,7 +108,8 @@ class PinProvider:
         try:
             media_type = self._reader.read(reference, sink, progress=progress)
             name = reference.path[-1] if reference.path else None
-            return run_blocking(sink.finish, type=media_type, name=name)
+            run_blocking(sink.commit)
+            return sink.blob(type=media_type, name=name)
         finally:
             sink.discard()
 
@@ -125,3 +132,15 @@ class PinProvider:
     def close(self) -> None:
         """Close the connections."""
         self._transport.close()
+
+
+def _compare(cid: str, text: str) -> None:
+    """Log where the service's CID is not that of the text we sent: it may write JSON anew."""
+    given, ours = CID.parse(cid), CID.of_raw(text.encode())
+    if given.codec == RAW and given != ours:
+        logger.warning(
+            "the provider stored the JSON as %s, not as %s: it may have written it anew",
+            cid,
+            ours,
+            extra={"operation": "store", "cid": cid, "expected_cid": str(ours)},
+        )

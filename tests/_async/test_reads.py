@@ -1,0 +1,404 @@
+import json
+import logging
+import os
+
+import pytest
+
+from holdfast import AsyncClient
+from holdfast.content.cid import CID, IDENTITY, RAW
+from holdfast.errors import (
+    InvalidCIDError,
+    NetworkError,
+    NotAFileError,
+    NotFoundError,
+    ProviderError,
+    SerializationError,
+    UnprovenError,
+    VerificationError,
+)
+from tests.support import (
+    EMPTY_DIRECTORY_V0,
+    EMPTY_FILE_V0,
+    GATEWAY_TOKEN,
+    HELLO_CID,
+    closed_port_url,
+    config_for,
+    raw_cid,
+)
+
+
+def document(value):
+    """JSON bytes, and the CID that names them."""
+    text = json.dumps(value).encode()
+    return raw_cid(text), text
+
+
+async def test_retrieve_gets_the_cid_from_the_gateway_and_returns_the_json(server, client):
+    cid, text = document({"hello": ["world", 1, None]})
+    server.reply(200, text)
+    assert await client.retrieve(cid) == {"hello": ["world", 1, None]}
+    (request,) = server.requests
+    assert (request.method, request.target) == ("GET", f"/ipfs/{cid}")
+    assert request.headers["accept-encoding"] == "identity"
+
+
+async def test_download_gets_the_cid_from_the_gateway_and_returns_a_blob(server, client):
+    server.reply(200, b"hello", headers={"Content-Type": "text/plain"})
+    blob = await client.download(HELLO_CID)
+    (request,) = server.requests
+    assert (request.method, request.target) == ("GET", f"/ipfs/{HELLO_CID}")
+    assert (blob.size, blob.type, blob.name) == (5, "text/plain", None)
+    assert blob.read() == b"hello"
+
+
+async def test_reads_carry_no_token(server, client):
+    server.reply(200, b"hello")
+    await client.download(HELLO_CID)
+    assert "authorization" not in server.requests[0].headers
+
+
+@pytest.mark.parametrize("media_type", ["text/html", "application/octet-stream", ""])
+async def test_retrieve_reads_json_whatever_the_content_type(server, client, media_type):
+    cid, text = document([1])
+    server.reply(200, text, headers={"Content-Type": media_type})
+    assert await client.retrieve(cid) == [1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"not json",
+        b"[1] trailing",
+        b"NaN",
+        b"[Infinity]",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b"1" * 5000,
+        b"{'a': 1}",
+    ],
+    ids=[
+        "empty",
+        "text",
+        "trailing",
+        "nan",
+        "infinity",
+        "not utf-8",
+        "deep",
+        "huge int",
+        "python",
+    ],
+)
+async def test_what_is_not_json_is_a_serialization_error(server, client, text):
+    server.reply(200, text)
+    with pytest.raises(SerializationError):
+        await client.retrieve(raw_cid(text))
+
+
+async def test_a_byte_order_mark_is_no_error(server, client):
+    text = b"\xef\xbb\xbf[1]"
+    server.reply(200, text)
+    assert await client.retrieve(raw_cid(text)) == [1]
+
+
+async def test_a_document_above_the_limit_is_a_serialization_error(server):
+    cid, text = document("x" * 1000)
+    server.reply(200, text)
+    async with await AsyncClient.init(config_for(server, max_json_bytes=1000)) as client:
+        with pytest.raises(SerializationError, match="max_json_bytes"):
+            await client.retrieve(cid)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{cid}",
+        "  {cid}\n",
+        "/ipfs/{cid}",
+        "https://ipfs.io/ipfs/{cid}",
+        "https://ipfs.io/ipfs/{cid}/",
+        "https://ipfs.io/ipfs/{cid}///",
+        "https://ipfs.io/ipfs/{cid}?download=true&x=/y",
+        "https://ipfs.io/ipfs/{cid}/?download=true",
+        "https://ipfs.io/ipfs/{cid}#top",
+        "{cid}?x=1",
+        "{cid}/",
+        "ipfs://{cid}",
+        "ipfs://{cid}/",
+        "https://{cid}.ipfs.dweb.link/",
+        "https://{cid}.ipfs.dweb.link",
+        "https://gw.example/ipfs/{cid}?next=/ipfs/other",
+    ],
+)
+@pytest.mark.parametrize("operation", ["retrieve", "download", "revoke"])
+async def test_a_cid_is_normalised_before_the_request(server, client, form, operation):
+    cid, text = document([1])
+    server.reply(200, text)
+    await getattr(client, operation)(form.format(cid=cid))
+    prefix = "/pinning/unpin/" if operation == "revoke" else "/ipfs/"
+    assert server.requests[0].target == prefix + cid
+
+
+async def test_a_cid_is_sent_as_given_not_re_encoded(server, client):
+    server.reply(200, b"OK")
+    upper = HELLO_CID.upper()
+    await client.revoke(upper)
+    assert server.requests[0].target == f"/pinning/unpin/{upper}"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        "  ",
+        "/ipfs/",
+        "https://ipfs.io/ipfs/",
+        "?x",
+        "not-a-cid",
+        "../../etc/passwd",
+        f"{HELLO_CID}x",
+        HELLO_CID[:-1],
+        "https://ipfs.io/ipfs/../api",
+        f"https://ipfs.io/ipfs/{HELLO_CID}/../x",
+        f"https://ipfs.io/ipfs/{HELLO_CID}/%2e%2e/x",
+        f"https://ipfs.io/ipfs/{HELLO_CID}/a%2Fb",
+        f"https://ipfs.io/ipfs/{HELLO_CID}//a",
+        f"{HELLO_CID}/a\r\nHost: evil",
+        f"{HELLO_CID} HTTP/1.1",
+        5,
+        None,
+        b"bytes",
+        "b" * 10_000_000,
+    ],
+    ids=lambda given: repr(given)[:40],
+)
+@pytest.mark.parametrize("operation", ["retrieve", "download", "receive", "revoke"])
+async def test_what_is_not_a_cid_is_invalid_cid_and_nothing_is_sent(
+    server, client, given, operation
+):
+    with pytest.raises(InvalidCIDError) as caught:
+        await getattr(client, operation)(given)
+    assert str(caught.value) == "Invalid CID"
+    assert server.requests == []
+
+
+async def test_reads_may_carry_a_path(server, client):
+    server.reply(200, b"[1]")
+    assert await client.retrieve(f"/ipfs/{EMPTY_DIRECTORY_V0}/a dir/b%3Fc.json") == [1]
+    assert server.requests[0].target == f"/ipfs/{EMPTY_DIRECTORY_V0}/a%20dir/b%3Fc.json"
+
+
+async def test_the_blob_of_a_path_has_the_last_name(server, client):
+    server.reply(200, b"x")
+    assert (await client.download(f"{EMPTY_DIRECTORY_V0}/a/b.txt")).name == "b.txt"
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+@pytest.mark.parametrize(
+    ("path", "sent"), [("", "/ipfs"), ("/ipfs", "/ipfs"), ("/custom/path", "/custom/path")]
+)
+async def test_gateway_urls_work_with_and_without_a_trailing_slash(server, path, sent, slash):
+    server.reply(200, b"hello")
+    config = config_for(server, gateway_url=server.url + path + slash)
+    async with await AsyncClient.init(config) as client:
+        await client.download(HELLO_CID)
+    assert server.requests[0].target == f"{sent}/{HELLO_CID}"
+
+
+@pytest.mark.parametrize("slash", ["", "/", "//"])
+async def test_pin_api_urls_work_with_and_without_a_trailing_slash(server, slash):
+    server.reply(200, {"message": "hi"})
+    config = config_for(server, pin_api_url=f"{server.url}/base{slash}")
+    async with await AsyncClient.init(config) as client:
+        await client.test_connection()
+    assert server.requests[0].target == "/base/data/testAuthentication"
+
+
+async def test_wrong_bytes_for_a_raw_cid_are_a_verification_error(server, client):
+    server.reply(200, b"hellO")
+    with pytest.raises(VerificationError) as caught:
+        await client.download(HELLO_CID)
+    assert caught.value.cid == HELLO_CID
+    assert not isinstance(caught.value, UnprovenError)
+
+
+async def test_wrong_json_for_a_raw_cid_is_a_verification_error(server, client):
+    server.reply(200, b"[1]")
+    with pytest.raises(VerificationError):
+        await client.retrieve(raw_cid(b"[2]"))
+
+
+async def test_verify_false_is_a_plain_get(server):
+    server.reply(200, b"hellO")
+    async with await AsyncClient.init(config_for(server, verify=False)) as client:
+        assert (await client.download(HELLO_CID)).read() == b"hellO"
+    assert len(server.requests) == 1
+
+
+async def test_a_cid_that_carries_its_content_is_compared_with_it(server, client):
+    identity = str(CID(1, RAW, IDENTITY, b"inline"))
+    server.reply(200, b"inline")
+    assert (await client.download(identity)).read() == b"inline"
+    for wrong in (b"other!", b"inlin", b"inline!", b""):
+        server.reply(200, wrong)
+        with pytest.raises(VerificationError):
+            await client.download(identity)
+
+
+async def test_a_hash_that_we_cannot_compute_is_unproven(server, client):
+    server.reply(200, b"x")
+    sha1 = CID(1, RAW, 0x11, bytes(20))
+    with pytest.raises(UnprovenError, match="verify=False"):
+        await client.download(str(sha1))
+    assert server.requests == []
+
+
+async def test_a_dag_pb_body_is_read_plainly_with_a_warning(server, client, caplog):
+    server.reply(200, b"")
+    with caplog.at_level(logging.WARNING, "holdfast"):
+        assert (await client.download(EMPTY_FILE_V0)).size == 0
+    assert "unproven" in caplog.text
+    assert EMPTY_FILE_V0 in caplog.text
+
+
+async def test_a_large_download_sits_in_a_temporary_file_that_goes_with_the_blob(
+    server, client, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    data = os.urandom(9_000_000)
+    calls = []
+    server.reply(200, data)
+    blob = await client.download(raw_cid(data), progress=lambda *call: calls.append(call))
+    assert blob.read() == data
+    assert len(list(tmp_path.iterdir())) == 1
+    assert calls[-1] == (len(data), len(data))
+    assert calls == sorted(set(calls))
+    del blob
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_download_to_a_file_is_whole_and_the_blob_is_over_it(server, client, tmp_path):
+    data = os.urandom(3_000_000)
+    server.reply(200, data)
+    blob = await client.download(raw_cid(data), to=tmp_path / "copy.bin")
+    assert (tmp_path / "copy.bin").read_bytes() == data
+    assert (blob.size, blob.name, blob.read()) == (len(data), "copy.bin", data)
+    assert [path.name for path in tmp_path.iterdir()] == ["copy.bin"]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"body": b"x" * 100_000}, {"body": b"y" * 50_000, "cut": 20_000}, {"status": 404}],
+    ids=["wrong bytes", "cut", "404"],
+)
+async def test_a_failed_download_leaves_the_target_as_it_was(server, client, tmp_path, how):
+    target = tmp_path / "copy.bin"
+    target.write_bytes(b"before")
+    server.reply(**how)
+    with pytest.raises((VerificationError, NetworkError, ProviderError)):
+        await client.download(HELLO_CID, to=target)
+    assert target.read_bytes() == b"before"
+    assert [path.name for path in tmp_path.iterdir()] == ["copy.bin"]
+
+
+async def test_a_target_that_cannot_be_written_is_an_error_before_the_request(
+    server, client, tmp_path
+):
+    with pytest.raises(IsADirectoryError):
+        await client.download(HELLO_CID, to=tmp_path)
+    with pytest.raises(FileNotFoundError):
+        await client.download(HELLO_CID, to=tmp_path / "missing" / "copy.bin")
+    assert server.requests == []
+
+
+async def test_a_directory_is_not_a_file(server, client):
+    server.reply(301, headers={"Location": f"/ipfs/{EMPTY_DIRECTORY_V0}/"})
+    with pytest.raises(NotAFileError) as caught:
+        await client.download(EMPTY_DIRECTORY_V0)
+    assert isinstance(caught.value, IsADirectoryError)
+
+
+async def test_a_gateway_may_redirect_and_no_token_goes_along(server, other_server):
+    server.reply(307, headers={"Location": f"{other_server.url}/elsewhere"})
+    other_server.reply(200, b"hello")
+    config = config_for(server, gateway_token=GATEWAY_TOKEN)
+    async with await AsyncClient.init(config) as client:
+        assert (await client.download(HELLO_CID)).read() == b"hello"
+    assert server.requests[0].headers["x-pinata-gateway-token"] == GATEWAY_TOKEN
+    (request,) = other_server.requests
+    assert request.target == "/elsewhere"
+    assert not {"authorization", "x-pinata-gateway-token", "cookie"} & set(request.headers)
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["", "file:///etc/passwd", "ftp://x/y", "http://user:pass@127.0.0.1/x", "http://[", "//"],
+)
+async def test_a_redirect_to_nowhere_good_is_not_followed(server, client, location):
+    server.reply(302, headers={"Location": location})
+    with pytest.raises((ProviderError, NetworkError)):
+        await client.download(HELLO_CID)
+    assert len(server.requests) <= 11
+
+
+async def test_a_redirect_loop_ends(server, client):
+    for _ in range(50):
+        server.reply(302, headers={"Location": f"/ipfs/{HELLO_CID}"})
+    with pytest.raises(ProviderError, match="redirects more than 10 times"):
+        await client.download(HELLO_CID)
+    assert len(server.requests) == 11
+
+
+async def test_the_gateway_token_goes_to_the_first_gateway_only(server, other_server):
+    server.reply(404, b"", headers={"Content-Type": "text/plain"})
+    other_server.reply(200, b"hello")
+    config = config_for(
+        server, gateway_url=(server.url, other_server.url), gateway_token=GATEWAY_TOKEN
+    )
+    async with await AsyncClient.init(config) as client:
+        assert (await client.download(HELLO_CID)).read() == b"hello"
+    assert server.requests[0].headers["x-pinata-gateway-token"] == GATEWAY_TOKEN
+    assert "x-pinata-gateway-token" not in other_server.requests[0].headers
+
+
+async def test_gateways_are_tried_in_order(server, other_server):
+    server.reply(200, b"wrong")
+    other_server.reply(200, b"hello")
+    config = config_for(server, gateway_url=[closed_port_url(), server.url, other_server.url])
+    async with await AsyncClient.init(config) as client:
+        assert (await client.download(HELLO_CID)).read() == b"hello"
+    assert len(server.requests) == len(other_server.requests) == 1
+
+
+async def test_when_all_gateways_fail_the_gravest_failure_is_raised(server, other_server):
+    gateways = [server.url, other_server.url, closed_port_url()]
+    server.reply(200, b"wrong")
+    other_server.reply(404)
+    async with await AsyncClient.init(config_for(server, gateway_url=gateways)) as client:
+        with pytest.raises(VerificationError) as wrong:
+            await client.download(HELLO_CID)
+        server.reply(500)
+        other_server.reply(404)
+        with pytest.raises(NotFoundError) as missing:
+            await client.download(HELLO_CID)
+    notes = "\n".join(wrong.value.__notes__)
+    assert "NotFoundError: HTTP error 404" in notes
+    assert "NetworkError" in notes
+    assert "HTTP error 500" in "\n".join(missing.value.__notes__)
+
+
+async def test_compressed_content_is_refused(server, client):
+    server.reply(200, b"hello", headers={"Content-Encoding": "gzip"})
+    with pytest.raises(ProviderError, match="compressed"):
+        await client.download(HELLO_CID)
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(404, "HTTP error 404"), (401, "HTTP error 401"), (504, "HTTP error 504")]
+)
+async def test_a_failed_read_is_a_provider_error(server, client, status, words):
+    server.reply(status, b"<html>sorry</html>", headers={"Content-Type": "text/html"})
+    with pytest.raises(ProviderError) as caught:
+        await client.retrieve(HELLO_CID)
+    assert str(caught.value) == words
+    assert caught.value.status == status

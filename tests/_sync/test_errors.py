@@ -1,0 +1,199 @@
+# WARNING: this file is generated from tests/_async/test_errors.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The error table of the spec, row by row, and every error body that the service may send."""
+
+import pytest
+
+from holdfast import Client
+from holdfast.errors import (
+    AuthenticationError,
+    InvalidCIDError,
+    NetworkError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    RateLimitError,
+    SerializationError,
+)
+from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for
+
+CALLS = {
+    "store": ({"a": 1},),
+    "send": ("alice", "hi"),
+    "upload": (b"hello",),
+    "revoke": (HELLO_CID,),
+    "test_connection": (),
+}
+each_call = pytest.mark.parametrize("call", CALLS)
+
+TEXT = {"Content-Type": "text/plain; charset=utf-8"}
+HTML = {"Content-Type": "text/html"}
+JSON = {"Content-Type": "application/json"}
+
+
+def failure_of(client, call):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - the tests look at it closely
+        getattr(client, call)(*CALLS[call])
+    return caught.value
+
+
+@each_call
+def test_the_provider_rejects_and_its_details_are_the_message(server, client, call):
+    server.reply(400, {"error": {"reason": "SOME_REASON", "details": "These are the details"}})
+    error = failure_of(client, call)
+    assert type(error) is ProviderError
+    assert str(error) == error.message == "These are the details"
+    assert (error.name, error.status) == ("ProviderError", 400)
+    assert error.details == "These are the details"
+
+
+@each_call
+@pytest.mark.parametrize(
+    "body",
+    [{"error": {"reason": "INVALID_CREDENTIALS", "details": "Invalid/expired credentials"}}, b""],
+)
+def test_an_invalid_token_is_http_error_401(server, client, call, body):
+    server.reply(401, body)
+    error = failure_of(client, call)
+    assert type(error) is AuthenticationError
+    assert str(error) == "HTTP error 401"
+    assert error.details == ("Invalid/expired credentials" if body else None)
+
+
+@each_call
+def test_a_token_without_access_is_http_error_403_or_the_details(server, client, call):
+    server.reply(403)
+    error = failure_of(client, call)
+    assert type(error) is PermissionDeniedError
+    assert str(error) == "HTTP error 403"
+    details = "This key does not have the required scopes associated with it"
+    server.reply(403, {"error": {"reason": "NO_SCOPES_FOUND", "details": details}})
+    error = failure_of(client, call)
+    assert type(error) is PermissionDeniedError
+    assert str(error) == details
+
+
+@each_call
+def test_a_provider_out_of_reach_is_a_network_error(server, call):
+    config = config_for(server, pin_api_url=closed_port_url())
+    with Client.init(config) as client:
+        error = failure_of(client, call)
+    assert type(error) is NetworkError
+    assert isinstance(error, ConnectionError)
+    assert "cannot connect to 127.0.0.1" in str(error)
+    assert "refused" in str(error)
+
+
+@pytest.mark.parametrize("call", ["store"])
+def test_a_circular_value_is_a_serialization_error(server, client, call):
+    value = {}
+    value["self"] = value
+    with pytest.raises(SerializationError, match=r"(?i)circular"):
+        getattr(client, call)(value)
+    assert server.requests == []
+
+
+def test_text_that_is_no_unicode_is_a_serialization_error_of_send(server, client):
+    with pytest.raises(SerializationError):
+        client.send("alice", "\ud800")
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("given", ["", "   ", "https://ipfs.io/ipfs/", "/ipfs//?x"])
+def test_revoke_of_an_empty_cid_is_invalid_cid(server, client, given):
+    with pytest.raises(InvalidCIDError) as caught:
+        client.revoke(given)
+    assert str(caught.value) == "Invalid CID"
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "message"),
+    [
+        (JSON, {"error": {"reason": "R", "details": "D"}}, "D"),
+        (JSON, {"error": {"reason": "R", "details": "D", "message": "M"}}, "D"),
+        (JSON, {"error": {"reason": "R", "message": "M"}}, "M"),
+        (JSON, {"error": {"reason": "R"}}, "R"),
+        (JSON, {"error": {"reason": "R", "details": ""}}, "R"),
+        (JSON, {"error": {"reason": "R", "details": {"a": 1}}}, "R"),
+        (JSON, {"error": "Invalid request format."}, "Invalid request format."),
+        (JSON, {"error": "E", "message": "M"}, "E"),
+        (JSON, {"error": {}, "message": "M"}, "M"),
+        (JSON, {"message": "M"}, "M"),
+        (JSON, {"message": 5}, "HTTP error 422"),
+        (JSON, {}, "HTTP error 422"),
+        (JSON, [], "HTTP error 422"),
+        (JSON, b'{"error": "bro', "HTTP error 422"),
+        (JSON, b"", "HTTP error 422"),
+        ({}, b"", "HTTP error 422"),
+        (TEXT, b"Something is wrong", "Something is wrong"),
+        (TEXT, b"Something\r\n is\twrong\n", "Something is wrong"),
+        (TEXT, b"x" * 600, "x" * 500),
+        (TEXT, b"   ", "HTTP error 422"),
+        (TEXT, b"<!DOCTYPE html><html></html>", "HTTP error 422"),
+        (TEXT, b'{"error": "in JSON"}', "in JSON"),
+        (HTML, b"<html><body>502 Bad Gateway</body></html>", "HTTP error 422"),
+        (HTML, b'{"error": {"details": "D"}}', "D"),
+        ({}, b"Something is wrong", "HTTP error 422"),
+        ({"Content-Type": "image/png"}, b"\x89PNG\xff\xfe", "HTTP error 422"),
+    ],
+)
+def test_every_known_error_body_is_read(server, client, headers, body, message):
+    server.reply(422, body, headers=headers)
+    error = failure_of(client, "store")
+    assert type(error) is ProviderError
+    assert str(error) == message
+    assert error.status == 422
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, ProviderError),
+        (402, ProviderError),
+        (404, NotFoundError),
+        (413, ProviderError),
+        (429, RateLimitError),
+        (500, ProviderError),
+        (502, ProviderError),
+        (503, ProviderError),
+        (504, ProviderError),
+    ],
+)
+def test_any_other_failed_status_is_http_error_and_the_status(server, client, status, kind):
+    server.reply(status, b"<html></html>", headers=HTML)
+    error = failure_of(client, "revoke")
+    assert type(error) is kind
+    assert str(error) == f"HTTP error {status}"
+    assert error.status == status
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_of_the_pin_api_are_not_followed(server, other_server, client, status):
+    server.reply(status, b"moved", headers={**TEXT, "Location": f"{other_server.url}/x"})
+    error = failure_of(client, "store")
+    assert str(error) == f"HTTP error {status}"
+    assert other_server.requests == []
+
+
+def test_a_rate_limit_tells_how_long_to_wait(server, client):
+    server.reply(429, {"error": "slow down"}, headers={"Retry-After": "60"})
+    error = failure_of(client, "store")
+    assert (str(error), error.retry_after) == ("slow down", 60)
+
+
+def test_the_request_id_is_kept(server, client):
+    server.reply(500, headers={"X-Request-Id": "req-17"})
+    assert (failure_of(client, "store")).request_id == "req-17"
+
+
+def test_a_provider_that_echoes_the_token_does_not_get_it_into_the_error(server, client):
+    server.reply(400, {"error": f"bad token {TOKEN} given"})
+    error = failure_of(client, "store")
+    assert str(error) == "bad token ******** given"
+    assert TOKEN not in repr(vars(error))
+
+
+def test_a_huge_error_page_is_cut(server, client):
+    server.reply(500, b"x" * 5_000_000, headers=TEXT)
+    assert str(failure_of(client, "store")) == "x" * 500

@@ -1,0 +1,284 @@
+# WARNING: this file is generated from tests/_async/test_lifecycle.py
+# by scripts/generate_sync.py. Change the original instead.
+import inspect
+import pickle
+
+import pytest
+
+import holdfast
+from holdfast import Blob, Client, ClientConfig, PinProvider
+from holdfast.errors import ClientClosedError, ConfigError
+from tests._sync.parallel import in_parallel
+from tests.support import HELLO_CID, TOKEN, config_for, pinned
+
+
+class MemoryProvider:
+    """The smallest provider: no base class, one dictionary."""
+
+    def __init__(self):
+        self.kept = {}
+        self.closed = 0
+
+    def put_json(self, text, *, name):
+        self.kept[HELLO_CID] = text
+        return HELLO_CID
+
+    def get_json(self, cid):
+        return self.kept[cid]
+
+    def put_file(self, source, *, name, progress=None):
+        self.kept[HELLO_CID] = b"".join(source.chunks())
+        return HELLO_CID
+
+    def get_file(self, cid, *, to=None, progress=None):
+        return Blob(self.kept[cid])
+
+    def delete(self, cid):
+        del self.kept[cid]
+
+    def test_authentication(self):
+        pass
+
+    def close(self):
+        self.closed += 1
+
+
+def test_init_takes_a_config_a_mapping_or_keywords_and_keywords_win(server):
+    config = config_for(server)
+    mapping = {
+        "provider": "pinning",
+        "providerToken": TOKEN,
+        "pinApiUrl": server.url,
+        "gatewayUrl": f"{server.url}/ipfs",
+    }
+    clients = [
+        Client.init(config),
+        Client.init(mapping),
+        Client.init(
+            provider="pinning",
+            provider_token=TOKEN,
+            pin_api_url=server.url,
+            gateway_url=server.url,
+        ),
+        Client.init({**mapping, "verify": False}, verify=True),
+        Client.init(config.with_options(cid_version=0), cid_version=1),
+    ]
+    for client in clients:
+        assert client.config == config
+        assert isinstance(client.provider, PinProvider)
+        client.close()
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"provider": "dropbox"}, r"unknown provider 'dropbox'.*pinning"),
+        ({"provider": "pinning"}, "provider_token is missing"),
+        ({"provider": "pinning", "provider_token": ""}, "provider_token is blank"),
+        ({"provider": "pinning", "provider_token": " \n"}, "provider_token is blank"),
+        ({"provider": "pinning", "provider_token": "a b"}, "provider_token holds a space"),
+        ({"provider": "pinning", "provider_token": "tökén"}, "non-ASCII"),
+        ({"provider": "pinning", "provider_token": 5}, "provider_token must be a string, not int"),
+        ({"provider": "pinning", "provider_token": b"x"}, "must be a string, not bytes"),
+        ({"provider_token": TOKEN}, "provider is 'local'"),
+        ({"pin_api_url": "example.com"}, "pin_api_url must be an address"),
+        ({"pin_api_url": "ftp://example.com"}, "pin_api_url must be an address"),
+        ({"pin_api_url": "http://example.com"}, "pin_api_url would carry the token over plain"),
+        ({"pin_api_url": "https://"}, "pin_api_url must be an address"),
+        ({"pin_api_url": "https://[::1"}, "pin_api_url must be an address"),
+        ({"pin_api_url": "https://x:99999"}, "pin_api_url must be an address"),
+        ({"pin_api_url": "https://exämple.com"}, "pin_api_url must be a URL in plain ASCII"),
+        ({"pin_api_url": "https://example.com/a b"}, "pin_api_url must be a URL"),
+        ({"pin_api_url": None}, "pin_api_url must be a URL as a string, not NoneType"),
+        ({"gateway_url": "https://x.io/?token=1"}, "gateway_url must be a plain address"),
+        ({"gateway_url": "https://u:p@x.io/"}, "gateway_url must be a plain address"),
+        ({"gateway_url": "https://x.io/#a"}, "gateway_url must not hold a fragment"),
+        ({"gateway_url": ["https://x.io", "nonsense"]}, "gateway_url must be an address"),
+        ({"gateway_url": []}, "gateway_url names no gateway"),
+        ({"gateway_token": "x"}, "gateway_token is given without gateway_url"),
+        (
+            {"gateway_token": "x", "gateway_url": "http://gw.example"},
+            "gateway_url would carry the token over plain HTTP",
+        ),
+        ({"tokn": "x"}, "unknown field 'tokn'"),
+        ({"provider_tokn": "x"}, "did you mean 'provider_token'"),
+        ({"providerToken": "x"}, "did you mean 'provider_token'"),
+        ({"cid_version": 2}, "cid_version must be 0 or 1"),
+        ({"profile": "nonsense"}, "profile must be one of unixfs-v1-2025"),
+        ({"profile": "unixfs-v0-2015"}, "set cid_version=0"),
+        ({"verify": "no"}, "verify must be True or False"),
+        ({"timeouts": 5}, r"timeouts must be Timeouts\(connect, read, write, total\)"),
+        ({"timeouts": {"read": -1}}, "timeouts.read must be a number above 0"),
+        ({"retries": {"attempts": 0}}, "retries.attempts must be a whole number"),
+        ({"rate_limit": 60}, "rate_limit is not supported by this version"),
+        ({"max_json_bytes": 0}, "max_json_bytes must be a whole number"),
+        ({"path": 5}, "path must be a path"),
+        ({"proxy": "nonsense"}, "proxy must be an address"),
+        ({"ssl_context": "ca.pem"}, "ssl_context must be an ssl.SSLContext"),
+        ({"provider_options": 5}, "provider_options must be a mapping"),
+        ({}, "'local', the embedded store, is not in this version"),
+        ({"provider": "local"}, "'local', the embedded store, is not in this version"),
+        ({"provider": ""}, "provider must be a provider's name"),
+    ],
+    ids=str,
+)
+def test_bad_configuration_is_a_config_error_that_names_the_field(fields, words):
+    with pytest.raises(ConfigError, match=words) as caught:
+        Client.init(**fields)
+    assert isinstance(caught.value, ValueError)
+    with pytest.raises(ConfigError):
+        Client.init(fields)
+
+
+def test_one_field_in_two_spellings_is_a_config_error():
+    with pytest.raises(ConfigError, match="given twice"):
+        Client.init({"providerToken": "a", "provider_token": "b"})
+
+
+def test_init_with_something_else_is_a_config_error():
+    with pytest.raises(ConfigError, match="a ClientConfig or a mapping, not str"):
+        Client.init("pinning")
+
+
+@pytest.mark.parametrize("name", ["provider_b", "provider_c"])
+def test_planned_providers_create_the_pin_provider_with_a_warning(server, name):
+    with pytest.warns(UserWarning, match="no implementation of its own") as caught:
+        client = Client.init(config_for(server, provider=name))
+    assert caught[0].filename == __file__
+    assert isinstance(client.provider, PinProvider)
+    client.close()
+
+
+def test_closing_twice_is_no_error_and_use_afterwards_is(server):
+    client = Client.init(config_for(server))
+    client.close()
+    client.close()
+    calls = {
+        "store": (1,),
+        "retrieve": (HELLO_CID,),
+        "upload": (b"",),
+        "download": (HELLO_CID,),
+        "send": ("alice", "hi"),
+        "receive": (HELLO_CID,),
+        "revoke": (HELLO_CID,),
+        "test_connection": (),
+    }
+    for name, arguments in calls.items():
+        with pytest.raises(ClientClosedError):
+            getattr(client, name)(*arguments)
+    with pytest.raises(ClientClosedError):
+        with client:
+            pass
+    assert server.requests == []
+
+
+def test_the_context_manager_closes(server):
+    with Client.init(config_for(server)) as client:
+        pass
+    with pytest.raises(ClientClosedError):
+        client.store(1)
+
+
+def test_a_provider_of_the_callers_is_used_and_not_closed():
+    provider = MemoryProvider()
+    with Client(provider) as client:
+        assert client.provider is provider
+        assert client.config == ClientConfig()
+        record = client.store([1])
+        assert client.retrieve(record.cid) == "[1]"
+        client.upload(b"hello")
+        assert (client.download(HELLO_CID)).read() == b"hello"
+        assert client.revoke(HELLO_CID) is True
+        assert client.test_connection() is True
+        assert client.url(HELLO_CID) == f"ipfs://{HELLO_CID}"
+        with pytest.raises(ConfigError, match="MemoryProvider takes no other options"):
+            client.with_options(verify=False)
+    assert provider.closed == 0
+
+
+def test_what_is_no_provider_is_a_type_error():
+    with pytest.raises(TypeError, match="init"):
+        Client({"provider": "pinning"})
+
+
+def test_with_options_is_a_copy_over_the_same_connections(server, client):
+    copy = client.with_options(cid_version=0, timeouts={"total": 5})
+    server.reply(200, pinned())
+    server.reply(200, pinned())
+    client.store(1)
+    copy.store(1)
+    versions = [r.json()["pinataOptions"]["cidVersion"] for r in server.requests]
+    assert versions == [1, 0]
+    assert server.connections == 1
+    assert (client.config.cid_version, copy.config.cid_version) == (1, 0)
+
+    copy.close()
+    server.reply(200, pinned())
+    client.store(1)
+    client.close()
+    with pytest.raises(ClientClosedError):
+        client.with_options(verify=False).store(1)
+
+
+def test_with_options_refuses_what_belongs_to_the_connections(client):
+    with pytest.raises(ConfigError, match="proxy belongs to the connections"):
+        client.with_options(proxy="http://127.0.0.1:1")
+    with pytest.raises(ConfigError, match="unknown field 'nonsense'"):
+        client.with_options(nonsense=1)
+
+
+def test_url_is_a_link_at_the_first_gateway(server, client):
+    assert client.url(HELLO_CID) == f"{server.url}/ipfs/{HELLO_CID}"
+    assert client.url(f"ipfs://{HELLO_CID}/a b") == f"{server.url}/ipfs/{HELLO_CID}/a%20b"
+    assert server.requests == []
+
+
+def test_the_default_gateway_is_the_services(server):
+    with Client.init(provider="pinning", provider_token=TOKEN) as client:
+        assert client.url(HELLO_CID) == f"https://gateway.pinata.cloud/ipfs/{HELLO_CID}"
+
+
+def test_connections_are_kept_and_reused(server, client):
+    for _ in range(5):
+        server.reply(200, pinned())
+        client.store(1)
+    server.reply(400, {"error": "no"})
+    with pytest.raises(holdfast.errors.ProviderError):
+        client.store(1)
+    server.reply(200, b"hello")
+    client.download(HELLO_CID)
+    assert server.connections == 1
+
+
+def test_one_client_serves_many_tasks_at_once(service):
+    with Client.init(service.config) as client:
+
+        def round_trip(number):
+            def call():
+                record = client.store({"number": number})
+                uploaded = client.upload(f"file {number}".encode())
+                blob = client.download(uploaded.cid)
+                return client.retrieve(record.cid), blob.text()
+
+            return call
+
+        results = in_parallel(round_trip(number) for number in range(40))
+    assert results == [({"number": number}, f"file {number}") for number in range(40)]
+
+
+def test_a_client_cannot_be_pickled(client):
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(client)
+
+
+def test_the_repr_is_short(client):
+    assert repr(client) == f"<{Client.__name__}: {PinProvider.__name__}>"
+    client.close()
+    assert repr(client).endswith(", closed>")
+
+
+def test_every_public_method_has_a_docstring_with_an_example():
+    for name, member in inspect.getmembers(Client, inspect.isfunction):
+        if not name.startswith("_") and name not in {"close", "close", "init"}:
+            assert "Example:" in (member.__doc__ or ""), name

@@ -1,0 +1,294 @@
+# WARNING: this file is generated from tests/_async/test_upload.py
+# by scripts/generate_sync.py. Change the original instead.
+import io
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast import Blob, Client
+from holdfast.errors import ProviderError
+from tests.support import HELLO_CID, TOKEN, config_for, pinned
+
+
+def parts_of(request):
+    """The parts of a form, as (headers, content)."""
+    boundary = request.headers["content-type"].partition("boundary=")[2].encode()
+    head, *parts, tail = request.body.split(b"--" + boundary)
+    assert (head, tail) == (b"", b"--\r\n")
+    found = []
+    for part in parts:
+        headers, _, content = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        found.append((headers.decode(), content.removesuffix(b"\r\n")))
+    return found
+
+
+def file_part(request):
+    ((headers, content),) = [part for part in parts_of(request) if 'name="file"' in part[0]]
+    return headers, content
+
+
+def test_upload_posts_a_form_with_the_file_under_the_key_file(server, client):
+    server.reply(200, pinned())
+    client.upload(b"hello")
+    (request,) = server.requests
+    assert (request.method, request.target) == ("POST", "/pinning/pinFileToIPFS")
+    assert request.headers["content-type"].startswith("multipart/form-data; boundary=")
+    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+    assert request.headers["content-length"] == str(len(request.body))
+    assert "transfer-encoding" not in request.headers
+    headers, content = file_part(request)
+    assert content == b"hello"
+    assert 'Content-Disposition: form-data; name="file"; filename="client-file"' in headers
+
+
+def test_upload_sends_the_options_field_and_no_metadata(server, client):
+    server.reply(200, pinned())
+    client.upload(b"hello", {"label": "my label"})
+    (options, _file) = parts_of(server.requests[0])
+    assert options == (
+        'Content-Disposition: form-data; name="pinataOptions"',
+        b'{"cidVersion":1}',
+    )
+    assert b"my label" not in server.requests[0].raw
+    assert b"etadata" not in server.requests[0].raw
+
+
+def test_upload_returns_a_record_without_data_and_with_the_size_in_bytes(server, client):
+    server.reply(200, pinned())
+    before = time.time_ns() // 1_000_000
+    record = client.upload("ü".encode() * 3)
+    after = time.time_ns() // 1_000_000
+    assert record.cid == HELLO_CID
+    assert record.data is None
+    assert record.size == 6
+    assert before <= record.timestamp <= after
+
+
+def test_the_filename_is_the_files_own(server, client, tmp_path):
+    path = tmp_path / 'my "quoted" ünïcode.txt'
+    path.write_bytes(b"content")
+    server.reply(200, pinned())
+    client.upload(path)
+    headers, content = file_part(server.requests[0])
+    assert 'filename="my %22quoted%22 ünïcode.txt"' in headers
+    assert content == b"content"
+
+
+def test_a_path_may_be_a_string(server, client, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"content")
+    server.reply(200, pinned())
+    record = client.upload(str(tmp_path / "a.txt"))
+    assert record.size == 7
+    assert 'filename="a.txt"' in file_part(server.requests[0])[0]
+
+
+def test_an_open_file_is_sent_from_where_it_stands_and_left_open(server, client, tmp_path):
+    (tmp_path / "b.bin").write_bytes(b"0123456789")
+    server.reply(200, pinned())
+    with (tmp_path / "b.bin").open("rb") as file:
+        file.seek(4)
+        record = client.upload(file)
+        assert not file.closed
+    assert record.size == 6
+    headers, content = file_part(server.requests[0])
+    assert content == b"456789"
+    assert 'filename="b.bin"' in headers
+
+
+def test_a_blob_with_a_name_is_a_file_and_without_one_is_client_file(server, client):
+    server.reply(200, pinned())
+    server.reply(200, pinned())
+    client.upload(Blob(b"x", name="named.txt", type="text/plain"))
+    client.upload(Blob(b"x"))
+    first, second = (file_part(request)[0] for request in server.requests)
+    assert 'filename="named.txt"' in first
+    assert "Content-Type: text/plain" in first
+    assert 'filename="client-file"' in second
+
+
+@pytest.mark.parametrize("data", [bytearray(b"abc"), memoryview(b"abc"), io.BytesIO(b"abc")])
+def test_bytes_come_in_many_forms(server, client, data):
+    server.reply(200, pinned())
+    assert (client.upload(data)).size == 3
+    headers, content = file_part(server.requests[0])
+    assert content == b"abc"
+    assert 'filename="client-file"' in headers
+
+
+def test_a_given_name_wins(server, client, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"content")
+    server.reply(200, pinned())
+    client.upload(tmp_path / "a.txt", name="other.txt")
+    assert 'filename="other.txt"' in file_part(server.requests[0])[0]
+
+
+def test_an_empty_file_is_a_file(server, client):
+    server.reply(200, pinned())
+    calls = []
+    record = client.upload(b"", progress=lambda *call: calls.append(call))
+    assert record.size == 0
+    assert file_part(server.requests[0])[1] == b""
+    assert calls == [(0, 0)]
+
+
+def test_line_breaks_in_a_name_cannot_add_headers(server, client):
+    server.reply(200, pinned())
+    client.upload(b"x", name="a\r\nX-Evil: 1")
+    assert 'filename="a%0D%0AX-Evil: 1"' in file_part(server.requests[0])[0]
+
+
+def test_a_large_file_is_streamed_whole(server, client, tmp_path):
+    data = os.urandom(5_000_000)
+    (tmp_path / "large").write_bytes(data)
+    server.reply(200, pinned())
+    calls = []
+    record = client.upload(tmp_path / "large", progress=lambda *call: calls.append(call))
+    assert record.size == len(data)
+    assert file_part(server.requests[0])[1] == data
+    assert calls[-1] == (len(data), len(data))
+    assert calls == sorted(set(calls))
+    assert len(calls) > 3
+
+
+def test_a_stream_of_unknown_length_is_sent_in_chunks(server, client):
+    reading, writing = os.pipe()
+    writer = threading.Thread(target=lambda: (os.write(writing, b"piped"), os.close(writing)))
+    writer.start()
+    server.reply(200, pinned())
+    with os.fdopen(reading, "rb") as pipe:
+        record = client.upload(pipe)
+    writer.join()
+    assert record.size == 5
+    assert server.requests[0].headers["transfer-encoding"] == "chunked"
+    headers, content = file_part(server.requests[0])
+    assert content == b"piped"
+    assert 'filename="client-file"' in headers
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "/a", "", "a/"], ids=["inner slash", "leading", "empty", "trailing"]
+)
+def test_a_name_that_is_no_file_name_is_a_value_error(server, client, name):
+    with pytest.raises(ValueError, match="name must be a file name"):
+        client.upload(b"x", name=name)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("file", [5, None, ["a"], {"a": 1}, object(), 1.5])
+def test_what_is_no_file_is_a_type_error(server, client, file):
+    with pytest.raises(TypeError, match="cannot upload"):
+        client.upload(file)
+    assert server.requests == []
+
+
+def test_a_missing_file_is_the_error_of_open(server, client, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        client.upload(tmp_path / "missing")
+    assert server.requests == []
+
+
+def test_a_directory_is_an_error(server, client, tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a directory"):
+        client.upload(tmp_path)
+    assert server.requests == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+def test_an_unreadable_file_is_the_error_of_open(server, client, tmp_path):
+    path = tmp_path / "secret"
+    path.write_bytes(b"x")
+    path.chmod(0)
+    if os.geteuid() == 0:
+        # Nothing in a plain file system is unreadable to root, but this is.
+        path = Path("/proc/self/mem/x")
+    with pytest.raises(OSError):  # noqa: PT011 - which one depends on who runs the test
+        client.upload(path)
+    assert server.requests == []
+
+
+def test_a_text_mode_file_is_a_type_error(server, client, tmp_path):
+    (tmp_path / "a.txt").write_text("text")
+    with (tmp_path / "a.txt").open() as file, pytest.raises(TypeError, match="'rb'"):
+        client.upload(file)
+    with pytest.raises(TypeError, match="'rb'"):
+        client.upload(io.StringIO("text"))
+    assert server.requests == []
+
+
+def test_a_closed_file_is_a_value_error(server, client):
+    file = io.BytesIO(b"x")
+    file.close()
+    with pytest.raises(ValueError, match="closed"):
+        client.upload(file)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: os.truncate(path, 2_500_000), "ended after"),
+        (lambda path: path.write_bytes(b"a" * 7_000_000), "grew beyond"),
+        (lambda path: os.utime(path, (1, 1)), "was written to"),
+    ],
+    ids=["shrinks", "grows", "changes"],
+)
+def test_a_file_that_changes_while_it_is_sent_is_an_error(server, client, tmp_path, change, words):
+    path = tmp_path / "moving"
+    path.write_bytes(b"a" * 5_000_000)
+    changed = []
+
+    def progress(done, total):
+        if done and not changed:
+            changed.append(done)
+            change(path)
+
+    server.reply(200, pinned())
+    with pytest.raises(OSError, match=words) as caught:
+        client.upload(path, progress=progress)
+    assert not isinstance(caught.value, ConnectionError)
+    assert "moving" in str(caught.value)
+    # The form never got its tail, so no server can take it for a whole upload.
+    assert server.requests == []
+
+
+def test_an_error_of_the_source_reaches_the_caller_as_it_is(server, client):
+    class Broken(io.RawIOBase):
+        def readable(self):
+            return True
+
+        def read(self, size=-1):
+            if size == 0:
+                return b""
+            raise BrokenPipeError("the source broke")
+
+    with pytest.raises(BrokenPipeError, match="the source broke"):
+        client.upload(Broken())
+
+
+def test_an_error_of_the_progress_function_reaches_the_caller_as_it_is(server, client):
+    def progress(done, total):
+        raise LookupError("from the caller")
+
+    with pytest.raises(LookupError, match="from the caller"):
+        client.upload(b"x" * 3_000_000, progress=progress)
+
+
+def test_an_early_refusal_surfaces_as_the_refusal(server):
+    server.reply(413, {"error": "File too large"}, early=True)
+    with Client.init(config_for(server, timeouts={"write": 1, "read": 2})) as client:
+        with pytest.raises(ProviderError, match="File too large") as caught:
+            client.upload(b"x" * 30_000_000)
+    assert caught.value.status == 413
+
+
+def test_an_upload_that_nobody_takes_ends_by_the_write_timeout(server):
+    # The peer accepts, reads the head, and then nothing more.
+    server.reply(200, pinned(), early=True, delay=5)
+    with Client.init(config_for(server, timeouts={"write": 0.3, "read": 0.3})) as client:
+        start = time.monotonic()
+        with pytest.raises(TimeoutError):
+            client.upload(b"x" * 30_000_000)
+        assert time.monotonic() - start < 3

@@ -1,0 +1,42 @@
+"""What several tests need: well-known CIDs, and a configuration for a scripted server."""
+
+from typing import Any
+
+from holdfast import ClientConfig
+from holdfast.content.cid import CID
+from holdfast.testing import ScriptedServer
+
+TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ0ZXN0In0.c2lnbmF0dXJl"
+GATEWAY_TOKEN = "gateway-token-0123456789"
+
+# Published by the pinning service: the bytes "hello", pinned with cidVersion 1.
+HELLO_CID = "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq"
+# The empty file and the empty directory of Kubo, as CIDv0: dag-pb.
+EMPTY_FILE_V0 = "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH"
+EMPTY_DIRECTORY_V0 = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn"
+
+
+def raw_cid(data: bytes) -> str:
+    return str(CID.of_raw(data))
+
+
+def pinned(cid: str = HELLO_CID) -> dict[str, Any]:
+    return {"IpfsHash": cid, "PinSize": 5, "Timestamp": "2024-07-11T23:33:27.665Z"}
+
+
+def config_for(server: ScriptedServer, **changes: Any) -> ClientConfig:
+    fields: dict[str, Any] = {
+        "provider": "pinning",
+        "provider_token": TOKEN,
+        "pin_api_url": server.url,
+        "gateway_url": f"{server.url}/ipfs",
+    }
+    return ClientConfig(**{**fields, **changes})
+
+
+def closed_port_url() -> str:
+    """The address of a port on which nobody listens."""
+    server = ScriptedServer()
+    url = server.url
+    server.close()
+    return url
