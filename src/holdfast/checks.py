@@ -9,7 +9,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from holdfast.errors import ConfigError
 from holdfast.secret import Secret
@@ -21,8 +21,8 @@ PROFILES: Final[Mapping[str, int]] = {
 }
 """The names of the CID profiles (IPIP-499, and Kubo's older CIDv1 layout) and their CID version."""
 
-SECRET_WORDS: Final = ("token", "proxy", "jwt", "key", "secret", "password")
-"""A field with one of these in its name, known or mistyped, holds a secret."""
+PLAIN: Final = frozenset({"provider", "profile", "path"})
+"""The text fields that hold no secret. Any other text may be one, under a mistyped name too."""
 
 
 def seal(values: Any) -> Any:
@@ -36,16 +36,13 @@ def seal(values: Any) -> Any:
 
 
 def _sealed(key: str, value: Any) -> Any:
-    if value is None or isinstance(value, Secret):
+    if "url" in key and isinstance(value, list | tuple):
+        return tuple(_sealed(key, each) for each in value)
+    if key in PLAIN or not isinstance(value, str | bytes):
         return value
-    if any(word in key for word in SECRET_WORDS):
-        return Secret(value)
-    if "url" in key:
-        if isinstance(value, str) and ("@" in value or "?" in value):
-            return Secret(value)
-        if isinstance(value, list | tuple):
-            return tuple(_sealed(key, each) for each in value)
-    return value
+    if "url" in key and isinstance(value, str) and "@" not in value and "?" not in value:
+        return value
+    return Secret(value)  # type: ignore[arg-type] # bytes stay wrapped until `token` refuses them
 
 
 def base_url(name: str, value: Any) -> str:
@@ -57,10 +54,12 @@ def base_url(name: str, value: Any) -> str:
         )
     if not isinstance(value, str):
         raise ConfigError(f"{name} must be a URL as a string, not {type(value).__name__}")
-    parts = split_url(name, value.strip())
-    if parts.fragment:
+    address = value.strip()
+    if fault := address_fault(address):
+        raise ConfigError(f"{name} must be {fault}")
+    if "#" in address:
         raise ConfigError(f"{name} must not hold a fragment: drop what follows the '#'")
-    return parts.geturl().rstrip("/")
+    return address.rstrip("/")
 
 
 def is_loopback(host: str | None) -> bool:
@@ -73,21 +72,19 @@ def is_loopback(host: str | None) -> bool:
         return False
 
 
-def split_url(name: str, value: str) -> SplitResult:
-    """The parts of an http or https URL that no HTTP library can read in another way."""
+def address_fault(value: str) -> str:
+    """What an address that every HTTP library reads in the same way would be; "" if `value` is one.
+
+    Raises nothing: the frames of an error would show `value`, which may hold a password.
+    """
     if not value.isascii() or not value.isprintable() or " " in value or "\\" in value:
-        raise ConfigError(
-            f"{name} must be a URL in plain ASCII, without spaces: write an international "
-            "host name in its xn-- form"
-        )
+        return "a URL in plain ASCII without spaces: write an international host in its xn-- form"
     try:
         parts = urlsplit(value)
         sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         sound = False
-    if not sound:
-        raise ConfigError(f"{name} must be an address such as https://example.com")
-    return parts
+    return "" if sound else "an address such as https://example.com"
 
 
 def gateways(name: str, value: Any) -> tuple[str, ...] | None:
@@ -109,8 +106,9 @@ def token(name: str, value: Any) -> Secret | None:
     """A credential fit for a header."""
     if value is None:
         return None
-    if not isinstance(value.reveal(), str):
-        raise ConfigError(f"{name} must be a string, not {type(value.reveal()).__name__}")
+    kind = type(value.reveal() if isinstance(value, Secret) else value)
+    if kind is not str:
+        raise ConfigError(f"{name} must be a string, not {kind.__name__}")
     trimmed = Secret(value.reveal().strip())
     if not trimmed.reveal():
         raise ConfigError(f"{name} is blank: give the credential, or leave the field out")
@@ -124,10 +122,10 @@ def token(name: str, value: Any) -> Secret | None:
 
 def proxy(name: str, value: Any) -> Secret | None:
     """A proxy's URL, which may hold a password and is therefore kept like a token."""
-    value = token(name, value)
-    if value is not None:
-        split_url(name, value.reveal())
-    return value  # type: ignore[no-any-return]
+    address = token(name, value)
+    if address is not None and (fault := address_fault(address.reveal())):
+        raise ConfigError(f"{name} must be {fault}")
+    return address
 
 
 def provider(name: str, value: Any) -> str:

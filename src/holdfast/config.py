@@ -179,14 +179,11 @@ class ClientConfig:
         An empty one counts as absent. Several gateways stand with commas between them.
         """
         changes = checks.seal(changes)
-        found = checks.seal(
-            {
-                name: os.environ[ENV_PREFIX + name.upper()].strip()
-                for name in CHECKS
-                if os.environ.get(ENV_PREFIX + name.upper(), "").strip()
-            }
-        )
-        found = {name: _from_text(name, value) for name, value in found.items()}
+        found = {
+            name: _from_environment(name)
+            for name in CHECKS
+            if os.environ.get(ENV_PREFIX + name.upper(), "").strip()
+        }
         return cls.of(None, **{**found, **changes})
 
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
@@ -289,22 +286,23 @@ def _unknown_field(name: str) -> str:
     return f"unknown field {name!r}: {hint}"
 
 
-def _from_text(name: str, value: Any) -> Any:
-    """The value of a field that an environment variable gives as text."""
-    if isinstance(value, Secret):
-        return value
-    check = CHECKS[name]
+def _from_environment(name: str) -> Any:
+    """The value of a field, from the text of its variable."""
     variable = ENV_PREFIX + name.upper()
+    check = CHECKS[name]
+    if check in {checks.token, checks.proxy}:
+        return Secret(os.environ[variable])
+    text = os.environ[variable].strip()
     if check is checks.flag:
-        if value.lower() not in {"1", "true", "yes", "on", "0", "false", "no", "off"}:
+        if text.lower() not in {"1", "true", "yes", "on", "0", "false", "no", "off"}:
             raise ConfigError(f"{variable} must be true or false")
-        return value.lower() in {"1", "true", "yes", "on"}
+        return text.lower() in {"1", "true", "yes", "on"}
     if check in {checks.whole, checks.cid_version}:
-        if not value.isdecimal():
+        if not text.isdecimal():
             raise ConfigError(f"{variable} must be a whole number")
-        return int(value)
+        return int(text)
     if check is checks.gateways:
-        return tuple(each.strip() for each in value.split(",") if each.strip())
+        return tuple(each.strip() for each in text.split(",") if each.strip())
     if check not in {checks.provider, checks.profile, checks.path, checks.base_url}:
         raise ConfigError(f"{variable}: {name} cannot be set from the environment")
-    return value
+    return text

@@ -1,5 +1,6 @@
 """What a connection needs besides its address: the proxy and the TLS settings."""
 
+import base64
 import ssl
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -30,10 +31,11 @@ def tls_context(config: ClientConfig) -> ssl.SSLContext:
 
 
 def split_proxy(proxy: Secret) -> tuple[str, Secret | None]:
-    """A proxy's bare address, and its ``user:password`` if it has one."""
+    """A proxy's bare address, and its credentials as the value of a header, if it has any."""
     parts = urlsplit(proxy.reveal())
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     address = f"{parts.scheme}://{host}:{parts.port or {'http': 80, 'https': 443}[parts.scheme]}"
     if parts.username is None:
         return address, None
-    return address, Secret(f"{unquote(parts.username)}:{unquote(parts.password or '')}")
+    credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+    return address, Secret(f"Basic {base64.b64encode(credentials).decode()}")

@@ -212,8 +212,8 @@ class AsyncTransport:
         if proxy is not None:
             options["proxy"], credentials = network.split_proxy(proxy)
             if credentials is not None:
-                login, _, password = credentials.reveal().partition(":")
-                options["proxy_auth"] = aiohttp.BasicAuth(login, password)
+                # aiohttp sends it on as Proxy-Authorization, to the proxy alone.
+                options["proxy_headers"] = {"Authorization": credentials.reveal()}
         return options
 
     def _open_session(self) -> aiohttp.ClientSession:

@@ -270,9 +270,7 @@ class Transport:
         else:
             address, credentials = network.split_proxy(proxy)
             if credentials is not None:
-                options["proxy_headers"] = urllib3.make_headers(
-                    proxy_basic_auth=credentials.reveal()
-                )
+                options["proxy_headers"] = {"Proxy-Authorization": credentials.reveal()}
             manager = urllib3.ProxyManager(address, **options)
         manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
         return manager

@@ -1,0 +1,43 @@
+# Needs Python 3.11 or newer with pip; everything else is installed into .venv.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help setup demo test test-slow generate format clean
+
+help:
+	@echo "make demo | test | test-slow | generate | format | clean"
+
+# Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
+$(STAMP): pyproject.toml src/holdfast/_version.py
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip .venv
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+setup: $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+test: $(STAMP)
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/python scripts/generate_sync.py --check
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(BIN)/pytest --numprocesses auto -m "not slow"
+
+test-slow: $(STAMP)
+	$(BIN)/pytest --numprocesses auto -m slow
+
+generate: $(STAMP)
+	$(BIN)/python scripts/generate_sync.py
+
+format: $(STAMP)
+	$(BIN)/ruff format --quiet .
+	$(BIN)/ruff check --fix --quiet .
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

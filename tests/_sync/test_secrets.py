@@ -1,0 +1,192 @@
+# WARNING: this file is generated from tests/_async/test_secrets.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The token is on the wire to the pin API, and nowhere else."""
+
+import asyncio
+import logging
+import pickle
+import traceback
+
+import pytest
+
+import holdfast
+from holdfast import Client, ClientConfig
+from tests.support import (
+    EMPTY_FILE_V0,
+    GATEWAY_TOKEN,
+    HELLO_CID,
+    TOKEN,
+    closed_port_url,
+    config_for,
+    pinned,
+)
+
+PACKAGE = str(holdfast.__path__[0])
+PASSWORD = "proxy-pass-0123456789"
+SECRETS = (TOKEN, GATEWAY_TOKEN, PASSWORD)
+
+
+def assert_clean(text):
+    for secret in SECRETS:
+        assert secret not in text
+
+
+def assert_no_secret_in(error):
+    """Look at all that a traceback printer, a debugger or an error tracker would show."""
+    seen = set()
+    pending = [error]
+    while pending:
+        each = pending.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        assert_clean(str(each) + repr(each) + repr(vars(each)))
+        for frame, _ in traceback.walk_tb(each.__traceback__):
+            if frame.f_code.co_filename.startswith(PACKAGE):
+                for name, value in frame.f_locals.items():
+                    assert_clean(f"{name} {value!r}")
+        pending += [each.__cause__, each.__context__]
+    assert_clean("".join(traceback.format_exception(error)))
+
+
+CALLS = {
+    "store": ({"a": 1},),
+    "send": ("alice", "hi"),
+    "upload": (b"hello" * 1000,),
+    "revoke": (HELLO_CID,),
+    "test_connection": (),
+    "retrieve": (HELLO_CID,),
+    "download": (HELLO_CID,),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"status": 401, "body": {"error": {"details": f"token {TOKEN} / {GATEWAY_TOKEN} is bad"}}},
+        {"status": 500, "body": TOKEN.encode(), "headers": {"Content-Type": "text/plain"}},
+        {"hang_up": True},
+        {"status": 200, "body": b"nonsense", "cut": 3},
+        {"status": 200, "body": b"x", "delay": 1},
+        None,
+    ],
+    ids=["echo", "text echo", "hang up", "cut", "time-out", "refused"],
+)
+def test_no_error_shows_a_secret(server, call, reply):
+    url = server.url if reply else closed_port_url()
+    config = config_for(
+        server,
+        pin_api_url=url,
+        gateway_url=url,
+        gateway_token=GATEWAY_TOKEN,
+        timeouts={"read": 0.2, "total": 0.3},
+    )
+    if reply:
+        server.reply(**reply)
+    with Client.init(config) as client:
+        with pytest.raises(holdfast.errors.ClientError) as caught:
+            getattr(client, call)(*CALLS[call])
+    # Each peer may tell what it knows, and only that: the other's secret never reached it.
+    if reply and reply.get("status") in {401, 500}:
+        is_read = call in {"retrieve", "download"}
+        text = str(caught.value) + repr(vars(caught.value))
+        assert (GATEWAY_TOKEN if is_read else TOKEN) not in text
+    else:
+        assert_no_secret_in(caught.value)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"provider": "dropbox", "provider_token": TOKEN},
+        {"provider_token": TOKEN},
+        {"provider": "pinning", "provider_token": f"{TOKEN} {TOKEN}"},
+        {"provider": "pinning", "provider_token": TOKEN.encode()},
+        {"provider": "pinning", "provider_token": TOKEN, "verify": 5},
+        {"provider": "pinning", "provider_tokn": TOKEN},
+        {"provider": "pinning", "pinata_jwt": TOKEN},
+        {"provider": "pinning", "provider_token": TOKEN, "pin_api_url": "http://example.com"},
+        {"provider": "pinning", "gateway_url": f"https://gw.example/?token={GATEWAY_TOKEN}"},
+        {"provider": "pinning", "gateway_url": [f"https://gw.example/?token={GATEWAY_TOKEN}"]},
+        {"provider": "pinning", "gateway_url": f"https://x:{GATEWAY_TOKEN}@gw.example/"},
+        {"provider": "pinning", "proxy": f"nonsense://u:{PASSWORD}@proxy"},
+    ],
+    ids=" ".join,
+)
+def test_no_configuration_error_shows_a_secret(fields):
+    for arguments, keywords in (((fields,), {}), ((), fields)):
+        with pytest.raises(holdfast.errors.ConfigError) as caught:
+            Client.init(*arguments, **keywords)
+        assert_no_secret_in(caught.value)
+
+
+def test_no_repr_shows_a_secret(server):
+    config = config_for(
+        server, gateway_token=GATEWAY_TOKEN, proxy=f"http://user:{PASSWORD}@127.0.0.1:1"
+    )
+    with Client.init(config) as client:
+        for each in (client, client.config, client.provider, client.provider._api):
+            assert_clean(repr(each) + str(each))
+        request = client.provider._api.pin_json("1", name="x")
+        assert_clean(repr(request) + repr(client.provider._gateways))
+
+
+def test_nothing_with_a_token_can_be_pickled(server):
+    config = config_for(server)
+    with Client.init(config) as client:
+        for each in (config, client, client.config.provider_token):
+            with pytest.raises(TypeError):
+                pickle.dumps(each)
+    proxied = ClientConfig(proxy=f"http://user:{PASSWORD}@127.0.0.1:1")
+    with pytest.raises(TypeError):
+        pickle.dumps(proxied)
+
+
+def test_no_log_record_shows_a_secret(server, caplog):
+    config = config_for(server, gateway_token=GATEWAY_TOKEN)
+    with caplog.at_level(logging.DEBUG):
+        with Client.init(config) as client:
+            server.reply(200, pinned())
+            client.store({"a": 1})
+            server.reply(200, pinned())
+            client.upload(b"x")
+            server.reply(200, b"")
+            client.download(EMPTY_FILE_V0)
+            server.reply(401, {"error": {"details": TOKEN}})
+            with pytest.raises(holdfast.errors.AuthenticationError):
+                client.test_connection()
+    assert caplog.records
+    for record in caplog.records:
+        assert_clean(record.getMessage() + repr(vars(record)))
+
+
+def test_the_token_never_goes_to_a_gateway_even_on_the_same_origin(server):
+    config = config_for(server, pin_api_url=server.url, gateway_url=server.url)
+    server.reply(200, b"hello")
+    with Client.init(config) as client:
+        client.download(HELLO_CID)
+    assert TOKEN.encode() not in server.requests[0].raw
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_token_never_goes_to_another_origin(server, other_server, client, status):
+    server.reply(status, headers={"Location": f"{other_server.url}/pinning/pinJSONToIPFS"})
+    with pytest.raises(holdfast.errors.ProviderError):
+        client.store({"a": 1})
+    assert other_server.requests == []
+
+
+def test_an_error_of_the_progress_function_brings_no_secret_along(server, client):
+    def progress(done, total):
+        raise LookupError("from the caller")
+
+    with pytest.raises(LookupError) as caught:
+        client.upload(b"x" * 3_000_000, progress=progress)
+    assert_no_secret_in(caught.value)
+    for frame, _ in traceback.walk_tb(caught.value.__traceback__):
+        assert_clean(repr(frame.f_locals) if frame.f_code.co_filename != __file__ else "")
+
+
+def test_the_module_runs_in_both_colours():
+    assert asyncio.iscoroutinefunction(Client.store) == (Client.__name__ != "Client")

@@ -1,0 +1,95 @@
+"""Every example that is shown to people runs."""
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def python_blocks(document):
+    return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+
+
+def test_the_quick_start_runs_as_it_stands(tmp_path):
+    quick_start = python_blocks("README.md")[0]
+    result = subprocess.run(  # noqa: S603
+        [sys.executable, "-W", "error", "-c", quick_start],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    printed = result.stdout.splitlines()
+    assert printed[1:] == ["{'hello': 'world'}", "hi"]
+    assert result.stderr == ""
+    assert (tmp_path / "copy.png").read_bytes() == b"\x89PNG..."
+
+
+def test_the_same_lines_with_a_real_provider_run(service, monkeypatch):
+    """The second block, with the addresses of a service on this machine."""
+    block = python_blocks("README.md")[1]
+    block = block.replace('"https://example.mypinata.cloud/ipfs"', f'"{service.url}"')
+    block = block.replace("    gateway_url", f'    pin_api_url="{service.url}",\n    gateway_url')
+    monkeypatch.setenv("PINATA_JWT", service.token)
+    block = block.replace("    ...", "    assert client.test_connection()")
+    exec(compile(block, "README", "exec"), {"os": os, "Client": holdfast.Client})  # noqa: S102
+
+
+async def test_the_async_lines_run(service):
+    block = python_blocks("README.md")[2].replace(
+        'provider="pinning", provider_token=token', "config"
+    )
+    body = "".join(f"    {line}\n" for line in block.splitlines())
+    names = {"AsyncClient": holdfast.AsyncClient}
+    exec(f"async def run(config):\n{body}    return record\n", names)  # noqa: S102
+    record = await names["run"](service.config)
+    assert record.data == {"hello": "world"}
+
+
+@pytest.mark.parametrize(("document", "number"), [("README.md", 3), ("CONTRIBUTING.md", 0)])
+def test_further_examples_run(document, number):
+    exec(compile(python_blocks(document)[number], document, "exec"), {"__name__": "example"})  # noqa: S102
+
+
+def test_no_example_is_forgotten():
+    assert len(python_blocks("README.md")) == 4
+    assert len(python_blocks("CONTRIBUTING.md")) == 1
+
+
+MODULES = ["holdfast"] + [
+    module.name for module in pkgutil.walk_packages(holdfast.__path__, "holdfast.")
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_in_docstrings_run(name):
+    module = importlib.import_module(name)
+    assert module.__doc__, name
+    failed, _ = doctest.testmod(module, raise_on_error=False)
+    assert failed == 0
+
+
+def test_the_demo_runs_and_leaves_nothing_behind(tmp_path):
+    result = subprocess.run(  # noqa: S603
+        [sys.executable, "-W", "error", str(ROOT / "examples/demo.py")],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for words in ("test_connection  True", "the same bytes", "revoke           True"):
+        assert words in result.stdout
+    assert "VerificationError" in result.stdout
+    assert result.stderr == ""
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,157 @@
+"""What holds for the code as a whole: imports, twins, tables, documents."""
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+import urllib3
+
+from holdfast import AsyncClient, AsyncPinProvider, Client, PinProvider
+from holdfast._async import transport as async_transport
+from holdfast._sync import transport as sync_transport
+from holdfast.errors import ClientError
+from holdfast.protocol import faults
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(code, *options):
+    return subprocess.run(  # noqa: S603
+        [sys.executable, *options, "-c", code], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_blocking_client_brings_in_no_library_of_the_extras():
+    code = """
+import sys
+from holdfast import Client
+Client.init(provider="pinning", provider_token="x").close()
+print(sorted({"aiohttp", "typer", "starlette", "uvicorn", "asyncio"} & set(sys.modules)))
+"""
+    assert run(code).stdout == "[]\n"
+
+
+def test_importing_the_clients_brings_in_no_http_library():
+    code = "import sys; from holdfast import AsyncClient; print({'aiohttp'} & set(sys.modules))"
+    assert run(code).stdout == "set()\n"
+
+
+def test_the_async_client_without_aiohttp_says_what_to_install():
+    code = """
+import sys
+sys.modules["aiohttp"] = None
+import asyncio
+from holdfast import AsyncClient
+asyncio.run(AsyncClient.init(provider="pinning", provider_token="secret-token"))
+"""
+    result = run(code)
+    assert result.returncode == 1
+    assert "pip install 'holdfast[async]'" in result.stderr.splitlines()[-1]
+    assert "secret-token" not in result.stderr.splitlines()[-1]
+
+
+def signatures(kind):
+    found = {}
+    for name, member in inspect.getmembers(kind):
+        if not name.startswith("_") or name == "__init__":
+            text = str(inspect.signature(member)) if callable(member) else "property"
+            found[name.replace("aclose", "close")] = text.replace("Async", "").replace(
+                "_async", "_sync"
+            )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("blocking", "awaited"), [(Client, AsyncClient), (PinProvider, AsyncPinProvider)]
+)
+def test_the_two_colours_have_the_same_signatures(blocking, awaited):
+    assert signatures(blocking) == signatures(awaited)
+    for name, _ in inspect.getmembers(awaited, inspect.iscoroutinefunction):
+        if not name.startswith("__"):
+            assert not inspect.iscoroutinefunction(
+                getattr(blocking, name.replace("aclose", "close"))
+            )
+
+
+def library_errors(module, base):
+    return [
+        each
+        for _, each in inspect.getmembers(module, inspect.isclass)
+        if issubclass(each, base) and each.__module__ == module.__name__
+        if not issubclass(each, Warning)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "kinds", "base"),
+    [
+        (
+            sync_transport.TABLE,
+            library_errors(urllib3.exceptions, Exception),
+            urllib3.exceptions.HTTPError,
+        ),
+        (
+            async_transport.TABLE,
+            library_errors(importlib.import_module("aiohttp.client_exceptions"), Exception),
+            aiohttp.ClientError,
+        ),
+    ],
+    ids=["urllib3", "aiohttp"],
+)
+def test_every_exception_of_the_library_is_mapped(table, kinds, base):
+    assert len(kinds) > 20
+    # These cannot reach a plain request: no websockets, no uploads by aiohttp's own tracker.
+    out_of_reach = {"WSMessageTypeError", "UploadAbortedError"}
+    for kind in kinds:
+        mapped = [each for each in kind.__mro__ if each in table and each not in {base, OSError}]
+        assert mapped or kind is base or kind.__name__ in out_of_reach, kind
+
+
+@pytest.mark.parametrize("table", [sync_transport.TABLE, async_transport.TABLE])
+def test_every_row_of_the_table_gives_an_error_of_ours(table):
+    for kind in table:
+        error = kind.__new__(kind)
+        ours = faults.translate(error, table, "example.com")
+        assert isinstance(ours, ClientError)
+
+
+def test_generated_files_say_so():
+    for tree in (ROOT / "src/holdfast/_sync", ROOT / "tests/_sync"):
+        for path in tree.rglob("*.py"):
+            by_hand = path.name in {"transport.py", "runtime.py", "__init__.py", "parallel.py"}
+            generated = path.read_text().startswith("# WARNING: this file is generated from ")
+            assert generated != by_hand or path.parent.name == "providers", path
+
+
+def names_in(path):
+    return set(re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE))
+
+
+def test_each_requirement_of_the_spec_names_tests_that_exist():
+    rows = [
+        line.split("|")[1:-1]
+        for line in (ROOT / "docs/spec.md").read_text().splitlines()
+        if line.startswith("|") and not line.startswith(("| requirement", "|---"))
+    ]
+    assert len(rows) > 60
+    for requirement, held_by in rows:
+        named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", held_by)
+        assert named, requirement
+        for file, test in named:
+            paths = [ROOT / "tests" / file]
+            if not paths[0].exists():
+                paths = [ROOT / "tests/_async" / file, ROOT / "tests/_sync" / file]
+            for path in paths:
+                assert test in names_in(path), f"{path}: {test} ({requirement})"
+
+
+def test_nothing_in_the_spec_directory_of_tests_is_left_unlisted():
+    table = (ROOT / "docs/spec.md").read_text()
+    for name in ("test_store", "test_messages", "test_revoke", "test_connection", "test_errors"):
+        for test in names_in(ROOT / f"tests/_async/{name}.py"):
+            assert f"`{name}.py::{test}`" in table, test

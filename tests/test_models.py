@@ -1,0 +1,290 @@
+"""Records, messages, options, blobs, errors and the configuration, as values."""
+
+import copy
+import inspect
+import json
+import pickle
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+import holdfast
+from holdfast import (
+    Blob,
+    ClientConfig,
+    ClientMessage,
+    ClientRecord,
+    Retries,
+    StoreOptions,
+    Timeouts,
+    errors,
+)
+from holdfast.checks import PROFILES
+from holdfast.config import CHECKS, ConfigFields
+from holdfast.errors import ClientError, ConfigError, SerializationError
+from holdfast.files.sinks import SpoolSink
+from holdfast.secret import Secret
+from tests.support import HELLO_CID, TOKEN
+
+MESSAGE = ClientMessage(recipient_id="alice", payload="hi", timestamp=17)
+RECORD = ClientRecord(cid=HELLO_CID, timestamp=17, data={"a": 1}, size=7)
+
+
+def test_records_and_messages_are_frozen():
+    with pytest.raises(FrozenInstanceError):
+        RECORD.cid = "x"
+    with pytest.raises(FrozenInstanceError):
+        MESSAGE.payload = "x"
+
+
+def test_records_speak_the_specs_spelling():
+    assert RECORD.to_dict() == {
+        "cid": HELLO_CID,
+        "timestamp": 17,
+        "data": {"a": 1},
+        "size": 7,
+    }
+    assert list(RECORD.to_dict()) == ["cid", "timestamp", "data", "size"]
+    assert ClientRecord.from_dict(json.loads(json.dumps(RECORD.to_dict()))) == RECORD
+    upload = ClientRecord(cid=HELLO_CID, timestamp=17, size=7)
+    assert "data" not in upload.to_dict()
+    assert ClientRecord.from_dict(upload.to_dict()) == upload
+
+
+def test_messages_speak_the_specs_spelling():
+    assert MESSAGE.to_dict() == {"recipientId": "alice", "payload": "hi", "timestamp": 17}
+    assert ClientMessage.from_dict(MESSAGE.to_dict()) == MESSAGE
+    record = ClientRecord(cid=HELLO_CID, timestamp=17, data=MESSAGE, size=7)
+    assert record.to_dict()["data"] == MESSAGE.to_dict()
+
+
+@pytest.mark.parametrize("value", [{}, [], {"cid": 5, "timestamp": 1, "size": 1}, None])
+def test_a_record_of_another_shape_is_a_serialization_error(value):
+    with pytest.raises(SerializationError):
+        ClientRecord.from_dict(value)
+
+
+def test_records_pickle():
+    assert pickle.loads(pickle.dumps(RECORD)) == RECORD  # noqa: S301
+    assert pickle.loads(pickle.dumps(MESSAGE)) == MESSAGE  # noqa: S301
+
+
+def test_store_options_have_the_two_reserved_fields():
+    assert StoreOptions.of({"encrypt": True, "label": "x"}) == StoreOptions(encrypt=True, label="x")
+    with pytest.raises(TypeError, match="unknown option 'lable'"):
+        StoreOptions.of({"lable": "x"})
+
+
+def test_a_blob_is_a_plain_value(tmp_path):
+    blob = Blob(b"hello", type="text/plain", name="a.txt")
+    assert (blob.size, len(blob), blob.type, blob.name) == (5, 5, "text/plain", "a.txt")
+    assert (blob.read(), bytes(blob), blob.text()) == (b"hello", b"hello", "hello")
+    with blob.open() as first, blob.open() as second:
+        assert first.read(2) + second.read(2) == b"hehe"
+    assert blob.save(tmp_path / "out") == tmp_path / "out"
+    assert (tmp_path / "out").read_bytes() == b"hello"
+    assert repr(blob) == "<Blob: 5 bytes, type='text/plain', name='a.txt'>"
+    assert bool(Blob(b""))
+    again = pickle.loads(pickle.dumps(blob))  # noqa: S301
+    assert (again.read(), again.type, again.name) == (b"hello", "text/plain", "a.txt")
+    with pytest.raises(TypeError, match="encode text first"):
+        Blob("text")
+    with pytest.raises(UnicodeDecodeError):
+        Blob(b"\xff").text()
+
+
+def test_saving_a_blob_is_atomic_and_replaces_a_link(tmp_path):
+    (tmp_path / "real").write_bytes(b"before")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    Blob(b"after").save(tmp_path / "link")
+    assert (tmp_path / "link").read_bytes() == b"after"
+    assert (tmp_path / "real").read_bytes() == b"before"
+    assert not (tmp_path / "link").is_symlink()
+    with pytest.raises(IsADirectoryError):
+        Blob(b"x").save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "real"]
+
+
+def test_a_spooled_blob_outlives_its_sink_but_not_itself(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    sink = SpoolSink()
+    sink.write(b"x" * 3_000_000)
+    sink.restart()
+    sink.write(b"y" * 5_000_000)
+    sink.commit()
+    blob = sink.blob(type="", name=None)
+    sink.discard()
+    assert blob.read() == b"y" * 5_000_000
+    again = pickle.loads(pickle.dumps(blob))  # noqa: S301
+    del blob
+    assert list(tmp_path.iterdir()) == []
+    assert again.size == 5_000_000
+
+
+ERRORS = [each for _, each in inspect.getmembers(errors, inspect.isclass)]
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_every_error_has_a_name_a_message_and_pickles(kind):
+    assert issubclass(kind, ClientError)
+    error = kind("one sentence")
+    error.add_note("a note")
+    if isinstance(error, errors.ProviderError):
+        error = kind("one sentence", status=418, details="teapot", request_id="r1")
+    if isinstance(error, errors.VerificationError):
+        error = kind("one sentence", cid=HELLO_CID)
+    for each in (error, pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301
+        assert type(each) is kind
+        assert str(each) == each.message == "one sentence"
+        assert each.name == kind.__name__
+        assert vars(each) == vars(error)
+
+
+def test_the_error_tree_is_the_one_drawn():
+    bases = {
+        "ConfigError": ValueError,
+        "InvalidCIDError": ValueError,
+        "SerializationError": ValueError,
+        "NetworkError": ConnectionError,
+        "RequestTimeoutError": TimeoutError,
+        "ClientClosedError": RuntimeError,
+        "NotAFileError": IsADirectoryError,
+    }
+    for name, base in bases.items():
+        assert issubclass(getattr(errors, name), base)
+    assert issubclass(errors.RequestTimeoutError, errors.NetworkError)
+    assert issubclass(errors.UnprovenError, errors.VerificationError)
+    for kind in ERRORS:
+        assert kind.__name__ in errors.__doc__
+
+
+def test_the_configuration_has_the_designs_defaults():
+    config = ClientConfig()
+    assert config.to_dict() == {
+        "provider": "local",
+        "provider_token": None,
+        "gateway_url": None,
+        "gateway_token": None,
+        "pin_api_url": "https://api.pinata.cloud",
+        "cid_version": 1,
+        "profile": None,
+        "verify": True,
+        "timeouts": Timeouts(connect=10, read=60, write=60, total=60),
+        "retries": Retries(attempts=4, base=0.25, cap=20),
+        "rate_limit": None,
+        "max_json_bytes": 64 * 1024 * 1024,
+        "path": None,
+        "proxy": None,
+        "trust_env": False,
+        "ssl_context": None,
+        "allow_insecure": False,
+        "provider_options": {},
+    }
+
+
+def test_the_fields_are_the_same_in_all_three_places():
+    names = [each.name for each in fields(ClientConfig)]
+    assert names == list(CHECKS) == list(ConfigFields.__annotations__)
+
+
+def test_the_configuration_is_frozen_and_hashable():
+    config = ClientConfig(provider_options={"a": 1})
+    with pytest.raises(FrozenInstanceError):
+        config.verify = False
+    assert hash(config) == hash(ClientConfig(provider_options={"a": 1}))
+    assert config == ClientConfig(provider_options={"a": 1})
+    assert pickle.loads(pickle.dumps(config)) == config  # noqa: S301
+    assert copy.deepcopy(config) == config
+
+
+def test_the_token_is_trimmed_and_masked():
+    config = ClientConfig(provider="pinning", provider_token=f" {TOKEN}\n")
+    assert config.provider_token == TOKEN
+    assert config.provider_token.reveal() == TOKEN
+    assert TOKEN not in repr(config)
+    assert copy.deepcopy(config) == config
+    assert config.with_options(verify=False).provider_token == TOKEN
+
+
+def test_options_of_a_provider_are_not_shown():
+    assert "hush" not in repr(ClientConfig(provider_options={"secret": "hush"}))
+
+
+def test_secrets_compare_and_hash_as_their_text():
+    assert Secret("x") == "x"
+    assert Secret("x") == Secret("x") != Secret("y")
+    assert Secret("x") != 5
+    assert {Secret("x"): 1}["x"] == 1
+    assert f"{Secret('x')} {Secret('x')!r}" == "******** Secret('********')"
+
+
+def test_loopback_and_allow_insecure_permit_plain_http():
+    for host in ("localhost", "127.0.0.1", "127.1.2.3", "[::1]"):
+        ClientConfig(pin_api_url=f"http://{host}:5080")
+    for host in ("127.0.0.1.example.com", "localhost.example.com", "10.0.0.1", "[::2]"):
+        with pytest.raises(ConfigError, match="plain HTTP"):
+            ClientConfig(pin_api_url=f"http://{host}")
+        ClientConfig(pin_api_url=f"http://{host}", allow_insecure=True)
+
+
+def test_profiles_go_with_their_cid_version():
+    for profile, version in PROFILES.items():
+        ClientConfig(profile=profile, cid_version=version)
+        with pytest.raises(ConfigError, match=f"cid_version={version}"):
+            ClientConfig(profile=profile, cid_version=1 - version)
+
+
+def test_the_environment_is_read_on_request_only(monkeypatch):
+    values = {
+        "PROVIDER": "pinning",
+        "PROVIDER_TOKEN": f" {TOKEN} ",
+        "GATEWAY_URL": "https://a.example, https://b.example/x/",
+        "CID_VERSION": "0",
+        "VERIFY": "no",
+        "MAX_JSON_BYTES": "1000",
+        "PATH": "/some/where",
+        "TRUST_ENV": "TRUE",
+        "PROXY": "http://u:p@127.0.0.1:1",
+        "PIN_API_URL": "",
+        "NODE_TOKEN": "for somebody else",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(f"HOLDFAST_{name}", value)
+    assert ClientConfig() == ClientConfig(provider="local")
+    expected = ClientConfig(
+        provider="pinning",
+        provider_token=TOKEN,
+        gateway_url=("https://a.example/ipfs", "https://b.example/x"),
+        cid_version=0,
+        verify=False,
+        max_json_bytes=1000,
+        path="/some/where",
+        trust_env=True,
+        proxy="http://u:p@127.0.0.1:1",
+    )
+    assert ClientConfig.from_env() == expected
+    assert ClientConfig.from_env(verify=True) == expected.with_options(verify=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("VERIFY", "perhaps", "HOLDFAST_VERIFY must be true or false"),
+        ("CID_VERSION", "one", "HOLDFAST_CID_VERSION must be a whole number"),
+        ("TIMEOUTS", "5", "timeouts cannot be set from the environment"),
+        ("GATEWAY_URL", "nonsense", "gateway_url must be an address"),
+    ],
+)
+def test_a_wrong_variable_is_a_config_error(monkeypatch, name, value, words):
+    monkeypatch.setenv(f"HOLDFAST_{name}", value)
+    with pytest.raises(ConfigError, match=words):
+        ClientConfig.from_env()
+
+
+def test_everything_public_is_there_and_documented():
+    for name in holdfast.__all__:
+        member = getattr(holdfast, name)
+        assert name == "__version__" or member.__doc__
+    assert set(holdfast.__all__) <= set(dir(holdfast))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = holdfast.nonsense

@@ -1,0 +1,74 @@
+"""Providers by name: the built-in ones, and those that other packages bring."""
+
+import subprocess
+import sys
+
+import pytest
+
+PACKAGE = """
+from holdfast import Blob
+
+class Memory:
+    @classmethod
+    def from_config(cls, config):
+        provider = cls()
+        provider.options = dict(config.provider_options)
+        return provider
+
+    def put_json(self, text, *, name): return "bafkqaaa"
+    def get_json(self, cid): return self.options
+    def put_file(self, source, *, name, progress=None): return "bafkqaaa"
+    def get_file(self, cid, *, to=None, progress=None): return Blob(b"")
+    def delete(self, cid): pass
+    def test_authentication(self): pass
+    def close(self): print("closed")
+
+class Broken:
+    pass
+"""
+
+ENTRY_POINTS = """[holdfast.providers]
+memory = memory_provider:Memory
+broken = memory_provider:Broken
+"""
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """A folder as pip would leave it: a module, and its metadata."""
+    (tmp_path / "memory_provider.py").write_text(PACKAGE)
+    metadata = tmp_path / "memory_provider-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: memory-provider\nVersion: 1.0\n"
+    )
+    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+
+    def run(code):
+        prefix = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nfrom holdfast import Client\n"
+        return subprocess.run(  # noqa: S603
+            [sys.executable, "-c", prefix + code], capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
+def test_an_installed_provider_is_found_by_its_name(installed):
+    result = installed(
+        "with Client.init(provider='memory', provider_options={'a': 1}) as client:\n"
+        "    print(client.store([1]).cid, client.retrieve('bafkqaaa'))"
+    )
+    assert result.stdout == "bafkqaaa {'a': 1}\nclosed\n", result.stderr
+
+
+def test_an_unknown_name_lists_the_installed_ones(installed):
+    result = installed("Client.init(provider='memry')")
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("holdfast.errors.ConfigError: unknown provider 'memry'")
+    assert "memory" in last
+    assert "pinning" in last
+
+
+def test_a_class_without_from_config_is_a_config_error(installed):
+    result = installed("Client.init(provider='broken')")
+    assert "has no from_config(config)" in result.stderr.splitlines()[-1]

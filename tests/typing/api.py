@@ -1,0 +1,71 @@
+"""User code that must type-check: it is read by mypy, never run."""
+
+from pathlib import Path
+from typing import Any, assert_type
+
+from holdfast import (
+    AsyncClient,
+    AsyncPinProvider,
+    Blob,
+    Client,
+    ClientConfig,
+    ClientMessage,
+    ClientRecord,
+    PinProvider,
+    Retries,
+    StorageProvider,
+    StoreOptions,
+    Timeouts,
+    errors,
+)
+
+
+def configure() -> ClientConfig:
+    config = ClientConfig(
+        provider="pinning",
+        provider_token="x",
+        gateway_url=["https://a.example", "https://b.example"],
+        timeouts=Timeouts(read=5),
+        retries=Retries(attempts=1),
+    )
+    ClientConfig(gateway_url="https://a.example", timeouts={"read": 5})
+    ClientConfig(provder="pinning")  # type: ignore[call-arg]
+    return config.with_options(verify=False)
+
+
+def blocking(config: ClientConfig, path: Path) -> None:
+    with Client.init(config, verify=True) as client:
+        assert_type(client, Client)
+        assert_type(client.store({"a": 1}), ClientRecord[dict[str, int]])
+        assert_type(client.store([1], StoreOptions(label="x")).data, list[int] | None)
+        assert_type(client.retrieve("cid"), Any)
+        assert_type(client.upload(path, {"label": "x"}, name="a"), ClientRecord[None])
+        with path.open("rb") as file:
+            client.upload(file)
+        client.upload(b"x", progress=lambda done, total: None)
+        assert_type(client.download("cid", to=path), Blob)
+        assert_type(client.send("alice", "hi"), ClientRecord[ClientMessage])
+        assert_type(client.receive("cid"), ClientMessage)
+        assert_type(client.revoke("cid"), bool)
+        assert_type(client.test_connection(), bool)
+        assert_type(client.url("cid"), str)
+        assert_type(client.with_options(verify=False), Client)
+        assert_type(client.provider, StorageProvider)
+    Client(PinProvider(config))
+    Client(AsyncPinProvider(config))  # type: ignore[arg-type]
+
+
+async def awaited(config: ClientConfig, path: Path) -> None:
+    async with await AsyncClient.init({"provider": "pinning", "providerToken": "x"}) as client:
+        assert_type(await client.store(1), ClientRecord[int])
+        assert_type(await client.download("cid"), Blob)
+        assert_type(await client.receive("cid"), ClientMessage)
+    AsyncClient(AsyncPinProvider(config))
+
+
+def handle(error: errors.ClientError) -> float | None:
+    if isinstance(error, errors.RateLimitError):
+        return error.retry_after
+    if isinstance(error, errors.ProviderError):
+        assert_type(error.status, int | None)
+    return None
