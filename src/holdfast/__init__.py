@@ -15,6 +15,7 @@ from holdfast._sync.client import Client
 from holdfast._version import __version__
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig, Retries, Timeouts
+from holdfast.files.cids import compute_cid, verify
 from holdfast.provider import AsyncStorageProvider, StorageProvider
 from holdfast.records import ClientMessage, ClientRecord, StoreOptions
 
@@ -38,7 +39,9 @@ __all__ = [
     "StoreOptions",
     "Timeouts",
     "__version__",
+    "compute_cid",
     "errors",
+    "verify",
 ]
 
 # Imported when first asked for: each brings in an HTTP library or an event loop.

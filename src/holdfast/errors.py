@@ -16,6 +16,7 @@
     │   ├── NotFoundError                           404
     │   └── RateLimitError                          429  .retry_after
     └── VerificationError                           .cid; the bytes are not what the CID names
+        ├── MalformedError(ValueError)              a block or CAR that nobody can read, or a bomb
         └── UnprovenError                           not disproven, but no way to prove them
 
 Wrong argument types are the built-in ``TypeError``, an empty recipient is a ``ValueError``, and
@@ -141,6 +142,10 @@ class VerificationError(ClientError):
     def __init__(self, message: str, *, cid: str | None = None) -> None:
         super().__init__(message)
         self.cid = cid
+
+
+class MalformedError(VerificationError, ValueError):
+    """A block, a DAG or a CAR breaks the rules of its format, or the limits that keep us safe."""
 
 
 class UnprovenError(VerificationError):

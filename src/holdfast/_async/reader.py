@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast._async.transport import AsyncResponse
-from holdfast.content.proof import Proof, is_raw, raw_proof
+from holdfast.content.proof import Proof, block_proof, is_raw
 from holdfast.content.reference import Reference
 from holdfast.errors import (
     ClientError,
@@ -64,7 +64,7 @@ class AsyncReader:
         if not self._verify:
             return None
         if is_raw(reference):
-            return raw_proof(reference)
+            return block_proof(reference)
         logger.warning(
             "%s was read unproven: this version proves raw CIDs only",
             reference,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session, read_whole
 from holdfast._sync.transport import Response
-from holdfast.content.proof import Proof, is_raw, raw_proof
+from holdfast.content.proof import Proof, block_proof, is_raw
 from holdfast.content.reference import Reference
 from holdfast.errors import (
     ClientError,
@@ -66,7 +66,7 @@ class Reader:
         if not self._verify:
             return None
         if is_raw(reference):
-            return raw_proof(reference)
+            return block_proof(reference)
         logger.warning(
             "%s was read unproven: this version proves raw CIDs only",
             reference,

@@ -17,9 +17,11 @@ MAX_DIGEST: Final = 128  # what Kubo allows for the longest, an inlined identity
 MAX_TEXT: Final = 256  # base58 takes quadratic time: nothing longer is even looked at
 V0_TEXT: Final = 46
 V0_PREFIX: Final = bytes([SHA2_256, SHA2_256_SIZE])
+V0_SIZE: Final = len(V0_PREFIX) + SHA2_256_SIZE
+RAW_PREFIX: Final = bytes([1, RAW]) + V0_PREFIX
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CID:
     """A content identifier.
 
@@ -52,43 +54,63 @@ class CID:
             raise InvalidCIDError(reason=f"a CID has at most {MAX_TEXT} characters")
         try:
             if len(text) == V0_TEXT and text.startswith("Qm"):
-                return cls._from_v0(multibase.base58_decode(text))
-            return cls._from_v1(_decode_v1_text(text))
+                data = multibase.base58_decode(text)
+                wanted = 0
+            else:
+                data = _decode_v1_text(text)
+                wanted = 1
+            cid, end = cls.read(data)
         except ValueError as error:
             raise InvalidCIDError(reason=str(error)) from None
+        if cid.version != wanted or end != len(data):
+            raise InvalidCIDError(reason="not one CID of the version that its text shows")
+        return cid
 
     @classmethod
-    def _from_v0(cls, data: bytes) -> "CID":
-        if len(data) != len(V0_PREFIX) + SHA2_256_SIZE or not data.startswith(V0_PREFIX):
-            raise ValueError("not the sha2-256 multihash that a CIDv0 is")
-        return cls(0, DAG_PB, SHA2_256, data[len(V0_PREFIX) :])
+    def from_bytes(cls, data: bytes) -> "CID":
+        """The CID that `data` is, and nothing else; `ValueError` where it is none."""
+        cid, end = cls.read(data)
+        if end != len(data):
+            raise ValueError("bytes follow the CID")
+        return cid
 
     @classmethod
-    def _from_v1(cls, data: bytes) -> "CID":
-        version, position = varint.decode(data)
+    def read(cls, data: bytes, start: int = 0) -> tuple["CID", int]:
+        """The CID that begins at `start`, and the position behind it; `ValueError` if none does."""
+        if data[start : start + len(V0_PREFIX)] == V0_PREFIX:
+            end = start + V0_SIZE
+            if len(data) < end:
+                raise ValueError("the CID is cut off")
+            return cls(0, DAG_PB, SHA2_256, data[start + len(V0_PREFIX) : end]), end
+        version, position = varint.decode(data, start)
         if version != 1:
             raise ValueError(f"unknown CID version {version}")
         codec, position = varint.decode(data, position)
         hash_code, position = varint.decode(data, position)
         size, position = varint.decode(data, position)
-        digest = data[position:]
-        if len(digest) != size:
-            raise ValueError("the digest's length is not the one declared")
         if size > MAX_DIGEST or (hash_code == SHA2_256 and size != SHA2_256_SIZE):
             raise ValueError("no digest of this hash has this length")
-        return cls(1, codec, hash_code, digest)
+        end = position + size
+        if len(data) < end:
+            raise ValueError("the CID is cut off")
+        return cls(1, codec, hash_code, data[position:end]), end
+
+    @property
+    def is_provable(self) -> bool:
+        """Whether we can compute its hash."""
+        return self.hash_code in {SHA2_256, IDENTITY}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CID):
             return NotImplemented
-        return (self.codec, self.hash_code, self.digest) == (
-            other.codec,
-            other.hash_code,
-            other.digest,
+        return (
+            self.digest == other.digest
+            and self.codec == other.codec
+            and self.hash_code == other.hash_code
         )
 
     def __hash__(self) -> int:
-        return hash((self.codec, self.hash_code, self.digest))
+        return hash(self.digest)
 
     def __bytes__(self) -> bytes:
         multihash = varint.encode(self.hash_code) + varint.encode(len(self.digest)) + self.digest
@@ -98,6 +120,11 @@ class CID:
         if self.version == 0:
             return multibase.base58_encode(bytes(self))
         return "b" + multibase.base32_encode(bytes(self))
+
+
+def raw_text(digest: bytes) -> str:
+    """The text of the CID of one raw block with the SHA-256 `digest`: the common case, fast."""
+    return "b" + multibase.base32_encode(RAW_PREFIX + digest)
 
 
 def _decode_v1_text(text: str) -> bytes:

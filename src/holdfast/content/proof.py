@@ -3,9 +3,10 @@
 import hashlib
 from typing import Protocol
 
+from holdfast.content.blocks import unsupported_hash
 from holdfast.content.cid import IDENTITY, RAW, SHA2_256
 from holdfast.content.reference import Reference
-from holdfast.errors import UnprovenError, VerificationError
+from holdfast.errors import VerificationError
 
 
 class Proof(Protocol):
@@ -51,19 +52,13 @@ class IdentityProof:
             raise wrong_bytes(self._reference)
 
 
-def raw_proof(reference: Reference) -> Proof:
-    """The proof for a CID of the raw codec; `UnprovenError` for a hash that we cannot compute."""
-    match reference.cid.hash_code:
-        case code if code == SHA2_256:
-            return HashProof(reference)
-        case code if code == IDENTITY:
-            return IdentityProof(reference)
-        case code:
-            raise UnprovenError(
-                f"{reference} cannot be proven: its hash function ({code:#x}) is not supported; "
-                "with verify=False it is read as the gateway sends it",
-                cid=str(reference),
-            )
+def block_proof(reference: Reference) -> Proof:
+    """The proof for one block; `UnprovenError` for a hash that we cannot compute."""
+    if reference.cid.hash_code == SHA2_256:
+        return HashProof(reference)
+    if reference.cid.hash_code == IDENTITY:
+        return IdentityProof(reference)
+    raise unsupported_hash(reference.cid)
 
 
 def is_raw(reference: Reference) -> bool:

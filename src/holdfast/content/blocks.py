@@ -1,0 +1,46 @@
+"""A block: bytes, and the CID that they must prove."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from holdfast.content.cid import CID, IDENTITY, SHA2_256
+from holdfast.errors import MalformedError, UnprovenError, VerificationError
+
+MAX_BLOCK: Final = 2 << 20  # the limit of the IPFS protocols
+
+Emit: TypeAlias = Callable[[CID, bytes], None]
+"""Where an importer puts the blocks that it makes."""
+
+
+def check_block(cid: CID, data: bytes) -> None:
+    """Nothing, if `data` is what `cid` names; else `VerificationError` or its subclasses."""
+    if len(data) > MAX_BLOCK:
+        raise MalformedError(f"block {cid} is larger than {MAX_BLOCK} bytes", cid=str(cid))
+    if cid.hash_code == SHA2_256:
+        digest = hashlib.sha256(data).digest()
+    elif cid.hash_code == IDENTITY:
+        digest = bytes(data)
+    else:
+        raise unsupported_hash(cid)
+    if digest != cid.digest:
+        raise VerificationError(f"the block that came for {cid} is another one", cid=str(cid))
+
+
+def inline_block(cid: CID) -> bytes | None:
+    """The block that `cid` itself carries, if it carries one."""
+    return cid.digest if cid.hash_code == IDENTITY else None
+
+
+def unsupported_hash(cid: CID) -> UnprovenError:
+    """The error for a CID whose hash we cannot compute."""
+    return UnprovenError(
+        f"{cid} cannot be proven: its hash function ({cid.hash_code:#x}) is not supported; "
+        "with verify=False it is read as the gateway sends it",
+        cid=str(cid),
+    )
+
+
+def missing_block(cid: CID) -> UnprovenError:
+    """The error for a block that is needed and was not to be had."""
+    return UnprovenError(f"block {cid} is missing", cid=str(cid))

@@ -1,0 +1,219 @@
+"""CAR archives: blocks in a row, each behind its length and its CID, after a small header.
+
+Version 1 is written. Read are version 1 and, inside of version 2, the version 1 that it wraps; the
+index of version 2 and the roots in the header are nothing but hints, and are not believed.
+"""
+
+from collections.abc import Generator, Iterable, Iterator
+from typing import Final, TypeAlias
+
+from holdfast.content import varint
+from holdfast.content.blocks import MAX_BLOCK, check_block
+from holdfast.content.cid import CID, IDENTITY
+from holdfast.errors import MalformedError
+
+MAX_HEADER: Final = 1 << 20  # thousands of roots; go-car allows 32 MiB
+MAX_SECTION: Final = MAX_BLOCK + 256  # a block and its CID
+V2_PRAGMA: Final = bytes.fromhex("a16776657273696f6e02")  # the header {"version": 2}
+V2_FIXED_HEADER: Final = 40
+V2_DATA_START: Final = 1 + len(V2_PRAGMA) + V2_FIXED_HEADER
+
+Block: TypeAlias = tuple[CID, bytes]
+
+
+def write_car(roots: Iterable[CID], blocks: Iterable[Block]) -> Iterator[bytes]:
+    """The archive of `blocks`, piece by piece."""
+    header = _encode_header(list(roots))
+    yield varint.encode(len(header)) + header
+    for cid, data in blocks:
+        name = bytes(cid)
+        yield varint.encode(len(name) + len(data)) + name
+        yield data
+
+
+class CarReader:
+    """Is fed an archive in pieces of any size; gives its blocks, each one checked.
+
+    Example:
+        >>> cid = CID.of_raw(b"x")
+        >>> reader = CarReader()
+        >>> for piece in write_car([cid], [(cid, b"x")]):
+        ...     for _, data in reader.update(piece):
+        ...         print(data)
+        b'x'
+        >>> reader.finish()
+    """
+
+    def __init__(self) -> None:
+        self.roots: list[CID] = []
+        self._buffer = bytearray()
+        self._position = 0
+        self._ended = False
+        self._parser = self._parse()
+
+    def update(self, data: bytes) -> Iterator[Block]:
+        """Take the next bytes; give the blocks that they complete."""
+        del self._buffer[: self._position]
+        self._position = 0
+        self._buffer += data
+        for block in self._parser:
+            if block is None:
+                return
+            yield block
+
+    def finish(self) -> None:
+        """Nothing, if the archive ended where one may end; else `MalformedError`."""
+        self._ended = True
+        for _ in self._parser:
+            raise MalformedError("CAR: the archive ends within a block")
+
+    # The parser is one generator; it yields None where it needs more bytes than there are.
+
+    def _parse(self) -> Generator[Block | None]:
+        size, header = yield from self._section(MAX_HEADER)
+        left: int | None = None
+        if header == V2_PRAGMA:
+            fixed = yield from self._take(V2_FIXED_HEADER)
+            start, left = (int.from_bytes(fixed[at : at + 8], "little") for at in (16, 24))
+            if start < V2_DATA_START:
+                raise MalformedError("CAR: version 2 with its data inside of its header")
+            yield from self._skip(start - V2_DATA_START)
+            size, header = yield from self._section(min(MAX_HEADER, left))
+            left -= size
+        self.roots = _decode_header(header)
+        while left != 0 and (yield from self._more()):
+            limit = MAX_SECTION if left is None else min(MAX_SECTION, left)
+            size, section = yield from self._section(limit)
+            left = None if left is None else left - size
+            yield _decode_section(section)
+        if left is not None:
+            yield from self._skip(None)
+
+    def _section(self, limit: int) -> Generator[None, None, tuple[int, bytes]]:
+        """What stands behind the next length, and how many bytes it took with that."""
+        prefix = bytearray()
+        while not prefix or (prefix[-1] & 0x80 and len(prefix) < varint.MAX_BYTES):
+            prefix += yield from self._take(1)
+        try:
+            size, _ = varint.decode(bytes(prefix))
+        except ValueError as error:
+            raise MalformedError(f"CAR: {error}") from None
+        if not 0 < size <= limit:
+            raise MalformedError(f"CAR: a section of {size} bytes, where 1 to {limit} may stand")
+        section = yield from self._take(size)
+        return len(prefix) + size, section
+
+    def _take(self, size: int) -> Generator[None, None, bytes]:
+        """The next `size` bytes. Nothing is set aside for them before they come."""
+        while len(self._buffer) - self._position < size:
+            if self._ended:
+                raise MalformedError("CAR: the archive is cut off")
+            yield None
+        data = bytes(self._buffer[self._position : self._position + size])
+        self._position += size
+        return data
+
+    def _skip(self, size: int | None) -> Generator[None]:
+        """Pass over `size` bytes, or over all that come."""
+        while size is None or size > 0:
+            step = len(self._buffer) - self._position
+            step = step if size is None else min(step, size)
+            self._position += step
+            size = None if size is None else size - step
+            if size != 0:
+                if self._ended:
+                    if size is not None:
+                        raise MalformedError("CAR: the archive is cut off")
+                    return
+                yield None
+
+    def _more(self) -> Generator[None, None, bool]:
+        """Whether the archive goes on."""
+        while self._position == len(self._buffer):
+            if self._ended:
+                return False
+            yield None
+        return True
+
+
+def _decode_section(section: bytes) -> Block:
+    try:
+        cid, start = CID.read(section)
+    except ValueError as error:
+        raise MalformedError(f"CAR: a block's CID is wrong: {error}") from None
+    data = section[start:]
+    if cid.hash_code == IDENTITY and data != cid.digest:
+        raise MalformedError(f"CAR: the block of the identity CID {cid} is not what it carries")
+    check_block(cid, data)
+    return cid, data
+
+
+# The header is DAG-CBOR, {"roots": [CIDs], "version": 1}: too little of it for a codec.
+
+_ROOTS: Final = b"\x65roots"
+_VERSION: Final = b"\x67version"
+
+
+def _encode_header(roots: list[CID]) -> bytes:
+    out = bytearray(b"\xa2" + _ROOTS + _cbor_head(0x80, len(roots)))
+    for root in roots:
+        cid = b"\x00" + bytes(root)
+        out += b"\xd8\x2a" + _cbor_head(0x40, len(cid)) + cid
+    return bytes(out + _VERSION + b"\x01")
+
+
+def _decode_header(header: bytes) -> list[CID]:
+    if not header.startswith(b"\xa2"):
+        raise MalformedError("CAR: the header is not one of version 1")
+    position = 1
+    roots: list[CID] | None = None
+    version: int | None = None
+    while position < len(header):
+        if header.startswith(_VERSION, position) and version is None:
+            version, position = _cbor_number(header, position + len(_VERSION), 0x00)
+        elif header.startswith(_ROOTS, position) and roots is None:
+            roots, position = _decode_roots(header, position + len(_ROOTS))
+        else:
+            raise MalformedError("CAR: the header holds something unknown")
+    if version != 1 or roots is None:
+        raise MalformedError("CAR: the header is not one of version 1")
+    return roots
+
+
+def _decode_roots(header: bytes, position: int) -> tuple[list[CID], int]:
+    count, position = _cbor_number(header, position, 0x80)
+    roots = []
+    for _ in range(count):
+        if header[position : position + 2] != b"\xd8\x2a":
+            raise MalformedError("CAR: a root is not a CID")
+        size, position = _cbor_number(header, position + 2, 0x40)
+        link = header[position : position + size]
+        position += size
+        if len(link) != size or not link.startswith(b"\0"):
+            raise MalformedError("CAR: a root is cut off, or without its zero byte")
+        try:
+            roots.append(CID.from_bytes(link[1:]))
+        except ValueError as error:
+            raise MalformedError(f"CAR: a root is not a CID: {error}") from None
+    return roots, position
+
+
+def _cbor_head(major: int, number: int) -> bytes:
+    """A type and its number, in the shortest form."""
+    if number < 24:
+        return bytes([major | number])
+    size = 1 if number < 1 << 8 else 2 if number < 1 << 16 else 4
+    return bytes([major | 24 + size.bit_length() - 1]) + number.to_bytes(size, "big")
+
+
+def _cbor_number(data: bytes, position: int, major: int) -> tuple[int, int]:
+    """The number in the head at `position`, which must be of this type; and where it ends."""
+    first = data[position] if position < len(data) else 0xFF
+    small = first & 0x1F
+    if first & 0xE0 == major and small < 24:
+        return small, position + 1
+    if first & 0xE0 == major and small <= 26:
+        end = position + 1 + (1 << small - 24)
+        if end <= len(data):
+            return int.from_bytes(data[position + 1 : end], "big"), end
+    raise MalformedError("CAR: the header is not sound DAG-CBOR")

@@ -1,0 +1,76 @@
+"""Named ways to cut content into blocks. Equal bytes under an equal profile have an equal CID."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from holdfast.content.cid import CID, DAG_PB, SHA2_256
+
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+SHARD_THRESHOLD: Final = 256 * KIB  # a directory of more than this is sharded, in every profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How files and directories become blocks.
+
+    Attributes:
+        name: What the profile is called.
+        cid_version: 0 or 1.
+        chunk_size: The bytes of a file in one leaf.
+        width: The children of an inner node at the most.
+        raw_leaves: Whether a leaf is the bare bytes, or wrapped in dag-pb.
+        directory_size: What is measured against the threshold for sharding: the names and CIDs of
+            the links, or the whole block.
+    """
+
+    name: str
+    cid_version: int
+    chunk_size: int
+    width: int
+    raw_leaves: bool
+    directory_size: Literal["links", "block"]
+
+    def dag_pb_cid(self, digest: bytes) -> CID:
+        """The CID of a dag-pb block with this SHA-256 digest."""
+        return CID(self.cid_version, DAG_PB, SHA2_256, digest)
+
+
+# IPIP-499's two, and what Kubo made with --cid-version=1 before them.
+UNIXFS_V1_2025: Final = Profile(
+    name="unixfs-v1-2025",
+    cid_version=1,
+    chunk_size=MIB,
+    width=1024,
+    raw_leaves=True,
+    directory_size="block",
+)
+UNIXFS_V0_2015: Final = Profile(
+    name="unixfs-v0-2015",
+    cid_version=0,
+    chunk_size=256 * KIB,
+    width=174,
+    raw_leaves=False,
+    directory_size="links",
+)
+KUBO_LEGACY_CIDV1: Final = replace(
+    UNIXFS_V0_2015, name="kubo-legacy-cidv1", cid_version=1, raw_leaves=True
+)
+
+PROFILES: Final[Mapping[str, Profile]] = {
+    profile.name: profile for profile in (UNIXFS_V1_2025, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1)
+}
+
+# Kubo's test-cid-v1 profile, met in the wild: worth a try when proving, not worth a name.
+_LARGE_CHUNKS: Final = replace(KUBO_LEGACY_CIDV1, name="kubo-test-cidv1", chunk_size=MIB)
+CANDIDATES: Final = (UNIXFS_V1_2025, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1, _LARGE_CHUNKS)
+"""The layouts that are tried to prove a CID by importing the content anew."""
+
+
+def profile_named(name: str) -> Profile:
+    """The profile called `name`; `ValueError` with the names there are, otherwise."""
+    try:
+        return PROFILES[name]
+    except KeyError:
+        raise ValueError(f"unknown profile {name!r}: there are {', '.join(PROFILES)}") from None

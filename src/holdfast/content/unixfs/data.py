@@ -1,0 +1,100 @@
+"""The UnixFS message inside a dag-pb node's Data: what kind of thing the node is, and its sizes.
+
+::
+
+    1 Type    2 Data    3 filesize    4 blocksizes (repeated, unpacked)
+    5 hashType    6 fanout    7 mode    8 mtime
+
+Written in this order, with exactly the fields that Kubo writes.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from holdfast.content import dag_pb, varint
+from holdfast.errors import MalformedError
+
+DIRECTORY: Final = b"\x08\x01"
+
+
+class Kind(IntEnum):
+    """What a node is."""
+
+    RAW = 0
+    DIRECTORY = 1
+    FILE = 2
+    METADATA = 3
+    SYMLINK = 4
+    SHARD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A UnixFS message, as read. Nothing in it is believed that was not compared with something."""
+
+    kind: Kind
+    data: bytes
+    size: int | None
+    block_sizes: tuple[int, ...]
+    hash_type: int | None
+    fanout: int | None
+
+
+def file_data(size: int, block_sizes: list[int]) -> bytes:
+    """The message of a file's inner node."""
+    out = bytearray(b"\x08\x02\x18" + varint.encode(size))
+    for each in block_sizes:
+        out += b"\x20" + varint.encode(each)
+    return bytes(out)
+
+
+def symlink_data(target: bytes) -> bytes:
+    """The message of a symbolic link."""
+    return b"\x08\x04\x12" + varint.encode(len(target)) + target
+
+
+def shard_data(bitfield: int, fanout: int, hash_type: int) -> bytes:
+    """The message of a directory's shard; its bitfield without leading zero bytes, as in Kubo."""
+    bits = bitfield.to_bytes((bitfield.bit_length() + 7) // 8, "big")
+    return (
+        b"\x08\x05\x12"
+        + varint.encode(len(bits))
+        + bits
+        + b"\x28"
+        + varint.encode(hash_type)
+        + b"\x30"
+        + varint.encode(fanout)
+    )
+
+
+def decode(message: bytes) -> Data:
+    """The UnixFS message `message`; `MalformedError` where it is none."""
+    kind: int | None = None
+    numbers: dict[int, int] = {}
+    data: bytes | None = None
+    block_sizes: list[int] = []
+    for number, value in dag_pb.read_fields(message):
+        match number, value:
+            case 1, int() if kind is None:
+                kind = value
+            case 2, bytes() if data is None:
+                data = value
+            case 4, int():
+                block_sizes.append(value)
+            case ((3 | 5 | 6 | 7), int()) if number not in numbers:
+                numbers[number] = value
+            case 8, bytes():
+                pass  # the time of change: kept by some, of no meaning here
+            case _:
+                raise MalformedError(f"UnixFS: field {number} is out of place")
+    if kind not in set(Kind):
+        raise MalformedError("UnixFS: the node is of no known type")
+    return Data(
+        Kind(kind or 0),
+        data or b"",
+        numbers.get(3),
+        tuple(block_sizes),
+        numbers.get(5),
+        numbers.get(6),
+    )

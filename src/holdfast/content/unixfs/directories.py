@@ -1,0 +1,46 @@
+"""From named parts to the DAG of a directory: one node, or shards where one would be too large."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from holdfast.content import dag_pb, varint
+from holdfast.content.blocks import Emit
+from holdfast.content.dag_pb import Link
+from holdfast.content.profiles import SHARD_THRESHOLD, Profile
+from holdfast.content.unixfs import data
+from holdfast.content.unixfs.files import Part
+from holdfast.content.unixfs.hamt import build_shard
+
+
+def build_directory(
+    entries: Iterable[tuple[bytes, Part]], profile: Profile, emit: Emit | None = None
+) -> Part:
+    """The directory of `entries`: names, which must differ, and what stands under them."""
+    links = [Link(part.cid, name, part.dag_size) for name, part in entries]
+    # By the bytes of the names: other orders (locale, UTF-16) give other CIDs.
+    links.sort(key=lambda link: link.name)
+    if _measured(links, profile) > SHARD_THRESHOLD:
+        return build_shard(links, profile, emit)
+    return _node(links, data.DIRECTORY, profile, emit)
+
+
+def build_symlink(target: bytes, profile: Profile, emit: Emit | None = None) -> Part:
+    """The node of a symbolic link."""
+    return _node([], data.symlink_data(target), profile, emit)
+
+
+def _node(links: Sequence[Link], message: bytes, profile: Profile, emit: Emit | None) -> Part:
+    block = dag_pb.encode(links, message)
+    cid = profile.dag_pb_cid(hashlib.sha256(block).digest())
+    if emit is not None:
+        emit(cid, block)
+    return Part(cid, 0, len(block) + sum(link.size for link in links))
+
+
+def _measured(links: Sequence[Link], profile: Profile) -> int:
+    """The size of the directory as its profile measures it, before it is decided to shard."""
+    if profile.directory_size == "links":
+        return sum(len(link.name) + len(bytes(link.cid)) for link in links)
+    sizes = (len(dag_pb.encode_link(link)) for link in links)
+    framed = sum(1 + len(varint.encode(size)) + size for size in sizes)
+    return framed + 2 + len(data.DIRECTORY)

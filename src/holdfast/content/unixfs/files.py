@@ -1,0 +1,140 @@
+"""From bytes to the DAG of a file: leaves, and a balanced tree over them that grows as they come.
+
+The tree keeps one list for each level. When a level is full and another sibling arrives, the level
+is folded into a node, which goes one level up; so memory is the width times the depth::
+
+    level 2                          [n]
+    level 1          [n n n]         [n]              at the end every level is folded upwards,
+    level 0   [l l]  [l]             [l l l]          until the top one holds one node: the root
+"""
+
+import hashlib
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from holdfast.content import dag_pb, varint
+from holdfast.content.blocks import Emit
+from holdfast.content.cid import CID, RAW, SHA2_256
+from holdfast.content.profiles import Profile
+from holdfast.content.unixfs import data
+
+
+class Part(NamedTuple):
+    """A finished DAG: its root, the bytes of the file in it, and the bytes of all its blocks."""
+
+    cid: CID
+    size: int
+    dag_size: int
+
+
+@lru_cache(maxsize=64)
+def leaf_frame(profile: Profile, size: int) -> tuple[bytes, bytes]:
+    """What stands before and behind the `size` bytes of a leaf in its block."""
+    if profile.raw_leaves:
+        return b"", b""
+    length = varint.encode(size)
+    head = b"\x08\x02" + (b"\x12" + length if size else b"")
+    tail = b"\x18" + length
+    return b"\x0a" + varint.encode(len(head) + size + len(tail)) + head, tail
+
+
+def leaf_part(profile: Profile, digest: bytes, size: int) -> Part:
+    """The leaf of `size` bytes whose block has this digest."""
+    if profile.raw_leaves:
+        return Part(CID(1, RAW, SHA2_256, digest), size, size)
+    head, tail = leaf_frame(profile, size)
+    return Part(profile.dag_pb_cid(digest), size, len(head) + size + len(tail))
+
+
+class Tree:
+    """The balanced tree over a file's leaves."""
+
+    def __init__(self, profile: Profile, emit: Emit | None = None) -> None:
+        self._profile = profile
+        self._emit = emit
+        self._levels: list[list[Part]] = [[]]
+
+    def add(self, leaf: Part) -> None:
+        """Take the next leaf."""
+        self._push(0, leaf)
+
+    def root(self) -> Part:
+        """The root over all leaves; there must be one at least."""
+        level = 0
+        while level < len(self._levels) - 1 or len(self._levels[level]) > 1:
+            self._push(level + 1, self._fold(self._levels[level]))
+            level += 1
+        return self._levels[level][0]
+
+    def _push(self, level: int, part: Part) -> None:
+        if level == len(self._levels):
+            self._levels.append([])
+        if len(self._levels[level]) == self._profile.width:
+            self._push(level + 1, self._fold(self._levels[level]))
+            self._levels[level] = []
+        self._levels[level].append(part)
+
+    def _fold(self, parts: list[Part]) -> Part:
+        size = sum(part.size for part in parts)
+        message = data.file_data(size, [part.size for part in parts])
+        block = dag_pb.encode(
+            (dag_pb.Link(part.cid, b"", part.dag_size) for part in parts), message
+        )
+        cid = self._profile.dag_pb_cid(hashlib.sha256(block).digest())
+        if self._emit is not None:
+            self._emit(cid, block)
+        return Part(cid, size, len(block) + sum(part.dag_size for part in parts))
+
+
+class FileImporter:
+    """Is fed a file's bytes in pieces of any size; gives its DAG's root, and the blocks on the way.
+
+    Example:
+        >>> from holdfast.content.profiles import UNIXFS_V1_2025
+        >>> importer = FileImporter(UNIXFS_V1_2025)
+        >>> importer.update(b"hel")
+        >>> importer.update(b"lo")
+        >>> print(importer.finish().cid)
+        bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq
+    """
+
+    def __init__(self, profile: Profile, emit: Emit | None = None) -> None:
+        self._profile = profile
+        self._emit = emit
+        self._tree = Tree(profile, emit)
+        self._buffer = bytearray()
+        self._empty = True
+
+    def update(self, piece: Any) -> None:
+        """Take the next bytes: any buffer."""
+        view = memoryview(piece).cast("B")
+        chunk_size = self._profile.chunk_size
+        if self._buffer:
+            missing = chunk_size - len(self._buffer)
+            self._buffer += view[:missing]
+            view = view[missing:]
+            if len(self._buffer) == chunk_size:
+                self._leaf(self._buffer)
+                self._buffer = bytearray()
+        while len(view) >= chunk_size:
+            self._leaf(view[:chunk_size])
+            view = view[chunk_size:]
+        self._buffer += view
+
+    def finish(self) -> Part:
+        """The file's DAG."""
+        if self._buffer or self._empty:
+            self._leaf(self._buffer)
+        return self._tree.root()
+
+    def _leaf(self, chunk: bytearray | memoryview) -> None:
+        head, tail = leaf_frame(self._profile, len(chunk))
+        # Never joined for hashing alone: that would copy the whole file once more.
+        block_hash = hashlib.sha256(head)
+        block_hash.update(chunk)
+        block_hash.update(tail)
+        leaf = leaf_part(self._profile, block_hash.digest(), len(chunk))
+        if self._emit is not None:
+            self._emit(leaf.cid, b"".join((head, chunk, tail)))
+        self._tree.add(leaf)
+        self._empty = False

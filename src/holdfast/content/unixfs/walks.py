@@ -1,0 +1,254 @@
+"""From a root CID to what stands under it, block by block, each proven before it is looked into.
+
+A walk says which block it needs next and is fed it; where the blocks come from is not its concern::
+
+    while (cid := walk.need) is not None:
+        for piece in walk.feed(blocks[cid]):
+            ...
+
+Sizes that a node declares are compared with those that its parent declared, and what a leaf holds
+with both, so no more bytes come out than the root announces; children that declare no bytes are not
+visited, so shared links cannot make a small DAG into endless work. The block of an identity CID is
+`inline_block`; no one else needs to be asked for it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from holdfast.content import dag_pb
+from holdfast.content.blocks import check_block
+from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.dag_pb import Link
+from holdfast.content.unixfs import data, hamt
+from holdfast.content.unixfs.data import Data, Kind
+from holdfast.errors import MalformedError, NotAFileError, NotFoundError, UnprovenError
+
+MAX_DEPTH: Final = 32  # a terabyte in the narrowest known layout is 5 deep
+
+
+class FileNode(NamedTuple):
+    """A node of a file: its own bytes come first, then those of its children."""
+
+    size: int
+    data: bytes
+    children: list[tuple[CID, int]]
+
+
+class Pending(NamedTuple):
+    """A block still to come.
+
+    For a part of a file, `start` is where its bytes begin and `size` how many its parent promised.
+    For a shard, `start` is the way to it, slot by slot, and `size` the bits of that.
+    """
+
+    cid: CID
+    start: int = 0
+    size: int | None = None
+    depth: int = 0
+
+
+def file_node(cid: CID, block: bytes) -> FileNode:
+    """What `block`, already proven, holds of a file; the sizes in it agree with each other."""
+    if cid.codec == RAW:
+        return FileNode(len(block), block, [])
+    if cid.codec != DAG_PB:
+        raise UnprovenError(
+            f"{cid} is no UnixFS: its codec is {cid.codec:#x}; read it as a raw block",
+            cid=str(cid),
+        )
+    node = dag_pb.decode(block)
+    message = data.decode(node.data)
+    if message.kind not in {Kind.FILE, Kind.RAW}:
+        raise not_a_file(cid, message.kind)
+    if len(message.block_sizes) != len(node.links):
+        raise MalformedError(f"{cid}: there are not as many block sizes as links", cid=str(cid))
+    size = len(message.data) + sum(message.block_sizes)
+    if message.size is not None and message.size != size:
+        raise MalformedError(
+            f"{cid}: the declared file size is not that of its parts", cid=str(cid)
+        )
+    children = zip((link.cid for link in node.links), message.block_sizes, strict=True)
+    return FileNode(size, message.data, list(children))
+
+
+def not_a_file(cid: CID, kind: Kind) -> NotAFileError | MalformedError:
+    """The error for a node that is something other than a file."""
+    if kind in {Kind.DIRECTORY, Kind.SHARD}:
+        return NotAFileError(f"{cid} is a directory; read a file in it by its path")
+    if kind is Kind.SYMLINK:
+        return NotAFileError(f"{cid} is a symbolic link, not a file")
+    return MalformedError(f"{cid} is metadata, not a file", cid=str(cid))
+
+
+class _Walk:
+    """The next block that is needed, and whether what comes is that."""
+
+    def __init__(self, root: CID) -> None:
+        self._pending = [Pending(root)]
+
+    @property
+    def need(self) -> CID | None:
+        """The CID of the block to feed, or None at the end."""
+        return self._pending[-1].cid if self._pending else None
+
+    def _take(self, block: bytes) -> Pending:
+        if not self._pending:
+            raise ValueError("the walk is over and needs no block")
+        pending = self._pending[-1]
+        check_block(pending.cid, block)
+        if pending.depth > MAX_DEPTH:
+            raise MalformedError(f"{pending.cid}: the DAG is deeper than {MAX_DEPTH} levels")
+        return self._pending.pop()
+
+
+class FileWalk(_Walk):
+    """The bytes of a file, or those from `start` up to `stop`, in order.
+
+    A file of more than `limit` bytes is refused at its first block.
+
+    Attributes:
+        size: The bytes of the whole file, known after the first block.
+    """
+
+    def __init__(
+        self, root: CID, start: int = 0, stop: int | None = None, *, limit: int | None = None
+    ) -> None:
+        super().__init__(root)
+        self._start = start
+        self._stop = stop
+        self._limit = limit
+        self.size: int | None = None
+
+    def feed(self, block: bytes) -> Iterator[bytes]:
+        """The bytes of the file that `block`, which must be the one needed, brings."""
+        pending = self._take(block)
+        node = file_node(pending.cid, block)
+        if pending.size is None:
+            self.size = node.size
+            if self._limit is not None and node.size > self._limit:
+                raise MalformedError(f"{pending.cid} has {node.size} bytes, over {self._limit}")
+        elif pending.size != node.size:
+            raise MalformedError(
+                f"{pending.cid} has {node.size} bytes, its parent says {pending.size}",
+                cid=str(pending.cid),
+            )
+        position = pending.start + len(node.data)
+        children = []
+        for cid, size in node.children:
+            if self._wants(position, size):
+                children.append(Pending(cid, position, size, pending.depth + 1))
+            position += size
+        self._pending += reversed(children)
+        if self._wants(pending.start, len(node.data)):
+            first = max(0, self._start - pending.start)
+            last = None if self._stop is None else self._stop - pending.start
+            yield node.data[first:last]
+
+    def _wants(self, start: int, size: int) -> bool:
+        return (
+            size > 0 and start + size > self._start and (self._stop is None or start < self._stop)
+        )
+
+
+class Entry(NamedTuple):
+    """A name in a directory, and what stands under it; `size` is of all its blocks."""
+
+    name: str
+    cid: CID
+    size: int
+
+
+class DirectoryWalk(_Walk):
+    """The entries of a directory, sharded or not, in the order of its blocks."""
+
+    def __init__(self, root: CID) -> None:
+        super().__init__(root)
+        self._names: set[bytes] = set()
+
+    def feed(self, block: bytes) -> Iterator[Entry]:
+        """The entries that `block`, which must be the one needed, brings."""
+        pending = self._take(block)
+        message, links = directory_node(pending.cid, block)
+        if message.kind is Kind.DIRECTORY:
+            if pending.depth:
+                raise MalformedError(f"{pending.cid}: a plain directory among shards")
+            yield from (self._entry(link, link.name) for link in links)
+            return
+        fanout = hamt.check_shard(message, links)
+        width = len(hamt.slot_prefix(0, fanout))
+        used = (pending.size or 0) + hamt.slot_bits(fanout)
+        shards = []
+        for link in links:
+            way = pending.start * fanout + int(link.name[:width], 16)
+            if name := link.name[width:]:
+                # An entry has its place by its name; a shard that stands in two has none for it.
+                if hamt.murmur3(name) >> (hamt.HASH_BITS - used) != way:
+                    raise MalformedError(f"{pending.cid}: an entry stands in the wrong slot")
+                yield self._entry(link, name)
+            else:
+                shards.append(Pending(link.cid, way, used, pending.depth + 1))
+        if pending.depth and not links:
+            raise MalformedError(f"{pending.cid}: an empty shard")
+        self._pending += reversed(shards)
+
+    def _entry(self, link: Link, name: bytes) -> Entry:
+        if not name or name in self._names:
+            raise MalformedError("a directory with an empty or doubled name")
+        self._names.add(name)
+        return Entry(name.decode("utf-8", "surrogateescape"), link.cid, link.size)
+
+
+class PathWalk(_Walk):
+    """The way from a root through directories, name by name, to the CID that a path ends at.
+
+    Attributes:
+        found: The CID at the end of the path, when `need` is None.
+    """
+
+    def __init__(self, root: CID, path: Sequence[str]) -> None:
+        super().__init__(root)
+        self._names = [name.encode("utf-8", "surrogateescape") for name in path]
+        self.found: CID | None = None
+        self._arrive(root)
+
+    def feed(self, block: bytes) -> None:
+        """Go on with `block`, which must be the one needed."""
+        pending = self._take(block)
+        message, links = directory_node(pending.cid, block)
+        name = self._names[0]
+        if message.kind is Kind.DIRECTORY:
+            self._step(pending.cid, [link.cid for link in links if link.name == name])
+            return
+        fanout = hamt.check_shard(message, links)
+        used = pending.size or 0
+        prefix = hamt.slot_prefix(hamt.slot_at(hamt.murmur3(name), used, fanout), fanout)
+        shards = [link.cid for link in links if link.name == prefix]
+        if shards:
+            used += hamt.slot_bits(fanout)
+            self._pending = [Pending(shards[0], size=used, depth=pending.depth + 1)]
+        else:
+            self._step(pending.cid, [link.cid for link in links if link.name == prefix + name])
+
+    def _step(self, cid: CID, matches: list[CID]) -> None:
+        if len(matches) > 1:
+            raise MalformedError(f"{cid}: a directory with a doubled name", cid=str(cid))
+        if not matches:
+            name = self._names[0].decode("utf-8", "replace")
+            raise NotFoundError(f"there is no {name!r} in {cid}")
+        del self._names[0]
+        self._arrive(matches[0])
+
+    def _arrive(self, cid: CID) -> None:
+        self._pending = [Pending(cid)] if self._names else []
+        self.found = None if self._names else cid
+
+
+def directory_node(cid: CID, block: bytes) -> tuple[Data, list[Link]]:
+    """What `block`, already proven, says of a directory or of a shard of one."""
+    if cid.codec != DAG_PB:
+        raise NotFoundError(f"{cid} is not a directory")
+    node = dag_pb.decode(block)
+    message = data.decode(node.data)
+    if message.kind not in {Kind.DIRECTORY, Kind.SHARD}:
+        raise NotFoundError(f"{cid} is not a directory")
+    return message, node.links
