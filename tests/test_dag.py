@@ -1,0 +1,511 @@
+"""Walking, exporting and proving DAGs: fixtures of Kubo's, and properties that hold for all."""
+
+import io
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast import Blob, compute_cid, verify
+from holdfast.content.blocks import check_block, inline_block
+from holdfast.content.car import CarReader, write_car
+from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, PROFILES, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.content.unixfs.walks import FileWalk
+from holdfast.errors import (
+    InvalidCIDError,
+    NotAFileError,
+    NotFoundError,
+    UnprovenError,
+    VerificationError,
+)
+from holdfast.files.importing import import_content
+from tests.content import DATA, Blocks
+from tests.support import HELLO_CID
+
+# The shapes of the real profiles, in small: trees of several levels out of a few hundred bytes.
+SMALL = [
+    replace(UNIXFS_V1_2025, chunk_size=7, width=3),
+    replace(UNIXFS_V0_2015, chunk_size=5, width=2),
+    replace(KUBO_LEGACY_CIDV1, chunk_size=16, width=4),
+]
+small_profiles = st.sampled_from(SMALL)
+contents = st.binary(max_size=400)
+
+
+def cut(data, places):
+    """`data` in pieces, cut at `places`."""
+    edges = sorted({0, len(data), *(place % (len(data) + 1) for place in places)})
+    return [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+
+
+@given(contents, st.lists(st.integers(0, 10_000), max_size=20), small_profiles)
+def test_pieces_cut_anywhere_give_the_same_cid(data, places, profile):
+    whole = FileImporter(profile)
+    whole.update(data)
+    pieces = FileImporter(profile)
+    for piece in cut(data, places):
+        pieces.update(piece)
+    assert pieces.finish() == whole.finish()
+
+
+@given(contents, small_profiles)
+def test_what_is_imported_comes_out_again(data, profile):
+    cid, blocks = Blocks.of_file(data, profile)
+    walk = FileWalk(cid)
+    assert b"".join(blocks.run(walk)) == data
+    assert walk.size == len(data)
+
+
+@given(contents, small_profiles, st.integers(0, 450), st.integers(0, 450))
+def test_ranges_equal_slices(data, profile, start, stop):
+    cid, blocks = Blocks.of_file(data, profile)
+    assert blocks.read(cid, start, stop) == data[start:stop]
+    assert blocks.read(cid, start) == data[start:]
+
+
+def test_a_range_asks_only_for_the_blocks_it_needs():
+    data = os.urandom(10 << 20)
+    cid, blocks = Blocks.of_file(data, UNIXFS_V1_2025)
+    walk = FileWalk(cid, 5_000_000, 5_000_010)
+    needed = 0
+    out = b""
+    while walk.need is not None:
+        needed += 1
+        out += b"".join(walk.feed(blocks[walk.need]))
+    assert out == data[5_000_000:5_000_010]
+    assert needed == 2
+
+
+@given(contents.filter(bool), small_profiles, st.integers(0), st.integers(0))
+def test_any_flipped_bit_in_any_block_is_caught(data, profile, which, bit):
+    cid, blocks = Blocks.of_file(data, profile)
+    victim = sorted(blocks, key=str)[which % len(blocks)]
+    broken = bytearray(blocks[victim])
+    broken[bit // 8 % len(broken)] ^= 1 << bit % 8
+    blocks[victim] = bytes(broken)
+    with pytest.raises(VerificationError):
+        blocks.read(cid)
+
+
+def prove(cid, blocks, pieces):
+    """The bytes that a body proof lets out, and how many blocks it asked for."""
+    proof = BodyProof(cid)
+    asked = 0
+    out = []
+
+    def feed_blocks():
+        nonlocal asked
+        while proof.need is not None:
+            asked += 1
+            out.extend(proof.feed_block(blocks[proof.need]))
+
+    feed_blocks()
+    for piece in pieces:
+        out.extend(proof.update(piece))
+        feed_blocks()
+    proof.finish()
+    assert proof.size == sum(map(len, out))
+    return b"".join(out), asked
+
+
+@given(contents, st.lists(st.integers(0, 10_000), max_size=20), small_profiles)
+def test_a_plain_body_is_proven_with_the_root_block(data, places, profile):
+    cid, blocks = Blocks.of_file(data, profile)
+    assert prove(cid, blocks, cut(data, places))[0] == data
+
+
+@given(
+    contents.filter(bool), small_profiles, st.integers(0), st.sampled_from(["flip", "cut", "add"])
+)
+def test_a_wrong_body_is_caught_and_lets_out_only_what_is_right(data, profile, place, how):
+    cid, blocks = Blocks.of_file(data, profile)
+    wrong = bytearray(data)
+    at = place % len(data)
+    if how == "flip":
+        wrong[at] ^= 1
+    elif how == "cut":
+        del wrong[at]
+    else:
+        wrong.insert(at, wrong[at] ^ 1)
+    proof = BodyProof(cid)
+    let_out = bytearray()
+    with pytest.raises(VerificationError):  # noqa: PT012
+        while proof.need is not None:
+            for piece in proof.feed_block(blocks[proof.need]):
+                let_out += piece
+        for piece in proof.update(bytes(wrong)):
+            let_out += piece
+        while proof.need is not None:
+            for piece in proof.feed_block(blocks[proof.need]):
+                let_out += piece
+        proof.finish()
+    assert data.startswith(bytes(let_out))
+
+
+@pytest.mark.parametrize(
+    ("profile", "asked"),
+    [(UNIXFS_V1_2025, 1), (UNIXFS_V0_2015, 4), (KUBO_LEGACY_CIDV1, 4)],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_a_body_of_100_mb_needs_few_blocks(profile, asked):
+    # 46 MB and not 100: two levels with the narrow width, and the small inner node at the edge.
+    size = 100_000_000
+    data = bytes(range(256)) * (size // 256)
+    cid, blocks = Blocks.of_file(data, profile)
+    pieces = (data[at : at + 300_000] for at in range(0, len(data), 300_000))
+    proven, needed = prove(cid, blocks, pieces)
+    assert proven == data
+    assert needed == asked
+
+
+def test_the_small_inner_node_at_the_right_edge_is_not_taken_for_a_leaf():
+    data = os.urandom(46_000_000)
+    cid, blocks = Blocks.of_file(data, UNIXFS_V0_2015)
+    proven, needed = prove(cid, blocks, [data])
+    assert proven == data
+    assert needed == 3
+
+
+# The fixtures
+
+
+def test_a_directory_of_files_is_read_and_walked():
+    root, blocks = Blocks.of_car("dir-with-files.car")
+    entries = {entry.name: entry for entry in blocks.list(root)}
+    assert sorted(entries) == ["ascii-copy.txt", "ascii.txt", "hello.txt", "multiblock.txt"]
+    assert blocks.read(entries["hello.txt"].cid) == b"hello world\n"
+    assert blocks.read(entries["ascii.txt"].cid) == blocks.read(entries["ascii-copy.txt"].cid)
+    text = blocks.read(blocks.find(root, "multiblock.txt"))
+    assert len(text) == 1026
+    assert blocks.read(entries["multiblock.txt"].cid, 250, 520) == text[250:520]
+
+
+def test_a_symbolic_link_is_a_link():
+    root, blocks = Blocks.of_car("symlink.car")
+    entries = {entry.name: entry for entry in blocks.list(root)}
+    assert sorted(entries) == ["bar", "foo"]
+    assert blocks.read(entries["foo"].cid) == b"content\n"
+    with pytest.raises(NotAFileError, match="symbolic link"):
+        blocks.read(entries["bar"].cid)
+
+
+def test_a_symbolic_link_on_disk_has_the_fixtures_cid(tmp_path):
+    root, _ = Blocks.of_car("symlink.car")
+    (tmp_path / "foo").write_bytes(b"content\n")
+    (tmp_path / "bar").symlink_to("foo")
+    assert CID.parse(compute_cid(tmp_path, profile="unixfs-v0-2015")) == root
+
+
+def test_a_sharded_directory_is_listed_and_searched():
+    root, blocks = Blocks.of_car("single-layer-hamt-with-multi-block-files.car")
+    entries = blocks.list(root)
+    assert sorted(int(entry.name.removesuffix(".txt")) for entry in entries) == list(range(1, 1001))
+    held = [entry for entry in entries if entry.cid in blocks]
+    assert held
+    for entry in held:
+        assert blocks.find(root, entry.name) == entry.cid
+    with pytest.raises(NotFoundError, match=r"no 'nonsense\.txt'"):
+        blocks.find(root, "nonsense.txt")
+    with pytest.raises(NotAFileError):
+        blocks.read(root)
+
+
+def test_multi_block_files_in_a_sharded_directory_are_read():
+    root, blocks = Blocks.of_car("single-layer-hamt-with-multi-block-files.car")
+    lengths = set()
+    for entry in blocks.list(root):
+        if entry.cid in blocks:
+            try:
+                lengths.add(len(blocks.read(entry.cid)))
+            except UnprovenError as error:
+                assert "missing" in str(error)  # noqa: PT017
+    assert 1026 in lengths
+
+
+def test_a_path_leads_through_directories():
+    root, blocks = Blocks.of_car("subdir-with-mixed-block-files.car")
+    names = [entry.name for entry in blocks.list(blocks.find(root, "subdir"))]
+    assert "hello.txt" in names
+    assert blocks.read(blocks.find(root, "subdir", "hello.txt")) == b"hello world\n"
+    assert blocks.find(root) == root
+    with pytest.raises(NotFoundError):
+        blocks.find(root, "subdir", "hello.txt", "deeper")
+    with pytest.raises(NotAFileError):
+        blocks.read(blocks.find(root, "subdir"))
+
+
+def test_a_missing_block_is_named():
+    root, blocks = Blocks.of_car("file-3k-and-3-blocks-missing-block.car")
+    walk = FileWalk(root)
+    children = []
+    with pytest.raises(UnprovenError) as caught:  # noqa: PT012
+        while walk.need is not None:
+            children.append(walk.need)
+            list(walk.feed(blocks[walk.need]))
+    assert caught.value.cid == str(children[-1])
+    assert str(children[-1]) in str(caught.value)
+    assert children[-1] not in blocks
+    assert len(children) == 3
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in DATA.glob("*.car")))
+def test_archives_are_written_as_they_were_read(name):
+    original = (DATA / name).read_bytes()
+    reader = CarReader()
+    blocks = list(reader.update(original))
+    reader.finish()
+    assert b"".join(write_car(reader.roots, blocks)) == original
+
+
+@pytest.mark.parametrize("name", ["dir-with-files.car", "subdir-with-mixed-block-files.car"])
+def test_a_walked_dag_is_exported_again(name):
+    root, blocks = Blocks.of_car(name)
+    seen = {}
+
+    def visit(cid):
+        seen[cid] = blocks[cid]
+        try:
+            entries = blocks.list(cid)
+        except NotFoundError:
+            walk = FileWalk(cid)
+            while walk.need is not None:
+                seen[walk.need] = blocks[walk.need]
+                list(walk.feed(blocks[walk.need]))
+            return
+        for entry in entries:
+            visit(entry.cid)
+
+    visit(root)
+    archive = b"".join(write_car([root], seen.items()))
+    reader = CarReader()
+    assert dict(reader.update(archive)) == seen == blocks
+    assert reader.roots == [root]
+
+
+@given(st.lists(st.binary(max_size=60), max_size=8), st.lists(st.integers(0), max_size=10))
+def test_archives_round_trip_in_pieces_cut_anywhere(contents, places):
+    blocks = [(CID.of_raw(each), each) for each in contents]
+    archive = b"".join(write_car([cid for cid, _ in blocks], blocks))
+    reader = CarReader()
+    out = [block for piece in cut(archive, places) for block in reader.update(piece)]
+    reader.finish()
+    assert out == blocks
+    assert reader.roots == [cid for cid, _ in blocks]
+
+
+def in_version_2(archive, *, padding=0, index=b""):
+    start = 51 + padding
+    header = bytes(16) + start.to_bytes(8, "little") + len(archive).to_bytes(8, "little")
+    header += (start + len(archive) if index else 0).to_bytes(8, "little")
+    return bytes.fromhex("0aa16776657273696f6e02") + header + bytes(padding) + archive + index
+
+
+@pytest.mark.parametrize(("padding", "index"), [(0, b""), (100, b""), (7, b"\x80\x08an index")])
+@pytest.mark.parametrize("step", [1, 13, 10_000])
+def test_version_2_is_read_by_its_inner_version_1(padding, index, step):
+    inner = (DATA / "symlink.car").read_bytes()
+    archive = in_version_2(inner, padding=padding, index=index)
+    reader = CarReader()
+    blocks = []
+    for at in range(0, len(archive), step):
+        blocks += reader.update(archive[at : at + step])
+    reader.finish()
+    assert dict(blocks) == Blocks.of_car("symlink.car")[1]
+
+
+# Directories
+
+
+names = st.text(st.characters(exclude_characters="/\0"), min_size=1, max_size=12).map(
+    lambda name: name.encode("utf-8", "replace")
+)
+
+
+@settings(max_examples=30)
+@given(st.sets(names, max_size=60), st.sampled_from(sorted(PROFILES)))
+def test_directories_are_found_by_name_flat_and_sharded(entries, profile):
+    from holdfast.content.dag_pb import Link  # noqa: PLC0415
+    from holdfast.content.unixfs.hamt import build_shard  # noqa: PLC0415
+
+    profile = PROFILES[profile]
+    blocks = Blocks()
+    leaf = FileImporter(profile).finish()
+    flat = build_directory(((name, leaf) for name in entries), profile, blocks.__setitem__)
+    links = [Link(leaf.cid, name, leaf.dag_size) for name in entries]
+    sharded = build_shard(links, profile, blocks.__setitem__)
+    expected = sorted(name.decode() for name in entries)
+    for root in (flat.cid, sharded.cid):
+        assert sorted(entry.name for entry in blocks.list(root)) == expected
+        for name in expected:
+            assert blocks.find(root, name) == leaf.cid
+
+
+def test_a_directory_on_disk_leaves_out_hidden_files_and_takes_any_name(tmp_path):
+    root = tmp_path / "root"
+    (root / "sub").mkdir(parents=True)
+    (root / "a").write_bytes(b"hello")
+    before = compute_cid(root)
+    (root / ".hidden").write_bytes(b"x")
+    (root / ".git").mkdir()
+    assert compute_cid(root) == before
+    (root / "ünïcode\nname").write_bytes(b"x")
+    blocks = Blocks()
+    part = import_content(root, UNIXFS_V1_2025, blocks.__setitem__)
+    assert str(part.cid) == compute_cid(root)
+    assert [entry.name for entry in blocks.list(part.cid)] == ["a", "sub", "ünïcode\nname"]
+    if os.sep == "/":
+        (root / os.fsdecode(b"not\xffutf-8")).write_bytes(b"x")
+        part = import_content(root, UNIXFS_V1_2025, blocks.__setitem__)
+        assert os.fsdecode(b"not\xffutf-8") in {entry.name for entry in blocks.list(part.cid)}
+
+
+def test_directories_may_be_nested_deeper_than_pythons_stack(tmp_path):
+    depth = 1500
+    here = os.open(tmp_path, os.O_RDONLY)
+    descriptors = [here]
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=descriptors[-1])
+        descriptors.append(os.open("d", os.O_RDONLY, dir_fd=descriptors[-1]))
+        if len(descriptors) > 2:
+            os.close(descriptors.pop(0))
+    for descriptor in descriptors:
+        os.close(descriptor)
+    assert compute_cid(tmp_path).startswith("bafybei")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_named_pipe_in_a_directory_is_an_error_and_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no file, directory or link"):
+        compute_cid(tmp_path)
+
+
+# compute_cid and verify
+
+
+def test_compute_cid_takes_what_people_have(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"hello")
+    generator = (piece for piece in (b"he", bytearray(b"ll"), memoryview(b"o")))
+    with path.open("rb") as file:
+        for source in (
+            path,
+            str(path),
+            b"hello",
+            bytearray(b"hello"),
+            memoryview(b"hello"),
+            io.BytesIO(b"hello"),
+            file,
+            generator,
+            [b"hel", b"lo"],
+            Blob(b"hello"),
+        ):
+            assert compute_cid(source) == HELLO_CID
+    assert compute_cid(b"") == compute_cid([]) == compute_cid(io.BytesIO())
+
+
+@pytest.mark.parametrize("source", [5, None, ["text"], [1, 2], object()])
+def test_compute_cid_of_something_else_is_a_type_error(source):
+    with pytest.raises(TypeError):
+        compute_cid(source)
+
+
+def test_compute_cid_of_a_missing_file_is_the_error_of_open(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        compute_cid(tmp_path / "missing")
+
+
+def test_an_unknown_profile_is_a_value_error():
+    with pytest.raises(ValueError, match="unknown profile 'v1': there are unixfs-v1-2025"):
+        compute_cid(b"", profile="v1")
+
+
+def test_a_file_that_shrinks_or_changes_while_it_is_hashed_is_an_error(tmp_path, monkeypatch):
+    path = tmp_path / "moving"
+    path.write_bytes(bytes(20 << 20))
+    original = os.preadv
+
+    def shrinking(descriptor, buffers, start):
+        os.truncate(path, 1 << 20)
+        return original(descriptor, buffers, start)
+
+    monkeypatch.setattr(os, "preadv", shrinking)
+    with pytest.raises(OSError, match="moving shrank"):
+        compute_cid(path)
+
+    def touching(descriptor, buffers, start):
+        os.utime(path, (1, 1))
+        return original(descriptor, buffers, start)
+
+    monkeypatch.setattr(os, "preadv", touching)
+    with pytest.raises(OSError, match="moving was written to"):
+        compute_cid(path)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("size", [0, 5, 300_000, 3_000_000])
+def test_verify_is_true_for_every_known_layout(profile, size, tmp_path):
+    data = os.urandom(size)
+    (tmp_path / "file").write_bytes(data)
+    cid = compute_cid(data, profile=profile)
+    parsed = CID.parse(cid)
+    as_v1 = str(CID(1, parsed.codec, parsed.hash_code, parsed.digest))
+    for each in (cid, as_v1, f"/ipfs/{cid}"):
+        assert verify(data, each) is True
+        assert verify(tmp_path / "file", each) is True
+        assert verify(iter([data]), each) is True
+
+
+def test_verify_of_a_directory(tmp_path):
+    (tmp_path / "a").write_bytes(b"hello")
+    for profile in PROFILES:
+        assert verify(tmp_path, compute_cid(tmp_path, profile=profile)) is True
+    cid = compute_cid(tmp_path)
+    (tmp_path / "b").write_bytes(b"hello")
+    with pytest.raises(UnprovenError):
+        verify(tmp_path, cid)
+
+
+def test_verify_of_other_bytes():
+    with pytest.raises(VerificationError) as caught:
+        verify(b"hellO", HELLO_CID)
+    assert not isinstance(caught.value, UnprovenError)
+    assert caught.value.cid == HELLO_CID
+    with pytest.raises(UnprovenError, match="no known layout"):
+        verify(b"hellO", compute_cid(b"hello", profile="unixfs-v0-2015"))
+
+
+def test_verify_of_other_hashes_and_codecs():
+    with pytest.raises(UnprovenError, match="hash function"):
+        verify(b"x", str(CID(1, RAW, 0x13, bytes(64))))
+    with pytest.raises(UnprovenError, match="hash function"):
+        verify(b"x", str(CID(1, DAG_PB, 0x13, bytes(64))))
+    assert verify(b"x", str(CID(1, RAW, IDENTITY, b"x")))
+    with pytest.raises(VerificationError):
+        verify(b"y", str(CID(1, RAW, IDENTITY, b"x")))
+    block = CID(1, 0x71, SHA2_256, CID.of_raw(b"\xa0").digest)
+    assert verify(b"\xa0", str(block))
+    with pytest.raises(InvalidCIDError):
+        verify(b"x", "nonsense")
+
+
+def test_blocks_are_checked_by_their_cid():
+    check_block(CID.of_raw(b"x"), b"x")
+    assert inline_block(CID(1, RAW, IDENTITY, b"x")) == b"x"
+    assert inline_block(CID.of_raw(b"x")) is None
+    with pytest.raises(VerificationError):
+        check_block(CID.of_raw(b"x"), b"y")
+    with pytest.raises(UnprovenError):
+        check_block(CID(1, RAW, 0x11, bytes(20)), b"x")
+
+
+def test_profile_names_are_those_of_the_configuration():
+    from holdfast.checks import PROFILES as NAMES  # noqa: PLC0415
+
+    assert {name: profile.cid_version for name, profile in PROFILES.items()} == NAMES
