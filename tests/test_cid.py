@@ -171,6 +171,15 @@ def test_cids_round_trip(version, codec, hash_code, digest):
         (f"http://127.0.0.1:8080/ipfs/{EMPTY_FILE_V0}/100%.txt", EMPTY_FILE_V0, ("100%.txt",)),
         (f"{HELLO_CID}/a%3Fb%23c", HELLO_CID, ("a?b#c",)),
         (f"{HELLO_CID}/..a", HELLO_CID, ("..a",)),
+        (f"{HELLO_CID}/a\u3000b\u00a0c", HELLO_CID, ("a\u3000b\u00a0c",)),
+        (
+            f"{HELLO_CID}/\U0001f469\u200d\U0001f4bb.png",
+            HELLO_CID,
+            ("\U0001f469\u200d\U0001f4bb.png",),
+        ),
+        (f"{HELLO_CID}?x=/ipfs/{EMPTY_FILE_V0}", HELLO_CID, ()),
+        (f"https://{HELLO_CID}.ipfs.dweb.link/?x=/ipfs/{EMPTY_FILE_V0}", HELLO_CID, ()),
+        (f"https://x.example/ipfs/{HELLO_CID}#/ipfs/{EMPTY_FILE_V0}", HELLO_CID, ()),
         (f"{HELLO_CID}/a\\b", HELLO_CID, ("a\\b",)),
     ],
 )

@@ -55,6 +55,17 @@ asyncio.run(AsyncClient.init(provider="pinning", provider_token="secret-token"))
     assert "secret-token" not in result.stderr.splitlines()[-1]
 
 
+def test_everything_else_works_without_aiohttp():
+    code = """
+import sys
+sys.modules["aiohttp"] = None
+from holdfast import *
+import holdfast, pydoc
+print(len(pydoc.render_doc(holdfast)) > 5000, AsyncPinProvider.__name__)
+"""
+    assert run(code).stdout == "True AsyncPinProvider\n"
+
+
 def signatures(kind):
     found = {}
     for name, member in inspect.getmembers(kind):

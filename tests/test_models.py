@@ -3,7 +3,9 @@
 import copy
 import inspect
 import json
+import multiprocessing
 import pickle
+import sys
 from dataclasses import FrozenInstanceError, fields
 
 import pytest
@@ -89,6 +91,10 @@ def test_a_blob_is_a_plain_value(tmp_path):
     assert (again.read(), again.type, again.name) == (b"hello", "text/plain", "a.txt")
     with pytest.raises(TypeError, match="encode text first"):
         Blob("text")
+    with pytest.raises(TypeError, match="are strings"):
+        Blob(b"", name=5)
+    with pytest.raises(TypeError, match="are strings"):
+        Blob(b"", type=5)
     with pytest.raises(UnicodeDecodeError):
         Blob(b"\xff").text()
 
@@ -119,6 +125,16 @@ def test_a_spooled_blob_outlives_its_sink_but_not_itself(tmp_path, monkeypatch):
     del blob
     assert list(tmp_path.iterdir()) == []
     assert again.size == 5_000_000
+
+
+def test_a_forked_child_leaves_the_temporary_file_alone(tmp_path):
+    path = tmp_path / "temporary"
+    path.write_bytes(b"hello")
+    blob = Blob.of_file(path, size=5, temporary=True)
+    code = multiprocessing.get_context("fork").Process(target=sys.exit)
+    code.start()
+    code.join()
+    assert blob.read() == b"hello"
 
 
 ERRORS = [each for _, each in inspect.getmembers(errors, inspect.isclass)]

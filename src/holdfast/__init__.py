@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 # Imported when first asked for: each brings in an HTTP library or an event loop.
-_LATER = {
+_LAZY = {
     "AsyncClient": "holdfast._async.client",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
     "PinProvider": "holdfast._sync.providers.pinning",
@@ -53,8 +53,8 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(importlib.import_module(_LATER[name]), name)
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

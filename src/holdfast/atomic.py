@@ -1,11 +1,13 @@
 """A file that appears under its name whole, or not at all."""
 
 import contextlib
+import errno
 import os
 import secrets
+import stat
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 
 class PendingFile:
@@ -28,38 +30,50 @@ class PendingFile:
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
         self.target = Path(target)
-        if self.target.is_dir():
-            raise IsADirectoryError(
-                f"{self.target} is a directory; name the file that is to be written in it"
-            )
+        self._given = os.fspath(target)
         self._path = self.target.with_name(f".{secrets.token_hex(8)}.holdfast-part")
+        self._file: BinaryIO | None = None
+
+    def open(self) -> None:
+        """Make the file beside the target; an `OSError` where that cannot be."""
+        mode = _check_target(self.target, self._given)
         # Mode 0o666 lets the umask decide, as for any file the user creates.
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         self._file = os.fdopen(os.open(self._path, flags, 0o666), "w+b")
+        if mode is not None:
+            self._path.chmod(mode)
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
-        self._file.write(data)
+        self._opened().write(data)
 
     def restart(self) -> None:
         """Forget what was written so far."""
-        self._file.seek(0)
-        self._file.truncate()
+        self._opened().seek(0)
+        self._opened().truncate()
 
     def commit(self) -> None:
         """Make the bytes durable, then give them their name in one step."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        file = self._opened()
+        file.flush()
+        os.fsync(file.fileno())
+        file.close()
         self._path.replace(self.target)
         _sync_folder(self.target.parent)
 
     def discard(self) -> None:
         """Remove what was written. Does nothing after `commit`."""
-        self._file.close()
-        self._path.unlink(missing_ok=True)
+        if self._file is not None:
+            self._file.close()
+            self._path.unlink(missing_ok=True)
+
+    def _opened(self) -> BinaryIO:
+        if self._file is None:
+            raise ValueError("the file is not open yet")
+        return self._file
 
     def __enter__(self) -> Self:
+        self.open()
         return self
 
     def __exit__(
@@ -69,6 +83,26 @@ class PendingFile:
         traceback: TracebackType | None,
     ) -> None:
         self.discard()
+
+
+def _check_target(target: Path, given: str) -> int | None:
+    """The mode of the file that `target` replaces, if any; an `OSError` where no file can stand."""
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "No such folder to write to", str(target.parent))
+    try:
+        there = target.stat()
+    except OSError:  # nothing, or a link to nothing
+        there = None
+    if given.endswith(("/", os.sep)) or (there is not None and stat.S_ISDIR(there.st_mode)):
+        raise IsADirectoryError(
+            f"{target} is a directory; name the file that is to be written in it"
+        )
+    if there is None:
+        return None
+    if not stat.S_ISREG(there.st_mode):
+        # A pipe or /dev/null would be replaced, not written to.
+        raise OSError(f"{target} is no regular file; name another")
+    return stat.S_IMODE(there.st_mode)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -36,6 +36,9 @@ class Blob:
         if not isinstance(data, bytes | bytearray | memoryview):
             kind = data.__class__.__name__
             raise TypeError(f"a Blob is made of bytes, not {kind}; encode text first")
+        for text in (type, name or ""):
+            if not isinstance(text, str):
+                raise TypeError("the type and the name of a Blob are strings")
         self._data: bytes | None = bytes(data)
         self._path: Path | None = None
         self.size = len(self._data)
@@ -50,7 +53,7 @@ class Blob:
         blob = cls(b"", type=type, name=name)
         blob._data, blob._path, blob.size = None, path, size
         if temporary:
-            weakref.finalize(blob, path.unlink, missing_ok=True)
+            weakref.finalize(blob, _remove, path, os.getpid())
         return blob
 
     def read(self) -> bytes:
@@ -94,6 +97,12 @@ class Blob:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _blob, (self.read(), self.type, self.name)
+
+
+def _remove(path: Path, owner: int) -> None:
+    """Remove a temporary file; in a forked child it is the parent's, and stays."""
+    if os.getpid() == owner:
+        path.unlink(missing_ok=True)
 
 
 def _blob(data: bytes, type: str, name: str | None) -> Blob:

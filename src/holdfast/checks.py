@@ -6,10 +6,11 @@ Each takes the field's name and a value, and returns the value in its stored for
 
 import ipaddress
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from holdfast.errors import ConfigError
 from holdfast.secret import Secret
@@ -21,8 +22,18 @@ PROFILES: Final[Mapping[str, int]] = {
 }
 """The names of the CID profiles (IPIP-499, and Kubo's older CIDv1 layout) and their CID version."""
 
-PLAIN: Final = frozenset({"provider", "profile", "path"})
-"""The text fields that hold no secret. Any other text may be one, under a mistyped name too."""
+NOT_SECRET: Final = frozenset(
+    {
+        *("provider", "gatewayurl", "pinapiurl", "cidversion", "profile", "verify", "timeouts"),
+        *("retries", "ratelimit", "maxjsonbytes", "path", "trustenv", "sslcontext"),
+        "allowinsecure",
+    }
+)
+"""The fields that hold no secret, in lower case. Any other may, under a mistyped name too."""
+
+_LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
+MAX_NAME: Final = 40  # a longer "name" is a credential in the wrong field
+MAX_SECONDS: Final = 10**9
 
 
 def seal(values: Any) -> Any:
@@ -30,19 +41,24 @@ def seal(values: Any) -> Any:
 
     A URL with a user name or a query may hold one as well; it is refused later, but not shown.
     """
+    if isinstance(values, str | bytes):
+        return Secret(values)  # type: ignore[arg-type] # somebody's token, given as the whole config
     if not isinstance(values, Mapping):
         return values
-    return {key: _sealed(str(key).lower(), value) for key, value in values.items()}
+    return {key: _sealed(str(key).lower().replace("_", ""), values[key]) for key in values}
 
 
 def _sealed(key: str, value: Any) -> Any:
-    if "url" in key and isinstance(value, list | tuple):
+    if value is None or isinstance(value, Secret):
+        return value
+    if key.endswith("url") and isinstance(value, list | tuple):
         return tuple(_sealed(key, each) for each in value)
-    if key in PLAIN or not isinstance(value, str | bytes):
-        return value
-    if "url" in key and isinstance(value, str) and "@" not in value and "?" not in value:
-        return value
-    return Secret(value)  # type: ignore[arg-type] # bytes stay wrapped until `token` refuses them
+    harmless = key in NOT_SECRET
+    if harmless and key.endswith("url"):
+        harmless = not (isinstance(value, str) and ("@" in value or "?" in value))
+    elif harmless and isinstance(value, str | bytes) and key != "path":
+        harmless = len(value) <= MAX_NAME
+    return value if harmless else Secret(value)
 
 
 def base_url(name: str, value: Any) -> str:
@@ -54,12 +70,12 @@ def base_url(name: str, value: Any) -> str:
         )
     if not isinstance(value, str):
         raise ConfigError(f"{name} must be a URL as a string, not {type(value).__name__}")
-    address = value.strip()
-    if fault := address_fault(address):
+    if fault := address_fault(value.strip()):
         raise ConfigError(f"{name} must be {fault}")
-    if "#" in address:
+    parts = urlsplit(value.strip())
+    if parts.fragment:
         raise ConfigError(f"{name} must not hold a fragment: drop what follows the '#'")
-    return address.rstrip("/")
+    return parts.geturl().rstrip("/")
 
 
 def is_loopback(host: str | None) -> bool:
@@ -81,10 +97,20 @@ def address_fault(value: str) -> str:
         return "a URL in plain ASCII without spaces: write an international host in its xn-- form"
     try:
         parts = urlsplit(value)
-        sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        sound = parts.scheme in {"http", "https"} and parts.port != 0 and _is_host(parts)
     except ValueError:
         sound = False
     return "" if sound else "an address such as https://example.com"
+
+
+def _is_host(parts: SplitResult) -> bool:
+    """Whether the host is a name or an address, and nothing stands beside it but a port."""
+    place = parts.netloc.rpartition("@")[2]
+    if place.startswith("["):
+        literal, _, port = place.removeprefix("[").partition("]")
+        return bool(ipaddress.IPv6Address(literal)) and (not port or port.startswith(":"))
+    labels = place.partition(":")[0].removesuffix(".").split(".")
+    return all(_LABEL.fullmatch(label) for label in labels)
 
 
 def gateways(name: str, value: Any) -> tuple[str, ...] | None:
@@ -106,9 +132,8 @@ def token(name: str, value: Any) -> Secret | None:
     """A credential fit for a header."""
     if value is None:
         return None
-    kind = type(value.reveal() if isinstance(value, Secret) else value)
-    if kind is not str:
-        raise ConfigError(f"{name} must be a string, not {kind.__name__}")
+    if not isinstance(value.reveal(), str):
+        raise ConfigError(f"{name} must be a string, not {type(value.reveal()).__name__}")
     trimmed = Secret(value.reveal().strip())
     if not trimmed.reveal():
         raise ConfigError(f"{name} is blank: give the credential, or leave the field out")
@@ -131,7 +156,7 @@ def proxy(name: str, value: Any) -> Secret | None:
 def provider(name: str, value: Any) -> str:
     """A provider's name; the registry says whether there is one."""
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{name} must be a provider's name, such as 'pinning' or 'local'")
+        raise ConfigError(f"{name} must be the name of a provider, such as 'pinning' or 'local'")
     return value.strip()
 
 
@@ -144,9 +169,9 @@ def cid_version(name: str, value: Any) -> int:
 
 def profile(name: str, value: Any) -> str | None:
     """A profile by name, or None."""
-    if value is not None and value not in PROFILES:
+    if value is not None and not (isinstance(value, str) and value in PROFILES):
         raise ConfigError(f"{name} must be one of {', '.join(PROFILES)}")
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def flag(name: str, value: Any) -> bool:
@@ -158,12 +183,10 @@ def flag(name: str, value: Any) -> bool:
 
 def positive(name: str, value: Any) -> float:
     """A number above 0."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 0 < value < float("inf")
-    ):
-        raise ConfigError(f"{name} must be a number above 0")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"{name} must be a number, not {type(value).__name__}")
+    if not 0 < value <= MAX_SECONDS:
+        raise ConfigError(f"{name} must be a number above 0, of seconds")
     return value
 
 
@@ -198,6 +221,9 @@ def ssl_context(name: str, value: Any) -> ssl.SSLContext | None:
 
 def options(name: str, value: Any) -> dict[str, Any]:
     """A mapping, copied."""
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{name} must be a mapping, not {type(value).__name__}")
-    return dict(value)
+    given = value.reveal() if isinstance(value, Secret) else value
+    kind = type(given).__name__
+    if isinstance(given, Mapping):
+        return dict(given)
+    del given
+    raise ConfigError(f"{name} must be a mapping, not {kind}")

@@ -148,7 +148,7 @@ class ClientConfig:
         values = checks.seal(values)
         for name in values:
             if name not in CHECKS:
-                raise ConfigError(_unknown_field(name))
+                raise ConfigError(_unknown_field(str(name)))
         for name, check in CHECKS.items():
             if name in values:
                 object.__setattr__(self, name, check(name, values[name]))  # type: ignore[literal-required]
@@ -165,8 +165,9 @@ class ClientConfig:
         if isinstance(config, ClientConfig):
             return cls(**{**config.to_dict(), **changes})
         if not isinstance(config, Mapping):
+            kind = type(config.reveal() if isinstance(config, Secret) else config).__name__
             raise ConfigError(
-                f"config must be a ClientConfig or a mapping, not {type(config).__name__}; "
+                f"config must be a ClientConfig or a mapping, not {kind}; "
                 "single fields go in as keywords"
             )
         return cls(**{**_snake_keys(config), **changes})
@@ -179,11 +180,13 @@ class ClientConfig:
         An empty one counts as absent. Several gateways stand with commas between them.
         """
         changes = checks.seal(changes)
-        found = {
-            name: _from_environment(name)
-            for name in CHECKS
-            if os.environ.get(ENV_PREFIX + name.upper(), "").strip()
-        }
+        found = checks.seal(
+            {
+                name: _from_environment(name)
+                for name in CHECKS
+                if os.environ.get(ENV_PREFIX + name.upper(), "").strip()
+            }
+        )
         return cls.of(None, **{**found, **changes})
 
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
@@ -273,7 +276,7 @@ def _snake_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     snake = {_camel(name): name for name in CHECKS}
     result: dict[str, Any] = {}
     for key, value in values.items():
-        name = snake.get(key, key)
+        name = snake.get(key, str(key))
         if name in result:
             raise ConfigError(f"{name} is given twice, in two spellings: keep one")
         result[name] = value

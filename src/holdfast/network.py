@@ -5,8 +5,9 @@ import ssl
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from holdfast.checks import is_loopback
+from holdfast.checks import address_fault, is_loopback
 from holdfast.config import ClientConfig
+from holdfast.errors import ConfigError
 from holdfast.secret import Secret
 
 
@@ -17,12 +18,21 @@ def proxy_for(url: str, config: ClientConfig) -> Secret | None:
     """
     if config.proxy is not None or not config.trust_env:
         return config.proxy
+    proxy = _environment_proxy(url)
+    if proxy is not None and (fault := address_fault(proxy.reveal())):
+        raise ConfigError(f"the proxy that the environment names must be {fault}")
+    return proxy
+
+
+def _environment_proxy(url: str) -> Secret | None:
     parts = urlsplit(url)
     if is_loopback(parts.hostname) or proxy_bypass(parts.netloc):
         return None
     found = getproxies()
     proxy = found.get(parts.scheme) or found.get("all")
-    return Secret(proxy) if proxy else None
+    if not proxy:
+        return None
+    return Secret(proxy if "://" in proxy else f"http://{proxy}")
 
 
 def tls_context(config: ClientConfig) -> ssl.SSLContext:
@@ -31,7 +41,7 @@ def tls_context(config: ClientConfig) -> ssl.SSLContext:
 
 
 def split_proxy(proxy: Secret) -> tuple[str, Secret | None]:
-    """A proxy's bare address, and its credentials as the value of a header, if it has any."""
+    """A sound proxy's bare address, and its credentials as the value of a header, if any."""
     parts = urlsplit(proxy.reveal())
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     address = f"{parts.scheme}://{host}:{parts.port or {'http': 80, 'https': 443}[parts.scheme]}"

@@ -180,6 +180,23 @@ async def test_a_rate_limit_tells_how_long_to_wait(server, client):
     assert (str(error), error.retry_after) == ("slow down", 60)
 
 
+@pytest.mark.parametrize(
+    ("value", "wait"),
+    [
+        ("0", 0),
+        ("abc", None),
+        ("-5", None),
+        ("1.5", None),
+        ("", None),
+        ("Mon, 01 Jan 2024 00:00:00 GMT", 0),
+        ("Mon, 01 Jan 2024 00:00:00 +99999999999999", None),
+    ],
+)
+async def test_a_wait_may_be_a_date_and_nonsense_counts_as_none(server, client, value, wait):
+    server.reply(429, headers={"Retry-After": value})
+    assert (await failure_of(client, "store")).retry_after == wait
+
+
 async def test_the_request_id_is_kept(server, client):
     server.reply(500, headers={"X-Request-Id": "req-17"})
     assert (await failure_of(client, "store")).request_id == "req-17"

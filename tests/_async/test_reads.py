@@ -1,3 +1,4 @@
+import contextlib
 import json
 import logging
 import os
@@ -402,3 +403,76 @@ async def test_a_failed_read_is_a_provider_error(server, client, status, words):
         await client.retrieve(HELLO_CID)
     assert str(caught.value) == words
     assert caught.value.status == status
+
+
+async def test_no_gateway_can_keep_the_next_one_from_being_asked(server, other_server):
+    config = config_for(server, gateway_url=(server.url, other_server.url), max_json_bytes=1000)
+    cid, text = document([1])
+    async with await AsyncClient.init(config) as client:
+        for how in (
+            {"body": b"x" * 2000},
+            {"status": 301, "headers": {"Location": f"/ipfs/{cid}/"}},
+            {"status": 302, "headers": {"Location": "http://a..b/"}},
+            {"status": 302, "headers": {"Location": f"http://{'a' * 64}.example/"}},
+            {"body": text, "headers": {"Content-Encoding": "br"}},
+            {"body": b"[2]"},
+        ):
+            server.reply(**how)
+            other_server.reply(200, text)
+            assert await client.retrieve(cid) == [1]
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "-1", "abc", "1, 2"])
+async def test_a_senseless_content_length_does_no_harm(server, client, length):
+    server.reply(200, b"hello", headers={"Content-Length": length}, framed=False)
+    with contextlib.suppress(NetworkError):
+        assert (await client.download(HELLO_CID)).read() == b"hello"
+
+
+async def test_a_gateway_that_hangs_leaves_time_for_the_next(server, other_server):
+    cid, text = document([1])
+    config = config_for(
+        server, gateway_url=(server.url, other_server.url), timeouts={"total": 1, "read": 1}
+    )
+    server.reply(200, text, delay=3)
+    other_server.reply(200, text)
+    async with await AsyncClient.init(config) as client:
+        assert await client.retrieve(cid) == [1]
+
+
+async def test_the_warning_of_unproven_content_comes_once_and_only_when_it_was_read(
+    server, other_server, caplog
+):
+    config = config_for(server, gateway_url=(server.url, other_server.url))
+    async with await AsyncClient.init(config) as client:
+        server.reply(404)
+        other_server.reply(404)
+        with caplog.at_level(logging.WARNING, "holdfast"), pytest.raises(NotFoundError):
+            await client.download(EMPTY_FILE_V0)
+        assert caplog.records == []
+        server.reply(404)
+        other_server.reply(200, b"")
+        with caplog.at_level(logging.WARNING, "holdfast"):
+            await client.download(EMPTY_FILE_V0)
+        assert len(caplog.records) == 1
+
+
+async def test_a_target_that_is_no_regular_file_is_left_alone(server, client, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for target in (tmp_path / "pipe", tmp_path / "link", "/dev/null"):
+        with pytest.raises(OSError, match="no regular file"):
+            await client.download(HELLO_CID, to=target)
+    with pytest.raises(IsADirectoryError):
+        await client.download(HELLO_CID, to=f"{tmp_path}/new/")
+    with pytest.raises(FileNotFoundError, match=r"missing'$"):
+        await client.download(HELLO_CID, to=tmp_path / "missing" / "x")
+    assert server.requests == []
+
+
+async def test_a_replaced_file_keeps_its_mode(server, client, tmp_path):
+    (tmp_path / "private").write_bytes(b"")
+    (tmp_path / "private").chmod(0o600)
+    server.reply(200, b"hello")
+    await client.download(HELLO_CID, to=tmp_path / "private")
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600

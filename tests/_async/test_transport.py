@@ -3,12 +3,13 @@ import socket
 import ssl
 import threading
 import time
+import traceback
 
 import pytest
 import trustme
 
 from holdfast import AsyncClient
-from holdfast.errors import NetworkError, RequestTimeoutError
+from holdfast.errors import ConfigError, NetworkError, RequestTimeoutError
 from holdfast.testing import ScriptedServer
 from tests._async.parallel import in_parallel
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
@@ -276,3 +277,59 @@ async def test_connections_are_shared_by_all_tasks(server):
             server.reply(200, pinned())
             await client.store(1)
         assert server.connections == before
+
+
+async def test_a_proxy_that_says_nothing_ends_by_the_connect_timeout(server):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        config = config_for(
+            server,
+            gateway_url="https://gateway.invalid",
+            proxy=f"http://127.0.0.1:{silent.getsockname()[1]}",
+            timeouts={"connect": 0.3, "read": 0.3},
+        )
+        start = time.monotonic()
+        async with await AsyncClient.init(config) as client:
+            with pytest.raises(RequestTimeoutError):
+                await client.download(HELLO_CID)
+        assert time.monotonic() - start < 3
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["socks5://user:proxy-password@127.0.0.1:1080", "http://user:proxy-password@h:99999", "::"],
+)
+async def test_a_useless_proxy_in_the_environment_is_a_config_error(server, monkeypatch, value):
+    for name in ("http_proxy", "no_proxy"):
+        monkeypatch.delenv(name.upper(), raising=False)
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", value)
+    insecure = {"pin_api_url": "http://pins.invalid", "allow_insecure": True}
+    with pytest.raises(ConfigError, match="the proxy that the environment names") as caught:
+        await store_with(server, trust_env=True, **insecure)
+    for frame, _ in traceback.walk_tb(caught.value.__traceback__):
+        if "holdfast" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:
+            assert "proxy-password" not in repr(frame.f_locals)
+
+
+async def test_a_proxy_without_a_scheme_is_taken_for_http(server, other_server, monkeypatch):
+    for name in ("HTTP_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", other_server.url.removeprefix("http://"))
+    other_server.reply(200, pinned())
+    insecure = {"pin_api_url": "http://pins.invalid", "allow_insecure": True}
+    await store_with(server, trust_env=True, **insecure)
+    assert len(other_server.requests) == 1
+
+
+async def test_the_scheme_may_be_in_capitals(secure_server):
+    secure_server.reply(200, pinned())
+    url = secure_server.url.replace("https", "HTTPS")
+    await store_with(secure_server, pin_api_url=url, ssl_context=trusting(AUTHORITY))
+
+
+async def test_an_upload_that_stalls_says_so(server):
+    server.reply(200, pinned(), early=True, delay=5)
+    config = config_for(server, timeouts={"write": 0.3, "read": 0.3})
+    async with await AsyncClient.init(config) as client:
+        with pytest.raises(RequestTimeoutError, match="took no more of the upload"):
+            await client.upload(b"x" * 30_000_000)

@@ -1,4 +1,5 @@
 import io
+import mmap
 import os
 import threading
 import time
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import AsyncClient, Blob
-from holdfast.errors import ProviderError
+from holdfast.errors import NetworkError, ProviderError
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
 
@@ -296,3 +297,61 @@ async def test_an_upload_that_nobody_takes_ends_by_the_write_timeout(server):
         with pytest.raises(TimeoutError):
             await client.upload(b"x" * 30_000_000)
         assert time.monotonic() - start < 3
+
+
+async def test_a_connection_with_half_an_upload_in_it_is_not_used_again(server):
+    server.reply(413, {"error": "File too large"}, early=True, delay=0)
+    server.reply(200, {"message": "hi"})
+    async with await AsyncClient.init(
+        config_for(server, timeouts={"write": 0.5, "read": 2})
+    ) as client:
+        with pytest.raises(ProviderError, match="File too large"):
+            await client.upload(b"x" * 30_000_000)
+        assert await client.test_connection() is True
+    assert server.connections == 2
+    assert server.requests[-1].target == "/data/testAuthentication"
+
+
+async def test_a_success_before_the_whole_upload_is_no_success(server):
+    server.reply(200, pinned(), early=True)
+    async with await AsyncClient.init(
+        config_for(server, timeouts={"write": 0.5, "read": 2})
+    ) as client:
+        with pytest.raises(NetworkError, match="before it had the whole upload"):
+            await client.upload(b"x" * 30_000_000)
+
+
+@pytest.mark.parametrize("name", ["dir/photo.png", "..", ".", "a\0b"])
+async def test_a_blobs_name_must_be_a_file_name_too(server, client, name):
+    with pytest.raises(ValueError, match="name must be a file name"):
+        await client.upload(Blob(b"x", name=name))
+    assert server.requests == []
+
+
+async def test_progress_must_be_a_function(server, client):
+    with pytest.raises(TypeError, match="progress must be a function, not str"):
+        await client.upload(b"x", progress="yes")
+    with pytest.raises(TypeError, match="progress must be a function, not int"):
+        await client.download(HELLO_CID, progress=5)
+    assert server.requests == []
+
+
+async def test_a_memory_map_is_a_file(server, client, tmp_path):
+    (tmp_path / "mapped").write_bytes(b"0123456789")
+    server.reply(200, pinned())
+    with (
+        (tmp_path / "mapped").open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+    ):
+        assert (await client.upload(mapped)).size == 10
+    assert file_part(server.requests[0])[1] == b"0123456789"
+
+
+async def test_a_pipe_that_does_not_block_is_not_taken_for_its_end(server, client):
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.write(writing, b"hello")
+    with os.fdopen(reading, "rb", buffering=0) as pipe, pytest.raises(BlockingIOError):
+        await client.upload(pipe)
+    os.close(writing)
+    assert server.requests == []

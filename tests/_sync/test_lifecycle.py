@@ -88,6 +88,11 @@ def test_init_takes_a_config_a_mapping_or_keywords_and_keywords_win(server):
         ({"pin_api_url": "https://"}, "pin_api_url must be an address"),
         ({"pin_api_url": "https://[::1"}, "pin_api_url must be an address"),
         ({"pin_api_url": "https://x:99999"}, "pin_api_url must be an address"),
+        ({"pin_api_url": "https://a..b"}, "pin_api_url must be an address"),
+        ({"pin_api_url": "https://[::1]x"}, "pin_api_url must be an address"),
+        ({"pin_api_url": f"https://{'a' * 64}.com"}, "pin_api_url must be an address"),
+        ({"profile": []}, "profile must be one of"),
+        ({"timeouts": {"total": 10**400}}, "timeouts.total must be a number above 0"),
         ({"pin_api_url": "https://exämple.com"}, "pin_api_url must be a URL in plain ASCII"),
         ({"pin_api_url": "https://example.com/a b"}, "pin_api_url must be a URL"),
         ({"pin_api_url": None}, "pin_api_url must be a URL as a string, not NoneType"),
@@ -119,7 +124,7 @@ def test_init_takes_a_config_a_mapping_or_keywords_and_keywords_win(server):
         ({"provider_options": 5}, "provider_options must be a mapping"),
         ({}, "'local', the embedded store, is not in this version"),
         ({"provider": "local"}, "'local', the embedded store, is not in this version"),
-        ({"provider": ""}, "provider must be a provider's name"),
+        ({"provider": ""}, "provider must be the name of a provider"),
     ],
     ids=str,
 )
@@ -139,6 +144,8 @@ def test_one_field_in_two_spellings_is_a_config_error():
 def test_init_with_something_else_is_a_config_error():
     with pytest.raises(ConfigError, match="a ClientConfig or a mapping, not str"):
         Client.init("pinning")
+    with pytest.raises(ConfigError, match="unknown field '1'"):
+        Client.init({1: 2})
 
 
 @pytest.mark.parametrize("name", ["provider_b", "provider_c"])
@@ -226,6 +233,18 @@ def test_with_options_refuses_what_belongs_to_the_connections(client):
         client.with_options(proxy="http://127.0.0.1:1")
     with pytest.raises(ConfigError, match="unknown field 'nonsense'"):
         client.with_options(nonsense=1)
+
+
+def test_a_client_over_a_provider_has_its_configuration(server):
+    provider = PinProvider(config_for(server))
+    client = Client(provider)
+    assert client.config == provider.config
+    server.reply(200, b"wrong")
+    copy = client.with_options(verify=False)
+    assert (copy.download(HELLO_CID)).read() == b"wrong"
+    with pytest.raises(ConfigError, match="provider belongs to the connections"):
+        client.with_options(provider="memory")
+    provider.close()
 
 
 def test_url_is_a_link_at_the_first_gateway(server, client):

@@ -1,6 +1,7 @@
 # WARNING: this file is generated from tests/_async/test_upload.py
 # by scripts/generate_sync.py. Change the original instead.
 import io
+import mmap
 import os
 import threading
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Blob, Client
-from holdfast.errors import ProviderError
+from holdfast.errors import NetworkError, ProviderError
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
 
@@ -292,3 +293,57 @@ def test_an_upload_that_nobody_takes_ends_by_the_write_timeout(server):
         with pytest.raises(TimeoutError):
             client.upload(b"x" * 30_000_000)
         assert time.monotonic() - start < 3
+
+
+def test_a_connection_with_half_an_upload_in_it_is_not_used_again(server):
+    server.reply(413, {"error": "File too large"}, early=True, delay=0)
+    server.reply(200, {"message": "hi"})
+    with Client.init(config_for(server, timeouts={"write": 0.5, "read": 2})) as client:
+        with pytest.raises(ProviderError, match="File too large"):
+            client.upload(b"x" * 30_000_000)
+        assert client.test_connection() is True
+    assert server.connections == 2
+    assert server.requests[-1].target == "/data/testAuthentication"
+
+
+def test_a_success_before_the_whole_upload_is_no_success(server):
+    server.reply(200, pinned(), early=True)
+    with Client.init(config_for(server, timeouts={"write": 0.5, "read": 2})) as client:
+        with pytest.raises(NetworkError, match="before it had the whole upload"):
+            client.upload(b"x" * 30_000_000)
+
+
+@pytest.mark.parametrize("name", ["dir/photo.png", "..", ".", "a\0b"])
+def test_a_blobs_name_must_be_a_file_name_too(server, client, name):
+    with pytest.raises(ValueError, match="name must be a file name"):
+        client.upload(Blob(b"x", name=name))
+    assert server.requests == []
+
+
+def test_progress_must_be_a_function(server, client):
+    with pytest.raises(TypeError, match="progress must be a function, not str"):
+        client.upload(b"x", progress="yes")
+    with pytest.raises(TypeError, match="progress must be a function, not int"):
+        client.download(HELLO_CID, progress=5)
+    assert server.requests == []
+
+
+def test_a_memory_map_is_a_file(server, client, tmp_path):
+    (tmp_path / "mapped").write_bytes(b"0123456789")
+    server.reply(200, pinned())
+    with (
+        (tmp_path / "mapped").open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+    ):
+        assert (client.upload(mapped)).size == 10
+    assert file_part(server.requests[0])[1] == b"0123456789"
+
+
+def test_a_pipe_that_does_not_block_is_not_taken_for_its_end(server, client):
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.write(writing, b"hello")
+    with os.fdopen(reading, "rb", buffering=0) as pipe, pytest.raises(BlockingIOError):
+        client.upload(pipe)
+    os.close(writing)
+    assert server.requests == []

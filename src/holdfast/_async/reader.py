@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING
 
-from holdfast._async.runtime import run_blocking
+from holdfast._async.runtime import now, run_blocking
 from holdfast._async.session import AsyncSession, read_whole
-from holdfast._async.transport import AsyncResponse
 from holdfast.content.proof import Proof, block_proof, is_raw
 from holdfast.content.reference import Reference
 from holdfast.errors import (
@@ -21,8 +21,15 @@ from holdfast.protocol.gateway import MAX_REDIRECTS, REDIRECTS, Gateway, too_man
 from holdfast.protocol.http import Reply
 from holdfast.provider import Progress
 
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse
+
 logger = logging.getLogger("holdfast")
 
+# What a gateway's words or bytes alone can bring about; another gateway may know better.
+FROM_OUTSIDE = (VerificationError, NotAFileError, SerializationError)
+
+MAX_DIGITS = 18  # of a Content-Length that can be true
 BATCH_SIZE = 1 << 20  # one hop to a worker thread writes and hashes this much
 
 
@@ -47,41 +54,30 @@ class AsyncReader:
         When all have failed, the gravest failure is raised and the others are its notes.
         """
         failures: list[tuple[Gateway, ClientError]] = []
-        for gateway in self._gateways:
-            proof = self._proof(reference)
+        for number, gateway in enumerate(self._gateways):
+            share = _share(deadline, len(self._gateways) - number)
             try:
                 return await self._read_from(
-                    gateway, reference, sink, proof, progress=progress, deadline=deadline
+                    gateway, reference, sink, progress=progress, deadline=share
                 )
-            except (NotAFileError, SerializationError):
-                raise
-            except (NetworkError, ProviderError, VerificationError) as error:
+            except (NetworkError, ProviderError, *FROM_OUTSIDE) as error:
                 failures.append((gateway, error))
                 await run_blocking(sink.restart)
         raise _gravest(failures)
 
     def _proof(self, reference: Reference) -> Proof | None:
-        if not self._verify:
-            return None
-        if is_raw(reference):
-            return block_proof(reference)
-        logger.warning(
-            "%s was read unproven: this version proves raw CIDs only",
-            reference,
-            extra={"cid": str(reference)},
-        )
-        return None
+        return block_proof(reference) if self._verify and is_raw(reference) else None
 
     async def _read_from(
         self,
         gateway: Gateway,
         reference: Reference,
         sink: Sink,
-        proof: Proof | None,
         *,
         progress: Progress | None,
         deadline: float | None,
     ) -> str:
+        proof = self._proof(reference)
         request = gateway.content(reference)
         for _ in range(MAX_REDIRECTS + 1):
             async with self._session.stream(request, deadline=deadline) as response:
@@ -91,16 +87,18 @@ class AsyncReader:
                     continue
                 gateway.check(reply if reply.ok else await read_whole(response))
                 await _pour(response, sink, proof, progress)
+                if self._verify and proof is None:
+                    _warn_unproven(reference)
                 return response.headers.get("content-type", "")
         raise too_many_redirects(request)
 
 
 async def _pour(
-    response: AsyncResponse, sink: Sink, proof: Proof | None, progress: Progress | None
+    response: "AsyncResponse", sink: Sink, proof: Proof | None, progress: Progress | None
 ) -> None:
     """Write the body into `sink`; return when it is whole and right."""
     length = response.headers.get("content-length", "")
-    total = int(length) if length.isdecimal() else None
+    total = int(length) if length.isdecimal() and len(length) <= MAX_DIGITS else None
     done = 0
     async for batch in _batches(response):
         await run_blocking(_write, batch, sink, proof)
@@ -111,7 +109,7 @@ async def _pour(
         proof.finish()
 
 
-async def _batches(response: AsyncResponse) -> AsyncIterator[bytes]:
+async def _batches(response: "AsyncResponse") -> AsyncIterator[bytes]:
     """The body in pieces of at least `BATCH_SIZE`, and what is left: an empty body gives one."""
     batch = bytearray()
     async for chunk in response.chunks():
@@ -128,9 +126,22 @@ def _write(data: bytes, sink: Sink, proof: Proof | None) -> None:
     sink.write(data)
 
 
+def _warn_unproven(reference: Reference) -> None:
+    logger.warning(
+        "%s was read unproven: this version proves raw CIDs only",
+        reference,
+        extra={"cid": str(reference)},
+    )
+
+
+def _share(deadline: float | None, parts: int) -> float | None:
+    """A fair part of the time that is left: a gateway that hangs does not use up the others'."""
+    return None if deadline is None else now() + (deadline - now()) / parts
+
+
 def _gravest(failures: list[tuple[Gateway, ClientError]]) -> ClientError:
     """Wrong bytes before an HTTP error before no answer; of equals, the last."""
-    ranks = (VerificationError, ProviderError, ClientError)
+    ranks = (*FROM_OUTSIDE, ProviderError, ClientError)
     order = [
         next(rank for rank, kind in enumerate(ranks) if isinstance(error, kind))
         for _, error in failures

@@ -2,17 +2,20 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from holdfast._async.runtime import now
-from holdfast._async.transport import AsyncResponse, AsyncTransport
 from holdfast.config import Timeouts
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
+
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse, AsyncTransport
 
 
 class AsyncSession:
     """Sends requests through a transport that others may share."""
 
-    def __init__(self, transport: AsyncTransport, timeouts: Timeouts) -> None:
+    def __init__(self, transport: "AsyncTransport", timeouts: Timeouts) -> None:
         self._transport = transport
         self._timeouts = timeouts
 
@@ -28,7 +31,7 @@ class AsyncSession:
     @asynccontextmanager
     async def stream(
         self, request: Request, *, deadline: float | None = None
-    ) -> AsyncIterator[AsyncResponse]:
+    ) -> "AsyncIterator[AsyncResponse]":
         """The reply to `request`, its body still to come."""
         response = await self._transport.send(request, timeouts=self._timeouts, deadline=deadline)
         try:
@@ -37,7 +40,7 @@ class AsyncSession:
             await response.aclose()
 
 
-async def read_whole(response: AsyncResponse) -> Reply:
+async def read_whole(response: "AsyncResponse") -> Reply:
     """The reply with its body, of which at most `MAX_REPLY` bytes are kept."""
     body = bytearray()
     async for chunk in response.chunks():

@@ -5,9 +5,10 @@ around `send` is moved on with every chunk that was taken.
 """
 
 import asyncio
+import contextlib
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 try:
@@ -19,7 +20,7 @@ except ModuleNotFoundError as missing:
     ) from None
 
 from holdfast import network
-from holdfast._async.runtime import now, run_blocking
+from holdfast._async.runtime import now
 from holdfast.config import ClientConfig, Timeouts
 from holdfast.errors import ClientClosedError
 from holdfast.protocol import faults
@@ -47,56 +48,108 @@ TABLE: Final[faults.Table] = {
     aiohttp.RedirectClientError: faults.BAD_ADDRESS,
     aiohttp.ClientError: faults.BROKEN,
     OSError: faults.BROKEN,
+    ValueError: faults.BAD_ADDRESS,
 }
+
+
+class _Patience:
+    """How long one exchange may stand still: moved on as it passes from phase to phase."""
+
+    def __init__(self, timeouts: Timeouts, deadline: float | None) -> None:
+        self.timeouts = timeouts
+        self._deadline = deadline
+        self._scope: asyncio.Timeout | None = None
+        self.fault = faults.READ_TIMEOUT
+
+    @asynccontextmanager
+    async def scope(self) -> AsyncIterator[None]:
+        """Within it, a wait that is too long is a `TimeoutError`."""
+        try:
+            async with asyncio.timeout(_left(self._deadline)) as self._scope:
+                yield
+        finally:
+            self._scope = None
+
+    def allow(self, step: float | None, fault: faults.Fault = faults.READ_TIMEOUT) -> None:
+        """From now on the peer has `step` seconds, within the deadline; else it is `fault`."""
+        self.fault = fault
+        # An early reply ends the scope while the body may still be on its way.
+        if self._scope is not None:
+            self._scope.reschedule(_loop_time(_least(step, _left(self._deadline))))
+
+    @classmethod
+    def tracing(cls) -> aiohttp.TraceConfig:
+        """Hooks for a session that limit the making of a connection, a proxy's part included."""
+
+        async def start(_: Any, context: Any, __: Any) -> None:
+            patience: _Patience = context.trace_request_ctx
+            patience.allow(patience.timeouts.connect, faults.CONNECT_TIMEOUT)
+
+        async def end(_: Any, context: Any, __: Any) -> None:
+            context.trace_request_ctx.allow(None)
+
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_create_start.append(start)
+        trace.on_connection_create_end.append(end)
+        return trace
 
 
 class _Feed(aiohttp.Payload):
     """A streamed body on its way out. Keeps the source's own failure apart from the network's."""
 
-    def __init__(
-        self,
-        body: StreamBody,
-        on_sent: Callable[[int], None] | None,
-        allow: Callable[[float | None], None],
-        write_timeout: float | None,
-    ) -> None:
+    def __init__(self, request: Request, body: StreamBody, patience: _Patience) -> None:
         super().__init__(body)
-        self._on_sent = on_sent
-        self._allow = allow
-        self._write_timeout = write_timeout
+        self._on_sent = request.on_sent
+        self._patience = patience
         self._connection: asyncio.Transport | None = None
+        self._over = asyncio.Event()
         self.failure: Exception | None = None
+        self.finished = False
 
     async def write(self, writer: Any) -> None:
-        """Called by aiohttp, in a task of its own."""
+        """Called by aiohttp in a task of its own, which it cancels when a whole reply has come."""
         self._connection = writer.transport
+        try:
+            await self._write(writer)
+            self.finished = True
+        finally:
+            self._over.set()
+
+    async def _write(self, writer: Any) -> None:
         sent = 0
         chunks = self._value.chunks()
         while chunk := await self._next(chunks):
-            self._allow(self._write_timeout)
-            await writer.write(chunk)
-            self._allow(None)
             sent += len(chunk)
+            self.finished = sent == self._value.length
+            self._patience.allow(self._patience.timeouts.write, faults.STALLED)
+            await writer.write(chunk)
+            self._patience.allow(None)
             if self._on_sent is not None:
                 with self._keeping_failure():
                     self._on_sent(sent)
-        self._connection = None
 
     async def _next(self, chunks: Iterator[bytes]) -> bytes:
         with self._keeping_failure():
-            return await run_blocking(next, chunks, b"")
+            # Not `run_blocking`: who cancels an upload does not wait for a pipe that is silent.
+            return await asyncio.to_thread(next, chunks, b"")
 
     @contextmanager
     def _keeping_failure(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:
-            # With the traceback as it is here: further out come frames with headers in the clear.
-            self.failure = error.with_traceback(error.__traceback__)
-            raise
+        except Exception as error:  # noqa: BLE001 - kept, and raised by `send`
+            self.failure = error
+            raise _FeedFailed from None
+
+    async def over(self) -> None:
+        """Wait until the body is sent or has failed, but not longer than a write may take."""
+        if not self.finished:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._patience.timeouts.write):
+                    await self._over.wait()
 
     def abort(self) -> None:
-        """Drop the connection of a body that was not sent whole.
+        """Drop the connection.
 
         Closing alone would wait for the peer to take what is buffered, for ever if it does not.
         """
@@ -105,6 +158,10 @@ class _Feed(aiohttp.Payload):
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         raise NotImplementedError("a streamed body is not text")
+
+
+class _FeedFailed(Exception):  # noqa: N818 - a signal to `send`, no error of its own
+    """Raised through aiohttp in place of the source's failure, which stays free of its frames."""
 
 
 class AsyncResponse:
@@ -147,7 +204,7 @@ class AsyncResponse:
             self._response.release()
         else:
             self._response.close()
-        if self._feed is not None:
+        if self._feed is not None and not self._feed.finished:
             self._feed.abort()
 
 
@@ -166,18 +223,15 @@ class AsyncTransport:
     ) -> AsyncResponse:
         """Send `request` and wait for the head of the reply; no redirect is followed."""
         session = self._open_session()
+        options = self._connection_options(request)
+        patience = _Patience(timeouts, deadline)
         feed: _Feed | None = None
-        waiting = True
+        if request.body is not None and not isinstance(request.body, bytes):
+            feed = _Feed(request, request.body, patience)
+        failure: Exception | None = None
+        response: aiohttp.ClientResponse | None = None
         try:
-            async with asyncio.timeout(_left(deadline)) as scope:
-
-                def allow(step: float | None) -> None:
-                    # An early reply ends the scope while the body may still be on its way.
-                    if waiting:
-                        scope.reschedule(_loop_time(_least(step, _left(deadline))))
-
-                if request.body is not None and not isinstance(request.body, bytes):
-                    feed = _Feed(request.body, request.on_sent, allow, timeouts.write)
+            async with patience.scope():
                 response = await session.request(
                     request.method,
                     # As it stands: yarl would quote and normalise what is quoted already.
@@ -188,24 +242,36 @@ class AsyncTransport:
                         total=None, sock_connect=timeouts.connect, sock_read=timeouts.read
                     ),
                     allow_redirects=False,
-                    **self._connection_options(request),
+                    trace_request_ctx=patience,
+                    **options,
                 )
-                waiting = False
-        except (aiohttp.ClientError, OSError) as error:
-            failure = faults.translate(error, TABLE, request.peer)
-        else:
-            return AsyncResponse(response, peer=request.peer, deadline=deadline, feed=feed)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            failure = self._translated(error, request, patience)
         finally:
-            if waiting and feed is not None:
-                waiting = False
+            if response is None and feed is not None:
                 feed.abort()
         # Outside of the handlers: the library's own frames hold headers in the clear, so its
         # exception does not go along.
-        raise feed.failure if feed is not None and feed.failure is not None else failure
+        if response is None:
+            raise (feed.failure if feed is not None else None) or failure or ClientClosedError()
+        answer = AsyncResponse(response, peer=request.peer, deadline=deadline, feed=feed)
+        if feed is not None and response.status < 300:
+            await feed.over()
+            if not feed.finished:
+                await answer.aclose()
+                raise feed.failure or faults.plain(faults.UNSENT, request.peer)
+        return answer
+
+    def _translated(self, error: Exception, request: Request, patience: _Patience) -> Exception:
+        if self._closed:
+            return ClientClosedError()
+        if type(error) is TimeoutError:
+            return faults.plain(patience.fault, request.peer)
+        return faults.translate(error, TABLE, request.peer)
 
     def _connection_options(self, request: Request) -> dict[str, Any]:
         options: dict[str, Any] = {}
-        if request.url.startswith("https:"):
+        if request.is_secure:
             self._tls = self._tls or network.tls_context(self._config)
             options["ssl"] = self._tls
         proxy = network.proxy_for(request.url, self._config)
@@ -228,6 +294,7 @@ class AsyncTransport:
                 auto_decompress=False,
                 read_bufsize=CHUNK_SIZE,
                 skip_auto_headers=("Accept", "Content-Type"),
+                trace_configs=[_Patience.tracing()],
             )
         if self._loop is not loop:
             raise RuntimeError(

@@ -40,15 +40,16 @@ class Client:
     """
 
     def __init__(self, provider: StorageProvider, *, config: ClientConfig | None = None) -> None:
-        if not isinstance(provider, StorageProvider):
-            raise TypeError(
-                f"{type(provider).__name__} is no StorageProvider; to make a client from a "
-                "configuration, use Client.init(…)"
-            )
         self._provider = provider
-        self._config = config or ClientConfig()
+        self._config = config or getattr(provider, "config", None) or ClientConfig()
         self._owns_provider = False
         self._closed = False
+        if not isinstance(provider, StorageProvider):
+            del provider  # it may be a token, in the wrong place
+            raise TypeError(
+                f"{type(self._provider).__name__} is no StorageProvider; to make a client "
+                "from a configuration, use Client.init(…)"
+            )
 
     @classmethod
     def init(
@@ -141,14 +142,14 @@ class Client:
         """
         self._check_open()
         _warn_if_encrypt(options)
-        _check_file_name(name)
+        _check_progress(progress)
         source = run_blocking(open_source, file)
         try:
-            filename = name or source.name or DEFAULT_FILE_NAME
+            filename = _file_name(name, source.name)
             cid = self._provider.put_file(source, name=filename, progress=progress)
             size = source.read_bytes if source.size is None else source.size
         finally:
-            source.close()
+            run_blocking(source.close)
         return ClientRecord(cid=cid, timestamp=now_ms(), size=size)
 
     def download(
@@ -171,6 +172,7 @@ class Client:
             ...     return blob.read()
         """
         self._check_open()
+        _check_progress(progress)
         return self._provider.get_file(str(Reference.parse(cid)), to=to, progress=progress)
 
     def send(self, recipient_id: str, message: str) -> ClientRecord[ClientMessage]:
@@ -281,12 +283,18 @@ def _warn_if_encrypt(options: StoreOptions | Mapping[str, Any] | None) -> None:
         )
 
 
-def _check_file_name(name: str | None) -> None:
-    if name is None:
-        return
+def _file_name(given: str | None, own: str | None) -> str:
+    """The name to send with a file. With a slash in it, the service would pin a directory."""
+    name = given if given is not None else own if own is not None else DEFAULT_FILE_NAME
     _check_text("name", name)
-    if not name or "/" in name:
-        raise ValueError("name must be a file name, not empty and without slashes")
+    if name in {"", ".", ".."} or "/" in name or "\0" in name:
+        raise ValueError("name must be a file name: not empty, without slashes, not '.' or '..'")
+    return name
+
+
+def _check_progress(progress: Any) -> None:
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function, not {type(progress).__name__}")
 
 
 def _check_text(what: str, value: Any) -> None:

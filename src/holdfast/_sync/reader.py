@@ -4,10 +4,10 @@
 
 import logging
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from holdfast._sync.runtime import run_blocking
+from holdfast._sync.runtime import now, run_blocking
 from holdfast._sync.session import Session, read_whole
-from holdfast._sync.transport import Response
 from holdfast.content.proof import Proof, block_proof, is_raw
 from holdfast.content.reference import Reference
 from holdfast.errors import (
@@ -23,8 +23,15 @@ from holdfast.protocol.gateway import MAX_REDIRECTS, REDIRECTS, Gateway, too_man
 from holdfast.protocol.http import Reply
 from holdfast.provider import Progress
 
+if TYPE_CHECKING:
+    from holdfast._sync.transport import Response
+
 logger = logging.getLogger("holdfast")
 
+# What a gateway's words or bytes alone can bring about; another gateway may know better.
+FROM_OUTSIDE = (VerificationError, NotAFileError, SerializationError)
+
+MAX_DIGITS = 18  # of a Content-Length that can be true
 BATCH_SIZE = 1 << 20  # one hop to a worker thread writes and hashes this much
 
 
@@ -49,41 +56,28 @@ class Reader:
         When all have failed, the gravest failure is raised and the others are its notes.
         """
         failures: list[tuple[Gateway, ClientError]] = []
-        for gateway in self._gateways:
-            proof = self._proof(reference)
+        for number, gateway in enumerate(self._gateways):
+            share = _share(deadline, len(self._gateways) - number)
             try:
-                return self._read_from(
-                    gateway, reference, sink, proof, progress=progress, deadline=deadline
-                )
-            except (NotAFileError, SerializationError):
-                raise
-            except (NetworkError, ProviderError, VerificationError) as error:
+                return self._read_from(gateway, reference, sink, progress=progress, deadline=share)
+            except (NetworkError, ProviderError, *FROM_OUTSIDE) as error:
                 failures.append((gateway, error))
                 run_blocking(sink.restart)
         raise _gravest(failures)
 
     def _proof(self, reference: Reference) -> Proof | None:
-        if not self._verify:
-            return None
-        if is_raw(reference):
-            return block_proof(reference)
-        logger.warning(
-            "%s was read unproven: this version proves raw CIDs only",
-            reference,
-            extra={"cid": str(reference)},
-        )
-        return None
+        return block_proof(reference) if self._verify and is_raw(reference) else None
 
     def _read_from(
         self,
         gateway: Gateway,
         reference: Reference,
         sink: Sink,
-        proof: Proof | None,
         *,
         progress: Progress | None,
         deadline: float | None,
     ) -> str:
+        proof = self._proof(reference)
         request = gateway.content(reference)
         for _ in range(MAX_REDIRECTS + 1):
             with self._session.stream(request, deadline=deadline) as response:
@@ -93,14 +87,16 @@ class Reader:
                     continue
                 gateway.check(reply if reply.ok else read_whole(response))
                 _pour(response, sink, proof, progress)
+                if self._verify and proof is None:
+                    _warn_unproven(reference)
                 return response.headers.get("content-type", "")
         raise too_many_redirects(request)
 
 
-def _pour(response: Response, sink: Sink, proof: Proof | None, progress: Progress | None) -> None:
+def _pour(response: "Response", sink: Sink, proof: Proof | None, progress: Progress | None) -> None:
     """Write the body into `sink`; return when it is whole and right."""
     length = response.headers.get("content-length", "")
-    total = int(length) if length.isdecimal() else None
+    total = int(length) if length.isdecimal() and len(length) <= MAX_DIGITS else None
     done = 0
     for batch in _batches(response):
         run_blocking(_write, batch, sink, proof)
@@ -111,7 +107,7 @@ def _pour(response: Response, sink: Sink, proof: Proof | None, progress: Progres
         proof.finish()
 
 
-def _batches(response: Response) -> Iterator[bytes]:
+def _batches(response: "Response") -> Iterator[bytes]:
     """The body in pieces of at least `BATCH_SIZE`, and what is left: an empty body gives one."""
     batch = bytearray()
     for chunk in response.chunks():
@@ -128,9 +124,22 @@ def _write(data: bytes, sink: Sink, proof: Proof | None) -> None:
     sink.write(data)
 
 
+def _warn_unproven(reference: Reference) -> None:
+    logger.warning(
+        "%s was read unproven: this version proves raw CIDs only",
+        reference,
+        extra={"cid": str(reference)},
+    )
+
+
+def _share(deadline: float | None, parts: int) -> float | None:
+    """A fair part of the time that is left: a gateway that hangs does not use up the others'."""
+    return None if deadline is None else now() + (deadline - now()) / parts
+
+
 def _gravest(failures: list[tuple[Gateway, ClientError]]) -> ClientError:
     """Wrong bytes before an HTTP error before no answer; of equals, the last."""
-    ranks = (VerificationError, ProviderError, ClientError)
+    ranks = (*FROM_OUTSIDE, ProviderError, ClientError)
     order = [
         next(rank for rank, kind in enumerate(ranks) if isinstance(error, kind))
         for _, error in failures

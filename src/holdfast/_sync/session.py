@@ -4,17 +4,20 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from holdfast._sync.runtime import now
-from holdfast._sync.transport import Response, Transport
 from holdfast.config import Timeouts
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
+
+if TYPE_CHECKING:
+    from holdfast._sync.transport import Response, Transport
 
 
 class Session:
     """Sends requests through a transport that others may share."""
 
-    def __init__(self, transport: Transport, timeouts: Timeouts) -> None:
+    def __init__(self, transport: "Transport", timeouts: Timeouts) -> None:
         self._transport = transport
         self._timeouts = timeouts
 
@@ -28,7 +31,7 @@ class Session:
             return read_whole(response)
 
     @contextmanager
-    def stream(self, request: Request, *, deadline: float | None = None) -> Iterator[Response]:
+    def stream(self, request: Request, *, deadline: float | None = None) -> "Iterator[Response]":
         """The reply to `request`, its body still to come."""
         response = self._transport.send(request, timeouts=self._timeouts, deadline=deadline)
         try:
@@ -37,7 +40,7 @@ class Session:
             response.close()
 
 
-def read_whole(response: Response) -> Reply:
+def read_whole(response: "Response") -> Reply:
     """The reply with its body, of which at most `MAX_REPLY` bytes are kept."""
     body = bytearray()
     for chunk in response.chunks():

@@ -10,13 +10,13 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from select import select
 from typing import Any, Final
 
 import urllib3
 from urllib3 import exceptions as library
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.util import wait_for_read
 
 from holdfast import network
 from holdfast._sync.runtime import now
@@ -54,6 +54,7 @@ TABLE: Final[faults.Table] = {
     library.PoolError: faults.BROKEN,
     library.HTTPError: faults.BROKEN,
     OSError: faults.BROKEN,
+    ValueError: faults.BAD_ADDRESS,
 }
 
 
@@ -126,6 +127,18 @@ class _LimitedSends:
 
     response_class: Any = _LimitedResponse
     sock: Any
+    _unfinished = False
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        self._unfinished = True
+        super().request(*args, **kwargs)  # type: ignore[misc]
+        self._unfinished = False
+
+    @property
+    def is_connected(self) -> bool:
+        # The pool asks before it uses a connection again. One with half a request in it must not
+        # be: the peer would take the next request for the other half.
+        return not self._unfinished and super().is_connected  # type: ignore[misc]
 
     def send(self, data: Any) -> None:
         if self.sock is None:
@@ -136,7 +149,7 @@ class _LimitedSends:
         except TimeoutError:
             # A peer that has answered and reads no further: urllib3 reads the answer when the
             # pipe is broken, and only then.
-            if select([self.sock], [], [], 0)[0]:
+            if wait_for_read(self.sock, timeout=0):
                 raise BrokenPipeError from None
             raise
 
@@ -168,6 +181,7 @@ class _Feed:
         self._body = body
         self._on_sent = on_sent
         self.failure: Exception | None = None
+        self.finished = False
 
     def __iter__(self) -> Iterator[bytes]:
         sent = 0
@@ -178,9 +192,9 @@ class _Feed:
                 if self._on_sent is not None:
                     self._on_sent(sent)
         except Exception as error:  # noqa: BLE001 - kept, and raised by `send`
-            # With the traceback as it is here: further out come frames with headers in the clear.
-            self.failure = error.with_traceback(error.__traceback__)
+            self.failure = error
             raise _FeedFailed from None
+        self.finished = True
 
 
 class Response:
@@ -240,7 +254,7 @@ class Transport:
             )
         except _FeedFailed:
             failure = feed.failure if feed is not None else None
-        except (library.HTTPError, OSError, http.client.HTTPException) as error:
+        except (library.HTTPError, OSError, ValueError, http.client.HTTPException) as error:
             failure = faults.translate(error, TABLE, request.peer)
         finally:
             _limits.reset(token)
@@ -248,11 +262,14 @@ class Transport:
         # exception does not go along.
         if failure is not None:
             raise failure
+        if feed is not None and not feed.finished and response.status < 300:
+            response.close()
+            raise faults.plain(faults.UNSENT, request.peer)
         return Response(response, request.peer)
 
     def _manager(self, request: Request) -> urllib3.PoolManager:
         proxy = network.proxy_for(request.url, self._config)
-        secure = request.url.startswith("https:")
+        secure = request.is_secure
         with self._lock:
             if self._closed:
                 raise ClientClosedError

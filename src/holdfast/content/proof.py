@@ -25,7 +25,10 @@ class HashProof:
     def __init__(self, reference: Reference) -> None:
         self._reference = reference
         self._hash = hashlib.sha256()
-        self.update = self._hash.update
+
+    def update(self, data: bytes) -> None:
+        """Hash the next bytes."""
+        self._hash.update(data)
 
     def finish(self) -> None:
         """Compare the digests."""

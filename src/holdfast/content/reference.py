@@ -43,8 +43,9 @@ class Reference:
             raise InvalidCIDError(reason=f"a CID is a string, not {type(given).__name__}")
         if len(given) > MAX_REFERENCE:
             raise InvalidCIDError(reason=f"longer than {MAX_REFERENCE} characters")
-        rest = re.split(r"[?#]", _after_ipfs(given.strip()), maxsplit=1)[0].rstrip("/")
-        text, *names = rest.split("/")
+        # The query goes first: what stands in it is somebody else's.
+        address = re.split(r"[?#]", given.strip(), maxsplit=1)[0]
+        text, *names = _after_ipfs(address).rstrip("/").split("/")
         return cls(text, CID.parse(text), tuple(map(_name, names)))
 
     @classmethod
@@ -72,8 +73,9 @@ def _name(quoted: str) -> str:
     """One name of the path, percent-decoded; it must be a name, not a way out of the path."""
     try:
         name = unquote(quoted, errors="strict")
-    except UnicodeDecodeError:
+        name.encode()
+    except UnicodeError:
         raise InvalidCIDError(reason="the path is not UTF-8") from None
-    if name in {"", ".", ".."} or "/" in name or not name.isprintable():
+    if name in {"", ".", ".."} or "/" in name or any(c < " " or c == "\x7f" for c in name):
         raise InvalidCIDError(reason=f"{name!r} is no name of a file in a directory")
     return name

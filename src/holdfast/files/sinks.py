@@ -59,6 +59,9 @@ class SpoolSink:
         self._path: Path | None = None
         self.size = 0
 
+    def open(self) -> None:
+        """Nothing: the memory is there."""
+
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
         if self._file is None and self.size + len(data) > SPOOL_SIZE:
@@ -106,6 +109,10 @@ class TargetSink:
     def __init__(self, target: str | os.PathLike[str]) -> None:
         self._pending = PendingFile(target)
         self.size = 0
+
+    def open(self) -> None:
+        """Make the file beside the target; an `OSError` where that cannot be."""
+        self._pending.open()
 
     def write(self, data: bytes) -> None:
         """Take the next bytes."""

@@ -50,7 +50,7 @@ class Source:
     def chunks(self) -> Iterator[bytes]:
         """The bytes, in pieces; `OSError` where they are not as many as `size` says."""
         self.read_bytes = 0
-        while chunk := self._file.read(CHUNK_SIZE):
+        while chunk := self._read():
             if not isinstance(chunk, bytes):
                 raise TypeError(f"the file gave {type(chunk).__name__}, not bytes")
             self.read_bytes += len(chunk)
@@ -61,6 +61,12 @@ class Source:
             raise self._changed(f"ended after {self.read_bytes} of {self.size} bytes")
         if self._check_unchanged is not None:
             self._check_unchanged()
+
+    def _read(self) -> bytes:
+        chunk = self._file.read(CHUNK_SIZE)
+        if chunk is None:
+            raise BlockingIOError("the file is in non-blocking mode and has no data; make it block")
+        return chunk
 
     def _changed(self, how: str) -> OSError:
         return changed_while_read(self.name, how)
@@ -128,7 +134,8 @@ def _size_ahead(file: BinaryIO) -> int | None:
     """How many bytes lie ahead, or None where the file cannot tell."""
     try:
         here = file.tell()
-        end = file.seek(0, os.SEEK_END)
+        file.seek(0, os.SEEK_END)
+        end = file.tell()
         file.seek(here)
     except (OSError, AttributeError):
         return None

@@ -20,6 +20,7 @@ from holdfast.secret import Secret
 UNAUTHORIZED: Final = 401
 RATE_LIMITED: Final = 429
 MAX_WORDS: Final = 500
+MAX_DETAILS: Final = 4000
 REQUEST_ID_HEADERS: Final = ("x-request-id", "x-amzn-requestid", "cf-ray")
 
 CLASSES: Final[dict[int, type[ProviderError]]] = {
@@ -36,9 +37,7 @@ def provider_error(reply: Reply, *, secret: Secret | None = None) -> ProviderErr
     A 401 is always ``HTTP error 401``, and so is a redirect with its status: what they say further
     is in ``.details``. A provider that echoes the credential does not get it into our messages.
     """
-    words = _words(reply)
-    if words and secret is not None:
-        words = secret.scrub(words)
+    words = _words(reply, secret)
     plain = f"HTTP error {reply.status}"
     silent = reply.status == UNAUTHORIZED or 300 <= reply.status < 400
     return failure(plain if silent or not words else words, reply, details=words)
@@ -64,24 +63,28 @@ def retry_after(reply: Reply) -> float | None:
         return float(value)
     try:
         when = parsedate_to_datetime(value)
-    except ValueError:
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=UTC)
+        return max(0.0, (when - datetime.now(UTC)).total_seconds())
+    except (ValueError, OverflowError):
         return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return max(0.0, (when - datetime.now(UTC)).total_seconds())
 
 
-def _words(reply: Reply) -> str | None:
-    """What the provider says: the first text among the places where it may stand."""
+def _words(reply: Reply, secret: Secret | None) -> str | None:
+    """What the provider says: the first text among the places where it may stand.
+
+    The credential is taken out before anything is cut off, lest half of it stay.
+    """
+    scrub = secret.scrub if secret is not None else str
     try:
         value = json_text.from_text(reply.body)
     except SerializationError:
         value = None
     for candidate in _candidates(value):
         if isinstance(candidate, str) and candidate.strip():
-            return candidate.strip()
+            return scrub(candidate.strip())[:MAX_DETAILS]
     if reply.media_type == "text/plain":
-        return _one_line(reply.body)
+        return _one_line(scrub(reply.body.decode(errors="replace")))
     return None
 
 
@@ -95,9 +98,9 @@ def _candidates(value: Any) -> Iterator[Any]:
     yield value.get("message")
 
 
-def _one_line(body: bytes) -> str | None:
+def _one_line(body: str) -> str | None:
     """A plain text body as one line; an HTML page that calls itself plain text is none."""
-    text = " ".join(body.decode(errors="replace").split())
+    text = " ".join(body.split())
     if text.startswith("<"):
         return None
     printable = "".join(character for character in text if character.isprintable())

@@ -29,6 +29,7 @@ TLS: Final = Fault(NetworkError, "no secure connection to {peer}")
 PROXY: Final = Fault(NetworkError, "the proxy did not connect us to {peer}")
 BROKEN: Final = Fault(NetworkError, "the connection to {peer} broke")
 GARBLED: Final = Fault(NetworkError, "{peer} sent something that is not HTTP")
+UNSENT: Final = Fault(NetworkError, "{peer} replied with success before it had the whole upload")
 BAD_ADDRESS: Final = Fault(NetworkError, "no request can be sent to {peer}")
 
 Table: TypeAlias = "Mapping[type[Exception], Fault | None]"
@@ -46,6 +47,11 @@ def translate(error: Exception, table: Table, peer: str) -> ClientError:
     words = fault.words.format(peer=peer)
     reason = next(filter(None, map(_reason, wrapped)), "")
     return fault.error(f"{words}: {reason}" if reason else words)
+
+
+def plain(fault: Fault, peer: str) -> NetworkError:
+    """Our error for a fault that we saw ourselves."""
+    return fault.error(fault.words.format(peer=peer))
 
 
 def _wrapped(error: BaseException) -> Iterator[BaseException]:

@@ -1,6 +1,7 @@
 """Reading through an IPFS gateway: the request, its redirects, and what its replies mean."""
 
 import ipaddress
+import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urljoin, urlsplit
@@ -16,6 +17,7 @@ DEFAULT_GATEWAYS: Final = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io
 TOKEN_HEADER: Final = "x-pinata-gateway-token"  # noqa: S105 - the header's name
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS: Final = 10
+_NUMERIC_END: Final = re.compile(r"(^|\.)(0x[0-9a-f]*|[0-9]+)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,11 @@ def _objection(source: str, target: str) -> str:
 
 def _is_private(host: str | None) -> bool:
     """Whether `host` is plainly this machine or one of its neighbours."""
-    if is_loopback(host) or (host or "").endswith(".localhost"):
+    host = (host or "").removesuffix(".")
+    if is_loopback(host) or host.endswith(".localhost"):
         return True
     try:
-        address = ipaddress.ip_address(host or "")
+        return not ipaddress.ip_address(host).is_global
     except ValueError:
-        return False
-    return not address.is_global
+        # 2130706433, 127.1 and 0x7f000001 are addresses too, to some; no host name ends like that.
+        return bool(_NUMERIC_END.search(host))

@@ -46,6 +46,11 @@ class Request:
         """The host that the request goes to, for messages."""
         return urlsplit(self.url).netloc
 
+    @property
+    def is_secure(self) -> bool:
+        """Whether it goes over TLS."""
+        return urlsplit(self.url).scheme == "https"
+
     def header_values(self) -> dict[str, str]:
         """The header fields in the clear, for the HTTP library alone."""
         values = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
@@ -60,11 +65,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply that was read whole. The names in `headers` are in lower case."""
+    """A reply that was read whole. The names in `headers` are in lower case.
+
+    Its body is not shown: a peer may echo what it was sent.
+    """
 
     status: int
     headers: Mapping[str, str]
-    body: bytes = b""
+    body: bytes = field(default=b"", repr=False)
 
     @property
     def ok(self) -> bool:

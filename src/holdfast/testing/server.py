@@ -255,11 +255,17 @@ class _Wire:
 
     def _chunked(self) -> bytes:
         body = bytearray()
-        while size := int(self._line() or b"0", 16):
+        while size := int(self._exactly_line(), 16):
             body += self._exactly(size)
-            self._line()
-        self._line()
+            self._exactly(2)
+        self._exactly(2)
         return bytes(body)
+
+    def _exactly_line(self) -> bytes:
+        line = self._line()
+        if not line:
+            raise ConnectionError("the request ended early")
+        return line
 
     def _line(self) -> bytes:
         while b"\r\n" not in self._buffer:

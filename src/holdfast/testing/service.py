@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
+from holdfast.errors import InvalidCIDError
 from holdfast.protocol import json_text
 from holdfast.protocol.pinning import SERVICE_NAMES
 from holdfast.testing.server import Recorded, Scripted, ScriptedServer
@@ -100,16 +101,22 @@ class ScriptedService:
         return Scripted(body={"IpfsHash": str(cid), "PinSize": len(content)})
 
     def _unpin(self, cid: str) -> Scripted:
-        with self._lock:
-            found = self._pins.pop(CID.parse(cid), None)
+        try:
+            with self._lock:
+                found = self._pins.pop(CID.parse(cid), None)
+        except InvalidCIDError:
+            found = None
         if found is None:
             details = f"The current user has not pinned the cid: {cid}"
             return _refusal(400, "CURRENT_USER_HAS_NOT_PINNED_CID", details)
         return Scripted(body=b"OK", headers={"Content-Type": "text/plain"})
 
     def _serve(self, cid: str) -> Scripted:
-        with self._lock:
-            found = self._pins.get(CID.parse(cid))
+        try:
+            with self._lock:
+                found = self._pins.get(CID.parse(cid.partition("?")[0]))
+        except InvalidCIDError:
+            found = None
         if found is None:
             return Scripted(status=404, body=b"no such content")
         content, media_type = found

@@ -1,0 +1,115 @@
+"""An async call that is cancelled leaves nothing behind."""
+
+import asyncio
+import random
+import threading
+
+import pytest
+
+from holdfast import AsyncClient
+from holdfast._async.runtime import run_blocking
+from tests.support import config_for, pinned, raw_cid
+
+DATA = bytes(range(256)) * 40_000
+
+
+async def cancelled_after(seconds, call):
+    task = asyncio.ensure_future(call)
+    await asyncio.sleep(seconds)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_downloads_cancelled_at_any_moment_leave_no_file(server, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "target").mkdir()
+    moments = random.Random(17)  # noqa: S311
+    cid = raw_cid(DATA)
+    done = 0
+    async with await AsyncClient.init(config_for(server)) as client:
+        for number in range(60):
+            server.reply(200, DATA)
+            to = tmp_path / "target" / "file" if number % 2 else None
+            task = asyncio.ensure_future(client.download(cid, to=to))
+            await asyncio.sleep(moments.random() * 0.03)
+            task.cancel()
+            try:
+                await task
+                done += 1
+            except asyncio.CancelledError:
+                pass
+            del task
+    assert done < 60
+    assert list((tmp_path / "temporary").iterdir()) == []
+    names = {path.name for path in (tmp_path / "target").iterdir()}
+    assert names <= {"file"}
+
+
+async def test_a_cancelled_upload_leaves_a_client_that_works(server):
+    async with await AsyncClient.init(config_for(server)) as client:
+        server.reply(200, pinned(), delay=5)
+        await cancelled_after(0.1, client.upload(DATA))
+        server.reply(200, pinned())
+        assert (await client.upload(b"hello")).size == 5
+
+
+async def test_a_cancelled_upload_does_not_wait_for_a_silent_source(server):
+    released = threading.Event()
+
+    class Silent:
+        def read(self, size=-1):
+            if size == 0:
+                return b""
+            released.wait(10)
+            return b""
+
+    async with await AsyncClient.init(config_for(server)) as client:
+        await asyncio.wait_for(cancelled_after(0.1, client.upload(Silent())), timeout=3)
+    released.set()
+
+
+async def test_a_cancelled_call_waits_for_its_thread():
+    started, finished = threading.Event(), threading.Event()
+
+    def work():
+        started.set()
+        threading.Event().wait(0.2)
+        finished.set()
+
+    task = asyncio.ensure_future(run_blocking(work))
+    await asyncio.to_thread(started.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert finished.is_set()
+
+
+async def test_closing_during_a_call_is_a_closed_client(server):
+    from holdfast.errors import ClientClosedError  # noqa: PLC0415
+
+    client = await AsyncClient.init(config_for(server))
+    server.reply(200, pinned(), delay=2)
+    task = asyncio.ensure_future(client.store(1))
+    await asyncio.sleep(0.1)
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await task
+
+
+def test_a_client_in_a_second_event_loop_says_so(server):
+    async def make():
+        client = await AsyncClient.init(config_for(server))
+        server.reply(200, pinned())
+        await client.store(1)
+        return client
+
+    async def use_and_close(client):
+        with pytest.raises(RuntimeError, match="one client for each loop"):
+            await client.store(1)
+
+    with asyncio.Runner() as first, asyncio.Runner() as second:
+        client = first.run(make())
+        second.run(use_and_close(client))
+        first.run(client.aclose())
