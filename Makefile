@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help setup demo test test-slow generate format clean
+.PHONY: help setup demo test test-slow fuzz bench generate format clean
 
 help:
-	@echo "make demo | test | test-slow | generate | format | clean"
+	@echo "make demo | test | test-slow | fuzz | bench | generate | format | clean"
 
 # Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
 $(STAMP): pyproject.toml src/holdfast/_version.py
@@ -31,6 +31,14 @@ test: $(STAMP)
 
 test-slow: $(STAMP)
 	$(BIN)/pytest --numprocesses auto -m slow
+
+# Bounded: 10^5 inputs for each decoder, a minute or two.
+fuzz: $(STAMP)
+	$(BIN)/python fuzz/run.py
+
+# Ratios within one run; wants a quiet machine.
+bench: $(STAMP)
+	$(BIN)/python bench/cids.py
 
 generate: $(STAMP)
 	$(BIN)/python scripts/generate_sync.py

@@ -1,11 +1,12 @@
 """The speed of CIDs against that of SHA-256 itself: ratios of one run, and peak memory.
 
 `make bench`, or `python bench/cids.py [MiB] [rounds]`. Candidates take turns within each round, so
-that other work on the machine meets them alike; what counts is the median of the rounds' ratios.
+that other work on the machine meets them alike; what counts are the medians over the rounds.
 """
 
 import hashlib
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -54,19 +55,21 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def compare(rounds: int, candidates: dict[str, Callable[[], object]]) -> dict[str, list[float]]:
-    """The times of all candidates, in rounds."""
+    """The times of all candidates, in rounds, in an order that changes: the place counts too."""
     times: dict[str, list[float]] = {name: [] for name in candidates}
+    names = list(candidates)
     for work in candidates.values():
         work()
     for _ in range(rounds):
-        for name, work in candidates.items():
-            times[name].append(seconds(work))
+        random.shuffle(names)
+        for name in names:
+            times[name].append(seconds(candidates[name]))
     return times
 
 
 def ratio(times: dict[str, list[float]], name: str, base: str) -> float:
-    """How fast `name` is, in units of `base`: the median over the rounds."""
-    return statistics.median(b / n for b, n in zip(times[base], times[name], strict=True))
+    """How fast `name` is, in units of `base`: of the medians over the rounds."""
+    return statistics.median(times[base]) / statistics.median(times[name])
 
 
 def report(what: str, value: float, target: float | None = None) -> bool:
@@ -164,7 +167,7 @@ def peak_kib() -> int:
 
 def main() -> int:
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 512
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 9
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 21
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "data")
         with path.open("wb") as file:

@@ -56,13 +56,15 @@ async def test_the_async_lines_run(service):
     assert record.data == {"hello": "world"}
 
 
-@pytest.mark.parametrize(("document", "number"), [("README.md", 3), ("CONTRIBUTING.md", 0)])
+@pytest.mark.parametrize(
+    ("document", "number"), [("README.md", 3), ("README.md", 4), ("CONTRIBUTING.md", 0)]
+)
 def test_further_examples_run(document, number):
     exec(compile(python_blocks(document)[number], document, "exec"), {"__name__": "example"})  # noqa: S102
 
 
 def test_no_example_is_forgotten():
-    assert len(python_blocks("README.md")) == 4
+    assert len(python_blocks("README.md")) == 5
     assert len(python_blocks("CONTRIBUTING.md")) == 1
 
 

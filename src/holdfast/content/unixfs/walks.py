@@ -177,6 +177,8 @@ class DirectoryWalk(_Walk):
         fanout = hamt.check_shard(message, links)
         width = len(hamt.slot_prefix(0, fanout))
         used = (pending.size or 0) + hamt.slot_bits(fanout)
+        if used > hamt.HASH_BITS:
+            raise MalformedError(f"{pending.cid}: a sharded directory is too deep")
         shards = []
         for link in links:
             way = pending.start * fanout + int(link.name[:width], 16)
