@@ -1,12 +1,10 @@
 """The speed of CIDs against that of SHA-256 itself: ratios of one run, and peak memory.
 
-`make bench`, or `python bench/cids.py [MiB] [rounds]`. Candidates take turns within each round, so
-that other work on the machine meets them alike; what counts are the medians over the rounds.
+`make bench`, or `python bench/cids.py [MiB] [rounds]`.
 """
 
 import hashlib
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -18,7 +16,7 @@ from pathlib import Path
 
 from holdfast import compute_cid
 from holdfast.content.cid import CID
-from holdfast.content.profiles import PROFILES
+from holdfast.content.profiles import PROFILES, Profile
 from holdfast.files.importing import import_content
 
 MIB = 1 << 20
@@ -54,22 +52,22 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def compare(rounds: int, candidates: dict[str, Callable[[], object]]) -> dict[str, list[float]]:
-    """The times of all candidates, in rounds, in an order that changes: the place counts too."""
-    times: dict[str, list[float]] = {name: [] for name in candidates}
-    names = list(candidates)
-    for work in candidates.values():
-        work()
+def ratio(base: Callable[[], object], work: Callable[[], object], rounds: int) -> float:
+    """How fast `work` is, in units of `base`.
+
+    Each run of `work` stands between two of `base`, with whose mean it is compared: so a machine
+    that is faster now than a second ago favours neither. What counts is the median of the rounds.
+    """
+    base()
+    work()
+    before = seconds(base)
+    found = []
     for _ in range(rounds):
-        random.shuffle(names)
-        for name in names:
-            times[name].append(seconds(candidates[name]))
-    return times
-
-
-def ratio(times: dict[str, list[float]], name: str, base: str) -> float:
-    """How fast `name` is, in units of `base`: of the medians over the rounds."""
-    return statistics.median(times[base]) / statistics.median(times[name])
+        middle = seconds(work)
+        after = seconds(base)
+        found.append((before + after) / 2 / middle)
+        before = after
+    return statistics.median(found)
 
 
 def report(what: str, value: float, target: float | None = None) -> bool:
@@ -81,32 +79,34 @@ def report(what: str, value: float, target: float | None = None) -> bool:
 
 def large_file(path: Path, rounds: int) -> bool:
     size = path.stat().st_size
-    names = list(PROFILES)[:2]
-    candidates: dict[str, Callable[[], object]] = {
-        "sha": lambda: plain_digest(path),
-        "sha 2": lambda: digest_on_threads(path, 2),
-    }
-    for name in names:
-        for threads in (1, 2):
-            candidates[f"{name} {threads}"] = lambda name=name, threads=threads: import_content(  # type: ignore[misc]
-                path, PROFILES[name], threads=threads
-            )
-    times = compare(rounds, candidates)
-    rate = size / statistics.median(times["sha"]) / 1e6
+    rate = size / min(seconds(lambda: plain_digest(path)) for _ in range(3)) / 1e6
     print(f"\nCID of a file of {size // MIB} MiB, {rounds} rounds; SHA-256 of it: {rate:,.0f} MB/s")
+
+    def digest() -> None:
+        plain_digest(path)
+
+    def digest_2() -> None:
+        digest_on_threads(path, 2)
+
+    report("file_digest / itself: the noise of this machine", ratio(digest, digest, rounds))
     met = True
-    for name in names:
-        met &= report(f"{name}, 1 thread / file_digest", ratio(times, f"{name} 1", "sha"), 0.95)
+    for name in ("unixfs-v1-2025", "unixfs-v0-2015"):
+
+        def on_threads(threads: int, profile: Profile = PROFILES[name]) -> Callable[[], object]:
+            return lambda: import_content(path, profile, threads=threads)
+
+        one, two = on_threads(1), on_threads(2)
+        met &= report(f"{name}, 1 thread / file_digest", ratio(digest, one, rounds), 0.95)
         met &= report(
-            f"{name}, 2 threads / SHA-256 on 2 threads", ratio(times, f"{name} 2", "sha 2"), 0.75
+            f"{name}, 2 threads / SHA-256 on 2 threads", ratio(digest_2, two, rounds), 0.75
         )
-        report(f"{name}, 2 threads / 1 thread", ratio(times, f"{name} 2", f"{name} 1"))
+        report(f"{name}, 2 threads / 1 thread", ratio(one, two, rounds))
     return met
 
 
 def small_documents(rounds: int) -> bool:
     document = os.urandom(1024)
-    text = str(CID.of_raw(document))
+    v1 = str(CID.of_raw(document))
     v0 = compute_cid(document, profile="unixfs-v0-2015")
 
     def repeat(work: Callable[[], object]) -> Callable[[], None]:
@@ -116,22 +116,16 @@ def small_documents(rounds: int) -> bool:
 
         return many
 
-    times = compare(
-        rounds,
-        {
-            "sha": repeat(lambda: hashlib.sha256(document).digest()),
-            "v1": repeat(lambda: compute_cid(document)),
-            "v0": repeat(lambda: compute_cid(document, profile="unixfs-v0-2015")),
-            "parse v1": repeat(lambda: CID.parse(text)),
-            "parse v0": repeat(lambda: CID.parse(v0)),
-        },
-    )
-    rate = 20_000 / statistics.median(times["sha"])
-    print(f"\nDocuments of 1 KB, {rounds} rounds; SHA-256 of one: {rate:,.0f}/s")
-    met = report("CID, unixfs-v1-2025 / sha256(document)", ratio(times, "v1", "sha"), 0.1)
-    report("CID, unixfs-v0-2015 / sha256(document)", ratio(times, "v0", "sha"))
-    met &= report("parsing a CIDv1 / sha256(document)", ratio(times, "parse v1", "sha"), 0.04)
-    met &= report("parsing a CIDv0 / sha256(document)", ratio(times, "parse v0", "sha"), 0.04)
+    digest = repeat(lambda: hashlib.sha256(document).digest())
+
+    def measure(what: str, work: Callable[[], object], target: float | None = None) -> bool:
+        return report(f"{what} / sha256(document)", ratio(digest, repeat(work), rounds), target)
+
+    print(f"\nDocuments of 1 KB; SHA-256 of one: {20_000 / seconds(digest):,.0f}/s")
+    met = measure("CID, unixfs-v1-2025", lambda: compute_cid(document), 0.1)
+    measure("CID, unixfs-v0-2015", lambda: compute_cid(document, profile="unixfs-v0-2015"))
+    met &= measure("parsing a CIDv1", lambda: CID.parse(v1), 0.04)
+    met &= measure("parsing a CIDv0", lambda: CID.parse(v0), 0.04)
     return met
 
 
@@ -167,7 +161,7 @@ def peak_kib() -> int:
 
 def main() -> int:
     size = int(sys.argv[1]) if len(sys.argv) > 1 else 512
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 21
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 11
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "data")
         with path.open("wb") as file:
