@@ -21,11 +21,14 @@ from holdfast.records import ClientMessage, ClientRecord, StoreOptions
 
 if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
+    from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
+    from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
 
 __all__ = [
     "AsyncClient",
+    "AsyncLocalProvider",
     "AsyncPinProvider",
     "AsyncStorageProvider",
     "Blob",
@@ -33,6 +36,7 @@ __all__ = [
     "ClientConfig",
     "ClientMessage",
     "ClientRecord",
+    "LocalProvider",
     "PinProvider",
     "Retries",
     "StorageProvider",
@@ -47,7 +51,9 @@ __all__ = [
 # Imported when first asked for: each brings in an HTTP library or an event loop.
 _LAZY = {
     "AsyncClient": "holdfast._async.client",
+    "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
+    "LocalProvider": "holdfast._sync.providers.local",
     "PinProvider": "holdfast._sync.providers.pinning",
 }
 

@@ -17,12 +17,19 @@ from holdfast.provider import AsyncStorageProvider, StorageProvider
 SYNC_GROUP: Final = "holdfast.providers"
 ASYNC_GROUP: Final = "holdfast.async_providers"
 
+_LOCAL: Final = "holdfast._sync.providers.local:LocalProvider"
+_ASYNC_LOCAL: Final = "holdfast._async.providers.local:AsyncLocalProvider"
 _PIN: Final = "holdfast._sync.providers.pinning:PinProvider"
 _ASYNC_PIN: Final = "holdfast._async.providers.pinning:AsyncPinProvider"
 
 BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
-    SYNC_GROUP: {"pinning": _PIN, "provider_b": _PIN, "provider_c": _PIN},
-    ASYNC_GROUP: {"pinning": _ASYNC_PIN, "provider_b": _ASYNC_PIN, "provider_c": _ASYNC_PIN},
+    SYNC_GROUP: {"local": _LOCAL, "pinning": _PIN, "provider_b": _PIN, "provider_c": _PIN},
+    ASYNC_GROUP: {
+        "local": _ASYNC_LOCAL,
+        "pinning": _ASYNC_PIN,
+        "provider_b": _ASYNC_PIN,
+        "provider_c": _ASYNC_PIN,
+    },
 }
 PLANNED: Final = frozenset({"provider_b", "provider_c"})
 
@@ -38,11 +45,6 @@ def build_async_provider(config: ClientConfig) -> AsyncStorageProvider:
 
 
 def _find(name: str, group: str) -> Any:
-    if name == "local":
-        raise ConfigError(
-            "provider 'local', the embedded store, is not in this version yet: "
-            "say provider='pinning' with a provider_token"
-        )
     if name in PLANNED:
         warnings.warn(
             f"provider {name!r} has no implementation of its own yet; 'pinning' is used",

@@ -68,6 +68,13 @@ CANDIDATES: Final = (UNIXFS_V1_2025, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1, _LARGE_C
 """The layouts that are tried to prove a CID by importing the content anew."""
 
 
+def profile_for(name: str | None, cid_version: int) -> Profile:
+    """The profile called `name`; without a name, the one that its CID version stands for."""
+    if name is not None:
+        return profile_named(name)
+    return UNIXFS_V1_2025 if cid_version else UNIXFS_V0_2015
+
+
 def profile_named(name: str) -> Profile:
     """The profile called `name`; `ValueError` with the names there are, otherwise."""
     try:

@@ -1,0 +1,203 @@
+"""The embedded provider: a repository on this machine's disk, without account or network."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from holdfast._async.runtime import run_blocking
+from holdfast.blob import Blob
+from holdfast.config import ClientConfig
+from holdfast.content.cid import CID
+from holdfast.content.profiles import Profile, profile_for
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.errors import ClientClosedError, ConfigError, ProviderError
+from holdfast.files.sinks import Sink, SpoolSink, TargetSink, TextSink
+from holdfast.files.sources import Source
+from holdfast.protocol import json_text
+from holdfast.provider import Progress
+from holdfast.repository import Pin, PinQuery, Repository
+
+BATCH_SIZE = 4 << 20  # bytes that one hop to a worker thread reads and proves
+
+
+class AsyncLocalProvider:
+    """Keeps content in a folder: `path`, else the platform's folder for user data.
+
+    The CIDs are those that an IPFS node gives under the configured profile. Every block is proven
+    when it is read.
+
+    Example:
+        >>> import tempfile
+        >>> from holdfast import ClientConfig
+        >>> provider = AsyncLocalProvider(ClientConfig(path=tempfile.mkdtemp()))
+        >>> type(provider).__name__.endswith("LocalProvider")
+        True
+    """
+
+    def __init__(self, config: ClientConfig, *, repository: Repository | None = None) -> None:
+        self.config = config
+        self._profile = profile_for(config.profile, config.cid_version)
+        self._repository = repository or _open(config)
+        self._closed = False
+
+    @classmethod
+    def from_config(cls, config: ClientConfig) -> Self:
+        """The provider that `config` describes; its folder is made if it is not there."""
+        return cls(config)
+
+    def with_config(self, config: ClientConfig) -> Self:
+        """A copy with `config` over the same folder."""
+        for name in ("provider", "path"):
+            if getattr(config, name) != getattr(self.config, name):
+                raise ConfigError(
+                    f"{name} belongs to the repository, which is shared: make a new client for it"
+                )
+        return type(self)(config, repository=self._repository)
+
+    @property
+    def repository(self) -> Repository:
+        """The repository underneath."""
+        if self._closed:
+            raise ClientClosedError
+        return self._repository
+
+    async def put_json(self, text: str, *, name: str) -> str:
+        """Keep the JSON `text` under `name`; return its CID."""
+        data = text.encode()
+        about = {"name": name, "type": "application/json"}
+        return await run_blocking(_add, self.repository, [data], self._profile, about)
+
+    async def get_json(self, cid: str) -> Any:
+        """The JSON value at `cid`."""
+        sink = TextSink(self.config.max_json_bytes)
+        await self._read(Reference.parse(cid), sink, None)
+        return json_text.from_text(sink.data)
+
+    async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
+        """Keep the bytes of `source` as a file called `name`; return its CID."""
+        adding = self.repository.adding()
+        importer = FileImporter(self._profile, adding.put)
+        chunks = source.chunks()
+        done = 0
+        try:
+            while chunk := await run_blocking(next, chunks, b""):
+                await run_blocking(importer.update, chunk)
+                done += len(chunk)
+                if progress is not None:
+                    progress(done, source.size)
+            part = await run_blocking(importer.finish)
+            about = {"name": name, "type": source.type, "size": part.dag_size}
+            await run_blocking(adding.pin, part.cid, **about)
+            if progress is not None and not done:
+                progress(0, 0)
+            return str(part.cid)
+        finally:
+            await run_blocking(adding.close)
+
+    async def get_file(
+        self,
+        cid: str,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> Blob:
+        """The file at `cid`; with `to`, written there whole or not at all."""
+        reference = Reference.parse(cid)
+        sink = SpoolSink() if to is None else TargetSink(to)
+        try:
+            await run_blocking(sink.open)
+            pin = await self._read(reference, sink, progress)
+            await run_blocking(sink.commit)
+            name = reference.path[-1] if reference.path else None
+            return sink.blob(type=pin.type if pin is not None else "", name=name)
+        finally:
+            await run_blocking(sink.discard)
+
+    async def delete(self, cid: str) -> None:
+        """Unpin `cid`; `ProviderError` where it is not pinned."""
+        if not await run_blocking(self.repository.unpin, CID.parse(Reference.parse_cid(cid))):
+            raise ProviderError(f"The current user has not pinned the cid: {cid}")
+
+    async def test_authentication(self) -> None:
+        """Return if the repository can be read."""
+        await run_blocking(self.repository.totals)
+
+    async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
+        """What is pinned, newest first."""
+        query = PinQuery(name_contains=name, limit=limit)
+        return await run_blocking(self.repository.pins, query)
+
+    async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
+        """Take in an archive and pin its roots; return their CIDs."""
+        pins = await run_blocking(self.repository.import_car, pieces)
+        return [pin.cid for pin in pins]
+
+    def export_car(self, cid: str) -> Iterator[bytes]:
+        """The archive of everything under `cid`."""
+        return self.repository.export_car(CID.parse(Reference.parse_cid(cid)))
+
+    async def aclose(self) -> None:
+        """Close the repository."""
+        self._closed = True
+        await run_blocking(self._repository.close)
+
+    async def _read(
+        self, reference: Reference, sink: Sink, progress: Progress | None
+    ) -> Pin | None:
+        """Fill `sink` with the file at `reference`; the pin that keeps it, if it has its own."""
+        repository = self.repository
+        cid = await run_blocking(repository.resolve, reference.cid, reference.path)
+        pieces = repository.read(cid)
+        done = 0
+        while count := await run_blocking(_pour, pieces, sink):
+            done += count
+            if progress is not None:
+                progress(done, None)
+        if progress is not None and not done:
+            progress(0, 0)
+        return await run_blocking(repository.find_pin, cid)
+
+
+def _add(
+    repository: Repository, chunks: Iterable[bytes], profile: Profile, about: dict[str, Any]
+) -> str:
+    with repository.adding() as adding:
+        importer = FileImporter(profile, adding.put)
+        for chunk in chunks:
+            importer.update(chunk)
+        part = importer.finish()
+        adding.pin(part.cid, size=part.dag_size, **about)
+    return str(part.cid)
+
+
+def _pour(pieces: Iterator[bytes], sink: Sink) -> int:
+    """Write some pieces into `sink`; how many bytes they had."""
+    done = 0
+    for piece in pieces:
+        sink.write(piece)
+        done += len(piece)
+        if done >= BATCH_SIZE:
+            break
+    return done
+
+
+def _open(config: ClientConfig) -> Repository:
+    path = Path(config.path) if config.path is not None else default_path()
+    try:
+        return Repository(path)
+    except OSError as error:
+        raise ConfigError(f"path {path} cannot hold a repository: {error.strerror}") from None
+
+
+def default_path() -> Path:
+    """The folder for user data of this platform, and ours in it."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    return base / "holdfast"

@@ -1,0 +1,174 @@
+"""Blocks on disk: small ones in the database, larger ones as files of their own.
+
+A file is written and synchronised under a temporary name. It gets its own name inside of the
+transaction that enters it into the database, and loses it inside of the one that removes it, so
+that an add and a collection never cross.
+"""
+
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from holdfast.content import dag_pb
+from holdfast.content.cid import CID, DAG_PB
+from holdfast.errors import MalformedError
+
+FILE_SIZE: Final = 16 << 10  # measured: below it SQLite is faster, above it files are
+STALE_SECONDS: Final = 24 * 3600.0
+
+
+def key_of(cid: CID) -> bytes:
+    """What a block is known by: its CID, whatever version and text it was given in."""
+    return bytes(cid if cid.version == 1 else CID(1, cid.codec, cid.hash_code, cid.digest))
+
+
+def cid_of(key: bytes) -> CID:
+    """The CID of a key."""
+    return CID.from_bytes(key)
+
+
+class Written(NamedTuple):
+    """A block that is safe on disk, but not yet entered into the database."""
+
+    key: bytes
+    size: int
+    data: bytes | None
+    temporary: Path | None
+    children: list[bytes]
+
+
+class BlockFiles:
+    """The folder of the larger blocks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._temporary = folder / "tmp"
+        self._temporary.mkdir(parents=True, exist_ok=True)
+        self._remove_leftovers()
+
+    def path(self, key: bytes) -> Path:
+        """Where the file of a block stands: a thousand folders share them out by their hash."""
+        name = key.hex()
+        return self._folder / name[-3:-1] / name
+
+    def write(self, cid: CID, data: bytes) -> Written:
+        """Make a block safe, so that `enter` has nothing left to do but to name it."""
+        temporary = None
+        if len(data) >= FILE_SIZE:
+            temporary = self._temporary / f"{os.getpid()}-{secrets.token_hex(8)}"
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        inline = data if temporary is None else None
+        children = [key_of(child) for child in linked_from(cid, data)]
+        return Written(key_of(cid), len(data), inline, temporary, children)
+
+    def enter(self, connection: sqlite3.Connection, blocks: Iterable[Written]) -> list[int]:
+        """Name the files and enter the blocks; their ids. Inside of a writing transaction."""
+        ids = []
+        folders = set()
+        for block in blocks:
+            row = connection.execute(
+                "SELECT id, dying FROM blocks WHERE key = ?", (block.key,)
+            ).fetchone()
+            if row is None or row[1]:
+                if block.temporary is not None:
+                    target = self.path(block.key)
+                    target.parent.mkdir(exist_ok=True)
+                    block.temporary.replace(target)
+                    folders.add(target.parent)
+                row = (self._insert(connection, block), 0)
+            ids.append(row[0])
+        for folder in folders:
+            _sync(folder)
+        return ids
+
+    @staticmethod
+    def _insert(connection: sqlite3.Connection, block: Written) -> int:
+        (number,) = connection.execute(
+            "INSERT INTO blocks (key, size, data) VALUES (?, ?, ?)"
+            " ON CONFLICT (key) DO UPDATE SET dying = 0 RETURNING id",
+            (block.key, block.size, block.data),
+        ).fetchone()
+        connection.executemany(
+            "INSERT OR IGNORE INTO links VALUES (?, ?)",
+            ((number, child) for child in block.children),
+        )
+        return int(number)
+
+    def discard(self, blocks: Iterable[Written]) -> None:
+        """Remove temporary files that were not needed after all."""
+        for block in blocks:
+            if block.temporary is not None:
+                block.temporary.unlink(missing_ok=True)
+
+    def read(self, connection: sqlite3.Connection, cid: CID) -> bytes | None:
+        """A block as it stands on disk, unchecked; None where it is not here."""
+        row = connection.execute(
+            "SELECT data FROM blocks WHERE key = ? AND NOT dying", (key_of(cid),)
+        ).fetchone()
+        if row is None:
+            return None
+        if row[0] is not None:
+            return bytes(row[0])
+        try:
+            return self.path(key_of(cid)).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def remove(self, key: bytes) -> None:
+        """Remove a block's file, if it has one. Inside of the transaction that deletes its row."""
+        self.path(key).unlink(missing_ok=True)
+
+    def all_files(self) -> Iterator[Path]:
+        """The files of all blocks, entered or not."""
+        for folder in self._folder.iterdir():
+            if folder != self._temporary and folder.is_dir():
+                yield from folder.iterdir()
+
+    def _remove_leftovers(self) -> None:
+        """Remove what a process that died has left in the temporary folder."""
+        for path in self._temporary.iterdir():
+            owner = path.name.partition("-")[0]
+            if not (owner.isdecimal() and _is_alive(int(owner))) or _age(path) > STALE_SECONDS:
+                path.unlink(missing_ok=True)
+
+
+def linked_from(cid: CID, data: bytes) -> list[CID]:
+    """What a block links to; nothing, where it is no dag-pb or none that can be read."""
+    if cid.codec != DAG_PB:
+        return []
+    try:
+        return [link.cid for link in dag_pb.decode(data).links]
+    except MalformedError:
+        return []
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass  # it is somebody else's, but it lives
+    return True
+
+
+def _age(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,188 @@
+"""Pins: what is to be kept, under which name, and how it is found again."""
+
+import json
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from holdfast.content.cid import CID
+from holdfast.records import now_ms
+from holdfast.repository.blocks import key_of
+
+COLUMNS: Final = "uuid, cid, name, keyvalues, size, files, type, created, removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """Something that is kept, or was.
+
+    Attributes:
+        id: What the repository calls the pin.
+        cid: The CID, as it was given or made.
+        name: A name for people; may be empty.
+        keyvalues: What else the user noted.
+        size: The bytes of all its blocks.
+        files: How many files are in it.
+        type: A media type, or ``directory``.
+        created: When it was pinned, in milliseconds.
+        removed: When it was unpinned, in milliseconds; None while it is kept.
+    """
+
+    id: str
+    cid: str
+    name: str = ""
+    keyvalues: Mapping[str, Any] = field(default_factory=dict)
+    size: int = 0
+    files: int = 1
+    type: str = ""
+    created: int = 0
+    removed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinQuery:
+    """Which pins are asked for. A field that is None asks nothing."""
+
+    held: bool | None = True
+    cid: str | None = None
+    cid_contains: str | None = None
+    name_contains: str | None = None
+    created_from: int | None = None
+    created_to: int | None = None
+    removed_from: int | None = None
+    removed_to: int | None = None
+    size_min: int | None = None
+    size_max: int | None = None
+    matches: Callable[[Mapping[str, Any]], bool] | None = None
+    limit: int | None = None
+    offset: int = 0
+
+    def where(self) -> tuple[str, list[Any]]:
+        """The conditions that SQLite checks."""
+        conditions: list[str] = []
+        values: list[Any] = []
+        if self.held is not None:
+            conditions.append("removed IS NULL" if self.held else "removed IS NOT NULL")
+        for condition, value in (
+            ("cid = ?", self.cid),
+            ("instr(cid, ?) > 0", self.cid_contains),
+            ("instr(lower(name), lower(?)) > 0", self.name_contains),
+            ("created >= ?", self.created_from),
+            ("created <= ?", self.created_to),
+            ("removed >= ?", self.removed_from),
+            ("removed <= ?", self.removed_to),
+            ("size >= ?", self.size_min),
+            ("size <= ?", self.size_max),
+        ):
+            if value is not None:
+                conditions.append(condition)
+                values.append(value)
+        return " AND ".join(conditions) or "1", values
+
+
+def add_pin(connection: sqlite3.Connection, cid: CID, **about: Any) -> tuple[Pin, bool]:
+    """Pin `cid`; the pin, and whether it was there before. Inside of a writing transaction."""
+    found = find_pin(connection, cid)
+    if found is not None:
+        return found, True
+    pin = Pin(id=str(uuid.uuid4()), cid=str(cid), created=now_ms(), **about)
+    connection.execute(
+        "INSERT INTO pins (uuid, cid, key, name, keyvalues, size, files, type, created)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            pin.id,
+            pin.cid,
+            key_of(cid),
+            pin.name,
+            json.dumps(dict(pin.keyvalues)),
+            pin.size,
+            pin.files,
+            pin.type,
+            pin.created,
+        ),
+    )
+    return pin, False
+
+
+def remove_pin(connection: sqlite3.Connection, cid: CID) -> bool:
+    """Unpin `cid`; whether it was pinned. Inside of a writing transaction."""
+    cursor = connection.execute(
+        "UPDATE pins SET removed = ? WHERE key = ? AND removed IS NULL", (now_ms(), key_of(cid))
+    )
+    return cursor.rowcount > 0
+
+
+def update_pin(
+    connection: sqlite3.Connection,
+    cid: CID,
+    *,
+    name: str | None = None,
+    keyvalues: Mapping[str, Any] | None = None,
+) -> Pin | None:
+    """Change what is noted of a pin; None where `cid` is not pinned."""
+    connection.execute(
+        "UPDATE pins SET name = coalesce(?, name), keyvalues = coalesce(?, keyvalues)"
+        " WHERE key = ? AND removed IS NULL",
+        (name, None if keyvalues is None else json.dumps(dict(keyvalues)), key_of(cid)),
+    )
+    return find_pin(connection, cid)
+
+
+def find_pin(connection: sqlite3.Connection, cid: CID) -> Pin | None:
+    """The pin that keeps `cid`, if there is one."""
+    row = connection.execute(
+        f"SELECT {COLUMNS} FROM pins WHERE key = ? AND removed IS NULL",  # noqa: S608
+        (key_of(cid),),
+    ).fetchone()
+    return None if row is None else _pin(row)
+
+
+def list_pins(connection: sqlite3.Connection, query: PinQuery) -> list[Pin]:
+    """The pins that `query` asks for, newest first."""
+    where, values = query.where()
+    rows = connection.execute(
+        f"SELECT {COLUMNS} FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
+        " ORDER BY created DESC, id DESC LIMIT ? OFFSET ?",
+        (*values, *_window(query)),
+    )
+    pins = map(_pin, rows)
+    if query.matches is None:
+        return list(pins)
+    matching = [pin for pin in pins if query.matches(pin.keyvalues)]
+    stop = None if query.limit is None else query.offset + query.limit
+    return matching[query.offset : stop]
+
+
+def count_pins(connection: sqlite3.Connection, query: PinQuery) -> int:
+    """How many pins `query` asks for, its window aside."""
+    where, values = query.where()
+    if query.matches is None:
+        sql = f"SELECT count(*) FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
+        return int(connection.execute(sql, values).fetchone()[0])
+    sql = f"SELECT keyvalues FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
+    rows: Iterable[tuple[str]] = connection.execute(sql, values)
+    return sum(query.matches(json.loads(text)) for (text,) in rows)
+
+
+def _window(query: PinQuery) -> tuple[int, int]:
+    """Limit and offset for SQLite; all rows where the matching is ours to do."""
+    if query.matches is not None or query.limit is None:
+        return -1, query.offset if query.matches is None else 0
+    return query.limit, query.offset
+
+
+def _pin(row: tuple[Any, ...]) -> Pin:
+    number, cid, name, keyvalues, size, files, media_type, created, removed = row
+    return Pin(
+        id=number,
+        cid=cid,
+        name=name,
+        keyvalues=json.loads(keyvalues),
+        size=size,
+        files=files,
+        type=media_type,
+        created=created,
+        removed=removed,
+    )

@@ -1,0 +1,216 @@
+"""The repository: blocks come in by `adding`, are kept by pins, and read back proven."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+from holdfast.content.blocks import check_block, inline_block, missing_block
+from holdfast.content.car import CarReader, write_car
+from holdfast.content.cid import CID
+from holdfast.content.unixfs.walks import DirectoryWalk, Entry, FileWalk, PathWalk
+from holdfast.repository.adding import Adding
+from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from
+from holdfast.repository.database import Database
+from holdfast.repository.garbage import Collected, Damage, check, collect
+from holdfast.repository.pins import (
+    Pin,
+    PinQuery,
+    add_pin,
+    count_pins,
+    find_pin,
+    list_pins,
+    remove_pin,
+    update_pin,
+)
+
+DATABASE: Final = "holdfast.sqlite3"
+FOLDER: Final = "blocks"
+
+# Every block under a pin or a CID, its own included; with what is not here as NULL.
+REACHABLE: Final = """
+WITH RECURSIVE reachable(key) AS (
+    VALUES (?)
+    UNION
+    SELECT links.child FROM reachable
+    JOIN blocks ON blocks.key = reachable.key JOIN links ON links.parent = blocks.id
+)
+SELECT reachable.key, blocks.size FROM reachable
+LEFT JOIN blocks ON blocks.key = reachable.key AND NOT blocks.dying
+"""
+
+
+class Totals(NamedTuple):
+    """What is pinned, in all."""
+
+    pins: int
+    size: int
+
+
+class Repository:
+    """Blocks and pins in the folder at `path`, which is made if it is not there.
+
+    Any number of threads and processes may have the same folder open.
+
+    Example:
+        >>> import tempfile
+        >>> from holdfast.content.profiles import UNIXFS_V1_2025
+        >>> from holdfast.files.importing import import_content
+        >>> with Repository(tempfile.mkdtemp()) as repository:
+        ...     with repository.adding() as adding:
+        ...         part = import_content(b"hello", UNIXFS_V1_2025, adding.put)
+        ...         pin, _ = adding.pin(part.cid, name="greeting", size=part.dag_size)
+        ...     b"".join(repository.read(part.cid))
+        b'hello'
+    """
+
+    def __init__(self, path: "str | Path") -> None:
+        self.path = Path(path).expanduser()
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._database = Database(self.path / DATABASE)
+        self._files = BlockFiles(self.path / FOLDER)
+
+    def adding(self) -> Adding:
+        """An add: put blocks into it, then pin. What is not pinned at the end may be collected."""
+        return Adding(self._database, self._files)
+
+    # Reading
+
+    def has(self, cid: CID) -> bool:
+        """Whether the block of `cid` is here."""
+        with self._database.reading() as connection:
+            return self._find(connection, cid) is not None
+
+    def block(self, cid: CID) -> bytes:
+        """The block of `cid`, proven; `UnprovenError` where it is not here."""
+        data = self._unchecked(cid)
+        check_block(cid, data)
+        return data
+
+    def read(self, cid: CID, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+        """The bytes of the file at `cid`, or a range of them, proven piece by piece."""
+        walk = FileWalk(cid, start, stop)
+        while walk.need is not None:
+            yield from walk.feed(self._unchecked(walk.need))
+
+    def entries(self, cid: CID) -> Iterator[Entry]:
+        """What is in the directory at `cid`."""
+        walk = DirectoryWalk(cid)
+        while walk.need is not None:
+            yield from walk.feed(self._unchecked(walk.need))
+
+    def resolve(self, cid: CID, path: Iterable[str]) -> CID:
+        """The CID at the end of `path` below `cid`; `NotFoundError` where there is none."""
+        walk = PathWalk(cid, list(path))
+        while walk.need is not None:
+            walk.feed(self._unchecked(walk.need))
+        return walk.found or cid
+
+    def _unchecked(self, cid: CID) -> bytes:
+        """A block for a walk, which proves it itself."""
+        with self._database.reading() as connection:
+            data = self._find(connection, cid)
+        if data is None:
+            raise missing_block(cid)
+        return data
+
+    def _find(self, connection: sqlite3.Connection, cid: CID) -> bytes | None:
+        inline = inline_block(cid)
+        return inline if inline is not None else self._files.read(connection, cid)
+
+    # Pins
+
+    def pin(self, cid: CID, **about: Any) -> tuple[Pin, bool]:
+        """Pin what is here already, with all that it links to; else `UnprovenError`."""
+        with self._database.writing() as connection:
+            sizes = connection.execute(REACHABLE, (key_of(cid),)).fetchall()
+            for key, size in sizes:
+                if size is None and inline_block(cid_of(key)) is None:
+                    raise missing_block(cid_of(key))
+            return add_pin(connection, cid, size=sum(size or 0 for _, size in sizes), **about)
+
+    def unpin(self, cid: CID) -> bool:
+        """Let go of `cid`; whether it was pinned. Its blocks stay until they are collected."""
+        with self._database.writing() as connection:
+            return remove_pin(connection, cid)
+
+    def update_pin(self, cid: CID, **changes: Any) -> Pin | None:
+        """Give a pin another name or other notes; None where `cid` is not pinned."""
+        with self._database.writing() as connection:
+            return update_pin(connection, cid, **changes)
+
+    def find_pin(self, cid: CID) -> Pin | None:
+        """The pin that keeps `cid`, if there is one."""
+        with self._database.reading() as connection:
+            return find_pin(connection, cid)
+
+    def pins(self, query: PinQuery = PinQuery()) -> list[Pin]:  # noqa: B008 - frozen
+        """The pins that `query` asks for, newest first."""
+        with self._database.reading() as connection:
+            return list_pins(connection, query)
+
+    def count_pins(self, query: PinQuery = PinQuery()) -> int:  # noqa: B008 - frozen
+        """How many pins `query` asks for, its window aside."""
+        with self._database.reading() as connection:
+            return count_pins(connection, query)
+
+    def totals(self) -> Totals:
+        """How much is pinned."""
+        with self._database.reading() as connection:
+            sql = "SELECT count(*), coalesce(sum(size), 0) FROM pins WHERE removed IS NULL"
+            return Totals(*connection.execute(sql).fetchone())
+
+    # Archives
+
+    def export_car(self, cid: CID) -> Iterator[bytes]:
+        """The archive of everything under `cid`, depth first, each block once."""
+        return write_car([cid], self._depth_first(cid))
+
+    def _depth_first(self, root: CID) -> Iterator[tuple[CID, bytes]]:
+        seen = set()
+        pending = [root]
+        while pending:
+            cid = pending.pop()
+            if cid in seen or inline_block(cid) is not None:
+                continue
+            seen.add(cid)
+            data = self.block(cid)
+            yield cid, data
+            pending += reversed(linked_from(cid, data))
+
+    def import_car(self, pieces: Iterable[bytes], *, name: str = "") -> list[Pin]:
+        """Take in an archive and pin its roots; `UnprovenError` where a block is missing."""
+        reader = CarReader()
+        with self.adding() as adding:
+            for piece in pieces:
+                for cid, data in reader.update(piece):
+                    adding.put(cid, data)
+            reader.finish()
+            adding.flush()
+            return [self.pin(root, name=name)[0] for root in reader.roots]
+
+    # Upkeep
+
+    def collect_garbage(self) -> Collected:
+        """Remove the blocks that no pin reaches and no add under way needs."""
+        return collect(self._database, self._files)
+
+    def check(self) -> Iterator[Damage]:
+        """Hash every block and follow every pin; name what is damaged or missing."""
+        return check(self._database, self._files)
+
+    def close(self) -> None:
+        """Close the files. A second time does nothing."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
