@@ -37,7 +37,7 @@ def bounded_memory():
     yield
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 40 << 20
+    assert peak < 64 << 20
 
 
 def node(blocks, links, message, *, cid_version=1):
@@ -201,6 +201,61 @@ def test_lies_about_sizes(sizes, links, size):
         blocks.read(cid)
 
 
+@pytest.mark.parametrize(("declared", "held"), [(4, 5), (6, 5), (1 << 40, 5)])
+def test_lies_about_sizes_beside_a_plain_body(declared, held):
+    blocks = Blocks({LEAF: b"hello"})
+    inner = node(blocks, [link()], message(2, size=held, sizes=[held]))
+    root = node(blocks, [link(inner)], message(2, size=declared, sizes=[declared]))
+    proof = BodyProof(root)
+    proof.feed_block(blocks[root])
+    with pytest.raises(VerificationError):  # noqa: PT012
+        proof.update(b"hello!")
+        while proof.need is not None:
+            proof.feed_block(blocks[proof.need])
+        proof.finish()
+
+
+@pytest.mark.timeout(60)  # most of it goes into making the nodes
+def test_a_node_that_is_wide_at_every_level():
+    blocks = Blocks()
+    tiny = CID(1, RAW, IDENTITY, b"x")
+    cid, size = tiny, 1
+    for _ in range(3):
+        width = 45_000
+        sizes = [size] + [1] * (width - 1)
+        size = sum(sizes)
+        links = [link(cid)] + [link(tiny)] * (width - 1)
+        cid = node(blocks, links, message(2, size=size, sizes=sizes))
+    blocks[tiny] = b"x"
+    tracemalloc.reset_peak()
+    with pytest.raises(MalformedError, match="too wide"):
+        blocks.read(cid)
+    framed = b"\x12\x08" + b"\x0a\x04" + bytes(tiny)[:4] + b"\x18\x01"
+    with pytest.raises(MalformedError):
+        dag_pb.decode(framed * 100_001)
+
+
+def test_a_walk_that_failed_does_not_go_on():
+    blocks = Blocks({LEAF: b"hello"})
+    broken = raw_node(blocks, b"\x0a\x7f")
+    cid = node(blocks, [link(broken), link()], message(2, size=10, sizes=[5, 5]))
+    walk = FileWalk(cid)
+    walk.feed(blocks[cid])
+    for _ in range(2):
+        with pytest.raises(MalformedError):
+            walk.feed(blocks[broken])
+        assert walk.need == broken
+
+
+def test_an_archive_that_was_refused_does_not_end_well():
+    reader = CarReader()
+    with pytest.raises(MalformedError):
+        reader.update(b"\0nonsense")
+    for call in (lambda: reader.update(b"more"), reader.finish):
+        with pytest.raises(MalformedError, match="refused before"):
+            call()
+
+
 def test_a_lie_about_the_size_of_the_dag_is_not_believed():
     cid, blocks = file_of([5], [link(size=1 << 60)])
     assert blocks.read(cid) == b"hello"
@@ -294,6 +349,12 @@ def test_other_codecs_and_hashes_in_a_file():
     with pytest.raises(UnprovenError, match="hash function"):  # noqa: PT012
         list(proof.feed_block(blocks[cid]))
         list(proof.update(b"hello"))
+    cbor = CID(1, 0x71, SHA2_256, LEAF.digest)
+    cid, blocks = file_of([5], [link(cbor)])
+    proof = BodyProof(cid)
+    proof.feed_block(blocks[cid])
+    with pytest.raises(UnprovenError, match="no UnixFS"):
+        proof.update(b"hello")
 
 
 def test_an_identity_cid_may_carry_a_leaf_and_may_lie():
@@ -316,11 +377,15 @@ def test_a_symbolic_link_and_a_directory_are_no_files():
             list(BodyProof(cid).feed_block(blocks[cid]))
 
 
-@pytest.mark.parametrize("names", [[b"a", b"a"], [b""], [b"", b"a"]], ids=str)
+@pytest.mark.parametrize(
+    "names",
+    [[b"a", b"a"], [b""], [b"", b"a"], [b".."], [b"."], [b"/abs"], [b"../x"], [b"a\0b"]],
+    ids=str,
+)
 def test_doubled_and_empty_names_in_a_directory(names):
     blocks = Blocks()
     cid = node(blocks, [link(name=name) for name in names], data.DIRECTORY)
-    with pytest.raises(MalformedError, match="empty or doubled"):
+    with pytest.raises(MalformedError, match="empty, unsafe or doubled"):
         blocks.list(cid)
     if names == [b"a", b"a"]:
         with pytest.raises(MalformedError, match="doubled"):
@@ -412,9 +477,25 @@ def test_a_bomb_of_shared_shards():
 def test_a_plain_directory_under_a_shard():
     blocks = Blocks()
     directory = node(blocks, [link(name=b"a")], data.DIRECTORY)
-    cid = shard(blocks, [(0, b"", directory)])
+    cid = shard(blocks, [(slot_of(b"a"), b"", directory)])
     with pytest.raises(MalformedError, match="among shards"):
         blocks.list(cid)
+    with pytest.raises(MalformedError, match="among shards"):
+        blocks.find(cid, "a")
+
+
+def test_an_empty_name_leads_nowhere():
+    blocks = Blocks()
+    cid = node(blocks, [link(name=b"")], data.DIRECTORY)
+    with pytest.raises(NotFoundError):
+        blocks.find(cid, "")
+
+
+def test_a_block_that_nobody_asked_for():
+    proof = BodyProof(LEAF)
+    proof.feed_block(b"hello")
+    with pytest.raises(ValueError, match="no block is needed"):
+        proof.feed_block(b"hello")
 
 
 # T8, archives
@@ -453,6 +534,22 @@ BAD_ARCHIVES = {
         + bytes(8)
         + GOOD[:-1]
     ),
+    "version 2 with fewer blocks than it declares": (
+        bytes.fromhex("0aa16776657273696f6e02")
+        + bytes(16)
+        + (51).to_bytes(8, "little")
+        + (len(GOOD) + 2 * len(SECTION)).to_bytes(8, "little")
+        + bytes(8)
+        + GOOD
+    ),
+    "version 2 with a section over its end": (
+        bytes.fromhex("0aa16776657273696f6e02")
+        + bytes(16)
+        + (51).to_bytes(8, "little")
+        + (len(GOOD) - 1).to_bytes(8, "little")
+        + bytes(8)
+        + GOOD
+    ),
     "version 2 in version 2": (
         bytes.fromhex("0aa16776657273696f6e02")
         + bytes(16)
@@ -484,7 +581,6 @@ BAD_ARCHIVES = {
     "digest's length lies": HEADER + section(bytes([1, RAW, SHA2_256, 33]) + bytes(33)),
     "CID of version 5": HEADER + section(b"\x05" + bytes(40)),
     "block larger than 2 MiB": HEADER + section(bytes(LEAF) + bytes(MAX_BLOCK + 1)),
-    "identity that lies": HEADER + section(bytes(CID(1, RAW, IDENTITY, b"abc")) + b"abd"),
     "trailing zero": GOOD + b"\0",
 }
 
@@ -508,6 +604,9 @@ def test_bad_archives(archive, step):
 def test_wrong_blocks_in_archives():
     with pytest.raises(VerificationError, match="another one"):
         list(read_archive(GOOD[:-1] + b"O", 100))
+    lie = section(bytes(CID(1, RAW, IDENTITY, b"abc")) + b"abd")
+    with pytest.raises(VerificationError, match="another one"):
+        list(read_archive(HEADER + lie, 100))
     sha1 = CID(1, RAW, 0x11, bytes(20))
     with pytest.raises(UnprovenError):
         list(read_archive(HEADER + section(bytes(sha1) + b"hello"), 100))
@@ -525,14 +624,17 @@ def test_doubled_blocks_and_blocks_without_a_root():
     assert caught.value.cid == str(other)
 
 
-def test_an_archive_of_many_tiny_blocks():
-    tiny = SECTION * 100_000
+@pytest.mark.parametrize(
+    "blocks",
+    [20_000, pytest.param(1_000_000, marks=[pytest.mark.slow, pytest.mark.timeout(120)])],
+)
+def test_an_archive_of_many_tiny_blocks(blocks):
     reader = CarReader()
-    count = sum(1 for _ in reader.update(HEADER))
-    for at in range(0, len(tiny), 1 << 18):
-        count += sum(1 for _ in reader.update(tiny[at : at + (1 << 18)]))
+    count = len(reader.update(HEADER))
+    for _ in range(blocks // 1000):
+        count += len(reader.update(SECTION * 1000))
     reader.finish()
-    assert count == 100_000
+    assert count == blocks
 
 
 # T7: wrong content for a CID

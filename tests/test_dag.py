@@ -3,8 +3,11 @@
 import io
 import os
 import subprocess
+import threading
+import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -495,8 +498,13 @@ def test_verify_of_other_hashes_and_codecs():
     assert verify(b"x", str(CID(1, RAW, IDENTITY, b"x")))
     with pytest.raises(VerificationError):
         verify(b"y", str(CID(1, RAW, IDENTITY, b"x")))
-    block = CID(1, 0x71, SHA2_256, CID.of_raw(b"\xa0").digest)
-    assert verify(b"\xa0", str(block))
+    with pytest.raises(UnprovenError, match="no UnixFS"):
+        verify(b"\xa0", str(CID(1, 0x71, SHA2_256, CID.of_raw(b"\xa0").digest)))
+    inline = CID(1, DAG_PB, IDENTITY, bytes.fromhex("0a0b0802120568656c6c6f1805"))
+    assert verify(b"hello", str(inline))
+    for wrong in (b"hellO", b"hell", b"hello!", inline.digest):
+        with pytest.raises(VerificationError):
+            verify(wrong, str(inline))
     with pytest.raises(InvalidCIDError):
         verify(b"x", "nonsense")
 
@@ -515,3 +523,90 @@ def test_profile_names_are_those_of_the_configuration():
     from holdfast.checks import PROFILES as NAMES  # noqa: PLC0415
 
     assert {name: profile.cid_version for name, profile in PROFILES.items()} == NAMES
+
+
+def test_files_of_the_system_that_say_they_are_empty():
+    path = Path("/proc/cpuinfo")
+    if not path.exists():
+        pytest.skip("needs /proc")
+    content = path.read_bytes()
+    if path.read_bytes() != content:
+        pytest.skip("it changes from one look to the next")
+    assert compute_cid(path) == compute_cid(content) != compute_cid(b"")
+    with pytest.raises(UnprovenError):
+        verify(path, compute_cid(b"", profile="unixfs-v0-2015"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("profile", ["unixfs-v1-2025", "unixfs-v0-2015"])
+def test_named_pipes_are_read_once(tmp_path, profile):
+    os.mkfifo(tmp_path / "pipe")
+    wanted = compute_cid(b"piped", profile=profile)
+
+    def check(call):
+        writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(b"piped"))
+        writer.start()
+        result = call()
+        writer.join()
+        return result
+
+    for _ in range(5):
+        assert check(lambda: compute_cid(tmp_path / "pipe", profile=profile)) == wanted
+        assert check(lambda: verify(tmp_path / "pipe", wanted)) is True
+
+
+def test_a_directory_is_never_a_raw_block(tmp_path):
+    with pytest.raises(VerificationError):
+        verify(tmp_path, HELLO_CID)
+
+
+def test_an_empty_path_is_no_path():
+    with pytest.raises(FileNotFoundError):
+        compute_cid("")
+    with pytest.raises(FileNotFoundError):
+        verify("", HELLO_CID)
+
+
+@pytest.mark.parametrize("source", [{b"a", b"b"}, {b"a": 1}, frozenset()])
+def test_pieces_without_an_order_are_a_type_error(source):
+    with pytest.raises(TypeError, match="has no order"):
+        compute_cid(source)
+
+
+def test_an_importer_may_be_finished_twice():
+    importer = FileImporter(SMALL[0])
+    importer.update(bytes(100))
+    assert importer.finish() == importer.finish()
+
+
+def test_jobs_are_cut_at_the_edges_of_chunks(tmp_path):
+    odd = replace(UNIXFS_V1_2025, chunk_size=3 << 20)
+    data = os.urandom(20 << 20)
+    (tmp_path / "file").write_bytes(data)
+    assert import_content(tmp_path / "file", odd) == import_content(data, odd)
+
+
+def test_a_change_that_hides_behind_its_time_is_seen(tmp_path, monkeypatch):
+    path = tmp_path / "moving"
+    path.write_bytes(bytes(20 << 20))
+    before = path.stat()
+    original = os.preadv
+
+    def rewriting(descriptor, buffers, start):
+        with path.open("r+b") as file:
+            file.write(b"x")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        return original(descriptor, buffers, start)
+
+    monkeypatch.setattr(os, "preadv", rewriting)
+    with pytest.raises(OSError, match="was written to"):
+        compute_cid(path)
+
+
+def test_a_large_buffer_is_not_copied():
+    data = bytearray(50 << 20)
+    tracemalloc.start()
+    compute_cid(data)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 5 << 20

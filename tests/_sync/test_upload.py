@@ -180,7 +180,7 @@ def test_a_name_that_is_no_file_name_is_a_value_error(server, client, name):
 
 @pytest.mark.parametrize("file", [5, None, ["a"], {"a": 1}, object(), 1.5])
 def test_what_is_no_file_is_a_type_error(server, client, file):
-    with pytest.raises(TypeError, match="cannot upload"):
+    with pytest.raises(TypeError, match="cannot read"):
         client.upload(file)
     assert server.requests == []
 

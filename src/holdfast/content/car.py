@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from holdfast.content import varint
 from holdfast.content.blocks import MAX_BLOCK, check_block
-from holdfast.content.cid import CID, IDENTITY
+from holdfast.content.cid import CID
 from holdfast.errors import MalformedError
 
 MAX_HEADER: Final = 1 << 20  # thousands of roots; go-car allows 32 MiB
@@ -49,23 +49,31 @@ class CarReader:
         self._buffer = bytearray()
         self._position = 0
         self._ended = False
+        self._failed = False
         self._parser = self._parse()
 
-    def update(self, data: bytes) -> Iterator[Block]:
+    def update(self, data: bytes) -> list[Block]:
         """Take the next bytes; give the blocks that they complete."""
         del self._buffer[: self._position]
         self._position = 0
         self._buffer += data
-        for block in self._parser:
-            if block is None:
-                return
-            yield block
+        return list(self._run())
 
     def finish(self) -> None:
         """Nothing, if the archive ended where one may end; else `MalformedError`."""
         self._ended = True
-        for _ in self._parser:
+        for _ in self._run():
             raise MalformedError("CAR: the archive ends within a block")
+
+    def _run(self) -> Iterator[Block]:
+        if self._failed:
+            raise MalformedError("CAR: the archive was refused before")
+        self._failed = True
+        for block in self._parser:
+            if block is None:
+                break
+            yield block
+        self._failed = False
 
     # The parser is one generator; it yields None where it needs more bytes than there are.
 
@@ -78,18 +86,21 @@ class CarReader:
             if start < V2_DATA_START:
                 raise MalformedError("CAR: version 2 with its data inside of its header")
             yield from self._skip(start - V2_DATA_START)
-            size, header = yield from self._section(min(MAX_HEADER, left))
+            size, header = yield from self._section(MAX_HEADER, left)
             left -= size
         self.roots = _decode_header(header)
         while left != 0 and (yield from self._more()):
-            limit = MAX_SECTION if left is None else min(MAX_SECTION, left)
-            size, section = yield from self._section(limit)
+            size, section = yield from self._section(MAX_SECTION, left)
             left = None if left is None else left - size
             yield _decode_section(section)
+        if left:
+            raise MalformedError("CAR: version 2 with less data than it declares")
         if left is not None:
             yield from self._skip(None)
 
-    def _section(self, limit: int) -> Generator[None, None, tuple[int, bytes]]:
+    def _section(
+        self, limit: int, left: int | None = None
+    ) -> Generator[None, None, tuple[int, bytes]]:
         """What stands behind the next length, and how many bytes it took with that."""
         prefix = bytearray()
         while not prefix or (prefix[-1] & 0x80 and len(prefix) < varint.MAX_BYTES):
@@ -98,6 +109,8 @@ class CarReader:
             size, _ = varint.decode(bytes(prefix))
         except ValueError as error:
             raise MalformedError(f"CAR: {error}") from None
+        if left is not None:
+            limit = min(limit, left - len(prefix))
         if not 0 < size <= limit:
             raise MalformedError(f"CAR: a section of {size} bytes, where 1 to {limit} may stand")
         section = yield from self._take(size)
@@ -142,8 +155,6 @@ def _decode_section(section: bytes) -> Block:
     except ValueError as error:
         raise MalformedError(f"CAR: a block's CID is wrong: {error}") from None
     data = section[start:]
-    if cid.hash_code == IDENTITY and data != cid.digest:
-        raise MalformedError(f"CAR: the block of the identity CID {cid} is not what it carries")
     check_block(cid, data)
     return cid, data
 

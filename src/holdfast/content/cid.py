@@ -69,7 +69,7 @@ class CID:
     @classmethod
     def from_bytes(cls, data: bytes) -> "CID":
         """The CID that `data` is, and nothing else; `ValueError` where it is none."""
-        cid, end = cls.read(data)
+        cid, end = cls.read(bytes(data))
         if end != len(data):
             raise ValueError("bytes follow the CID")
         return cid

@@ -18,6 +18,7 @@ from holdfast.errors import MalformedError
 
 VARINT: Final = 0
 BYTES: Final = 2
+MAX_LINKS: Final = 100_000  # twice what fits into a block with ordinary CIDs
 
 
 class Link(NamedTuple):
@@ -69,6 +70,8 @@ def decode(block: bytes) -> Node:
     for number, value in read_fields(block):
         if number == 2 and isinstance(value, bytes):
             links.append(_decode_link(value))
+            if len(links) > MAX_LINKS:
+                raise MalformedError(f"dag-pb: a node with more than {MAX_LINKS} links")
         elif number == 1 and isinstance(value, bytes) and data is None:
             data = value
         else:

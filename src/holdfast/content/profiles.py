@@ -68,6 +68,11 @@ CANDIDATES: Final = (UNIXFS_V1_2025, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1, _LARGE_C
 """The layouts that are tried to prove a CID by importing the content anew."""
 
 
+def leaves_alike(one: Profile, other: Profile) -> bool:
+    """Whether two layouts cut a file into the same leaves."""
+    return (one.chunk_size, one.raw_leaves) == (other.chunk_size, other.raw_leaves)
+
+
 def profile_for(name: str | None, cid_version: int) -> Profile:
     """The profile called `name`; without a name, the one that its CID version stands for."""
     if name is not None:

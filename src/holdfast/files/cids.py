@@ -2,14 +2,21 @@
 
 import hashlib
 import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
 
-from holdfast.content.cid import DAG_PB, SHA2_256, raw_text
-from holdfast.content.profiles import CANDIDATES, profile_named
-from holdfast.content.proof import block_proof
+from holdfast.content.blocks import missing_block, unsupported_hash
+from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256, raw_text
+from holdfast.content.profiles import CANDIDATES, leaves_alike, profile_named
+from holdfast.content.proof import block_proof, wrong_bytes
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import UnprovenError
-from holdfast.files.importing import Importable, chunks_of, import_content
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.files import LeafCutter, Part, Tree
+from holdfast.content.unixfs.walks import not_unixfs
+from holdfast.errors import InvalidCIDError, UnprovenError
+from holdfast.files.importing import Importable, chunks_of, import_content, leaves_of
+from holdfast.files.sources import existing_path
 
 
 def compute_cid(source: Importable, *, profile: str = "unixfs-v1-2025") -> str:
@@ -47,31 +54,101 @@ def verify(source: Importable, cid: str) -> bool:
         >>> verify(b"hello", "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq")
         True
     """
-    reference = Reference.parse(Reference.parse_cid(cid))
-    if reference.cid.codec == DAG_PB and reference.cid.hash_code == SHA2_256:
-        return _verify_tree(source, reference)
-    proof = block_proof(reference)
-    for chunk in chunks_of(source):
-        proof.update(chunk)
-    proof.finish()
+    reference = Reference.parse(cid)
+    if reference.path:
+        raise InvalidCIDError(reason="a path inside a CID cannot be verified, only a CID")
+    match reference.cid.codec, reference.cid.hash_code:
+        case codec, code if codec == DAG_PB and code == SHA2_256:
+            _verify_tree(source, reference)
+        case codec, code if codec == DAG_PB and code == IDENTITY:
+            _verify_inline(source, reference)
+        case codec, _ if codec == RAW:
+            _verify_block(source, reference)
+        case codec, _ if codec == DAG_PB:
+            raise unsupported_hash(reference.cid)
+        case _:
+            raise not_unixfs(reference.cid)
     return True
 
 
-def _verify_tree(source: Importable, reference: Reference) -> bool:
-    """Whether a known layout gives the CID; `UnprovenError` where none does."""
-    if isinstance(source, str | os.PathLike):
-        # One after the other, each at the speed of the disk; most likely the first one fits.
-        found = any(import_content(source, each).cid == reference.cid for each in CANDIDATES)
-    else:
-        importers = [FileImporter(each) for each in CANDIDATES]
-        for chunk in chunks_of(source):
-            for importer in importers:
-                importer.update(chunk)
-        found = any(importer.finish().cid == reference.cid for importer in importers)
-    if not found:
+def _verify_block(source: Importable, reference: Reference) -> None:
+    proof = block_proof(reference)
+    if isinstance(source, str | os.PathLike) and existing_path(source).is_dir():
+        raise wrong_bytes(reference)
+    for chunk in chunks_of(source):
+        proof.update(chunk)
+    proof.finish()
+
+
+def _verify_inline(source: Importable, reference: Reference) -> None:
+    """For a dag-pb node that the CID itself carries."""
+    proof = BodyProof(reference.cid)
+    proof.feed_block(reference.cid.digest)
+    for chunk in chunks_of(source):
+        proof.update(chunk)
+        if proof.need is not None:
+            raise missing_block(proof.need)
+    proof.finish()
+
+
+def _verify_tree(source: Importable, reference: Reference) -> None:
+    """Nothing, if a known layout gives the CID; `UnprovenError` where none does."""
+    if not any(root == reference.cid for root in _roots(source)):
         raise UnprovenError(
             f"no known layout of this content gives {reference}: it is another content, "
             "or was cut in another way",
             cid=str(reference),
         )
-    return True
+
+
+# Layouts that differ in their trees alone share the leaves, and with them nearly all of the work.
+_TREES_BY_LEAVES: Final = [
+    [each for each in CANDIDATES if leaves_alike(each, first)]
+    for number, first in enumerate(CANDIDATES)
+    if not any(leaves_alike(first, earlier) for earlier in CANDIDATES[:number])
+]
+
+
+def _roots(source: Importable) -> Iterator[CID]:
+    """The root of `source` under each known layout."""
+    path = existing_path(source) if isinstance(source, str | os.PathLike) else None
+    if path is not None and path.is_dir():
+        yield from (import_content(path, each).cid for each in CANDIDATES)
+    elif path is not None and path.is_file():
+        yield from _roots_of_file(path)
+    else:
+        yield from _roots_of_stream(source)
+
+
+def _roots_of_file(path: Path) -> Iterator[CID]:
+    """The root under each layout, one pass over the file for each kind of leaves."""
+    for profiles in _TREES_BY_LEAVES:
+        trees = [Tree(profile) for profile in profiles]
+        for leaf in leaves_of(path, profiles[0]):
+            for tree in trees:
+                tree.add(leaf)
+        yield from (tree.root().cid for tree in trees)
+
+
+def _roots_of_stream(source: Importable) -> Iterator[CID]:
+    """The root under each layout, in one pass: there may be no second."""
+    trees: list[Tree] = []
+    cutters: list[LeafCutter] = []
+    for profiles in _TREES_BY_LEAVES:
+        group = [Tree(profile) for profile in profiles]
+        cutters.append(LeafCutter(profiles[0], _adding_to(group)))
+        trees += group
+    for chunk in chunks_of(source):
+        for cutter in cutters:
+            cutter.update(chunk)
+    for cutter in cutters:
+        cutter.finish()
+    yield from (tree.root().cid for tree in trees)
+
+
+def _adding_to(trees: list[Tree]) -> Callable[[Part], None]:
+    def add(leaf: Part) -> None:
+        for tree in trees:
+            tree.add(leaf)
+
+    return add

@@ -37,7 +37,8 @@ def hash_leaves(
     threads = threads or default_threads()
     if size <= JOB_SIZE:
         threads = 1
-    jobs = ((start, min(start + JOB_SIZE, size)) for start in range(0, max(size, 1), JOB_SIZE))
+    step = max(1, JOB_SIZE // profile.chunk_size) * profile.chunk_size
+    jobs = ((start, min(start + step, size)) for start in range(0, max(size, 1), step))
     if threads == 1:
         reader = _Reader(file, profile)
         for start, stop in jobs:

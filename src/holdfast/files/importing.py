@@ -1,18 +1,18 @@
 """From what lies on this machine to its DAG: files, directories with all in them, streams."""
 
 import os
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory, build_symlink
-from holdfast.content.unixfs.files import FileImporter, Part, Tree
+from holdfast.content.unixfs.files import FileImporter, LeafCutter, Part, Tree
 from holdfast.files.hashing import hash_leaves
-from holdfast.files.sources import Uploadable, changed_while_read, open_source
+from holdfast.files.sources import Uploadable, changed_while_read, existing_path, open_source
 
 Importable: TypeAlias = "Uploadable | Iterable[bytes]"
 
@@ -23,10 +23,10 @@ def import_content(
     """The DAG of `given`: a path (of a file or directory), bytes, a binary file or an iterable.
 
     Its blocks go to `emit`, if there is one. Files in a directory whose names begin with a dot are
-    left out, as Kubo does; symbolic links in it are kept as links.
+    left out, as Kubo does; symbolic links in it are kept as links, but `given` itself is followed.
     """
     if isinstance(given, str | os.PathLike):
-        path = Path(given)
+        path = existing_path(given)
         if path.is_dir():
             return _import_directory(path, profile, emit, threads)
         return _import_file(path, profile, emit, threads)
@@ -36,39 +36,53 @@ def import_content(
     return importer.finish()
 
 
-def chunks_of(given: Importable) -> Iterator[bytes]:
+def chunks_of(given: Importable) -> Iterator[Any]:
     """The bytes of `given`, in pieces."""
-    if isinstance(given, str | bytes | bytearray | memoryview) or not isinstance(given, Iterable):
-        with open_source(given) as source:
-            yield from source.chunks()
-    elif hasattr(given, "read"):
-        with open_source(cast("BinaryIO", given)) as source:
+    if isinstance(given, bytes | bytearray | memoryview):
+        yield given
+    elif isinstance(given, AbstractSet | Mapping):
+        raise TypeError(f"a {type(given).__name__} has no order; give the pieces in a list")
+    elif isinstance(given, str) or hasattr(given, "read") or not isinstance(given, Iterable):
+        with open_source(cast("Uploadable", given)) as source:
             yield from source.chunks()
     else:
         for piece in given:
             if not isinstance(piece, bytes | bytearray | memoryview):
                 raise TypeError(f"the iterable gave {type(piece).__name__}, not bytes")
-            yield bytes(piece)
+            yield piece
+
+
+def leaves_of(path: Path, profile: Profile, *, threads: int | None = None) -> Iterator[Part]:
+    """The leaves of a file on disk; on several threads, where it is one that stays in its place."""
+    with open_source(path) as source:
+        if not source.size:
+            leaves: list[Part] = []
+            cutter = LeafCutter(profile, leaves.append)
+            for chunk in source.chunks():
+                cutter.update(chunk)
+                yield from leaves
+                leaves.clear()
+            cutter.finish()
+            yield from leaves
+            return
+        try:
+            yield from hash_leaves(source.file, source.size, profile, threads=threads)
+        except EOFError:
+            raise changed_while_read(path.name, "shrank") from None
+        source.check_unchanged()
 
 
 def _import_file(path: Path, profile: Profile, emit: Emit | None, threads: int | None) -> Part:
-    with path.open("rb", buffering=0) as file:
-        before = os.fstat(file.fileno())
-        if emit is not None or not stat.S_ISREG(before.st_mode):
-            importer = FileImporter(profile, emit)
-            for chunk in chunks_of(path):
-                importer.update(chunk)
-            return importer.finish()
+    if emit is None:
         tree = Tree(profile)
-        try:
-            for leaf in hash_leaves(file, before.st_size, profile, threads=threads):
-                tree.add(leaf)
-        except EOFError:
-            raise changed_while_read(path.name, "shrank") from None
-        after = os.fstat(file.fileno())
-    if (after.st_mtime_ns, after.st_size) != (before.st_mtime_ns, before.st_size):
-        raise changed_while_read(path.name, "was written to")
-    return tree.root()
+        for leaf in leaves_of(path, profile, threads=threads):
+            tree.add(leaf)
+        return tree.root()
+    importer = FileImporter(profile, emit)
+    with open_source(path) as source:
+        for chunk in source.chunks():
+            importer.update(chunk)
+    return importer.finish()
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ Everything that can be wrong with the caller's argument shows when the source is
 anything is sent; what goes wrong with a file later (it shrinks, grows, changes) while it is read.
 """
 
+import errno
 import io
 import os
 import stat
@@ -59,6 +60,15 @@ class Source:
             yield chunk
         if self.size is not None and self.read_bytes < self.size:
             raise self._changed(f"ended after {self.read_bytes} of {self.size} bytes")
+        self.check_unchanged()
+
+    @property
+    def file(self) -> BinaryIO:
+        """The file underneath, for readers that know what they do."""
+        return self._file
+
+    def check_unchanged(self) -> None:
+        """An `OSError` where the file was written to since it was opened."""
         if self._check_unchanged is not None:
             self._check_unchanged()
 
@@ -96,29 +106,41 @@ def open_source(given: Uploadable) -> Source:
         data = bytes(given)
         return Source(io.BytesIO(data), size=len(data))
     if isinstance(given, str | os.PathLike):
-        return _open_path(Path(given))
+        return _open_path(existing_path(given))
     if hasattr(given, "read"):
         return _open_file(given)
     raise TypeError(
-        f"cannot upload {type(given).__name__}: give a path, bytes, a binary file or a Blob"
+        f"cannot read {type(given).__name__}: give a path, bytes, a binary file or a Blob"
     )
+
+
+def existing_path(given: str | os.PathLike[str]) -> Path:
+    """`given` as a path. An empty one is no path: `Path` would take it for the current folder."""
+    if not os.fspath(given):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "")
+    return Path(given)
 
 
 def _open_path(path: Path) -> Source:
     if path.is_dir():
         # Windows calls this a PermissionError; here it is the same everywhere.
-        raise IsADirectoryError(f"{path} is a directory; upload takes one file")
+        raise IsADirectoryError(f"{path} is a directory, not a file")
     file = path.open("rb")
     before = os.fstat(file.fileno())
-    if not stat.S_ISREG(before.st_mode):
+    # Some files of the system say that they have no bytes, and have some.
+    if not stat.S_ISREG(before.st_mode) or (before.st_size == 0 and file.peek(1)):
         return Source(file, size=None, name=path.name)
 
     def check_unchanged() -> None:
         after = os.fstat(file.fileno())
-        if (after.st_mtime_ns, after.st_size) != (before.st_mtime_ns, before.st_size):
+        if _state(after) != _state(before):
             raise changed_while_read(path.name, "was written to")
 
     return Source(file, size=before.st_size, name=path.name, check=check_unchanged)
+
+
+def _state(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 
 def _open_file(file: BinaryIO) -> Source:
@@ -132,6 +154,11 @@ def _open_file(file: BinaryIO) -> Source:
 
 def _size_ahead(file: BinaryIO) -> int | None:
     """How many bytes lie ahead, or None where the file cannot tell."""
+    try:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return None
+    except (OSError, AttributeError):
+        pass  # no file of the system, but it may know its length all the same
     try:
         here = file.tell()
         file.seek(0, os.SEEK_END)
@@ -152,4 +179,4 @@ def _file_name(file: BinaryIO) -> str | None:
 
 def changed_while_read(name: str | None, how: str) -> OSError:
     """The error for a file that did not keep still."""
-    return OSError(f"{name or 'the file'} {how} while it was read; nothing was pinned, try again")
+    return OSError(f"{name or 'the file'} {how} while it was read; try again")

@@ -1,1 +1,1 @@
-"""The local node: the pinning API and the gateway protocols over one repository, on this machine."""
+"""The local node: the pinning API and the gateway protocols over one repository."""

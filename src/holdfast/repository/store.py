@@ -1,5 +1,6 @@
 """The repository: blocks come in by `adding`, are kept by pins, and read back proven."""
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -65,7 +66,7 @@ class Repository:
         b'hello'
     """
 
-    def __init__(self, path: "str | Path") -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).expanduser()
         self.path.mkdir(parents=True, exist_ok=True)
         self._database = Database(self.path / DATABASE)

@@ -9,7 +9,28 @@ Example:
     {'hello': 'world'}
 """
 
+from typing import TYPE_CHECKING, Any
+
 from holdfast.testing.server import Recorded, Scripted, ScriptedServer
 from holdfast.testing.service import ScriptedService
 
-__all__ = ["Recorded", "Scripted", "ScriptedServer", "ScriptedService"]
+if TYPE_CHECKING:
+    from holdfast.testing.node import RunningNode, running_node
+
+__all__ = [
+    "Recorded",
+    "RunningNode",
+    "Scripted",
+    "ScriptedServer",
+    "ScriptedService",
+    "running_node",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # The node needs the extra of that name; the scripted servers need nothing.
+    if name in {"RunningNode", "running_node"}:
+        from holdfast.testing import node  # noqa: PLC0415
+
+        return getattr(node, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,12 +10,18 @@ import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from holdfast.content import varint
 from holdfast.content.blocks import MAX_BLOCK, check_block, unsupported_hash
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import MAX_DEPTH, file_node
-from holdfast.errors import MalformedError, VerificationError
+from holdfast.content.unixfs.files import dag_pb_frame
+from holdfast.content.unixfs.walks import (
+    MAX_DEPTH,
+    MAX_PENDING,
+    file_node,
+    malformed,
+    not_unixfs,
+)
+from holdfast.errors import VerificationError
 
 
 class _Piece(NamedTuple):
@@ -57,29 +63,32 @@ class BodyProof:
         """The block that must be fed before more of the body can be proven, or None."""
         return self._pieces[-1].cid if self._needs_block and self._pieces else None
 
-    def feed_block(self, block: bytes) -> Iterator[bytes]:
+    def feed_block(self, block: bytes) -> list[bytes]:
         """Take the block that is needed; give what of the body is proven by it."""
+        if self.need is None:
+            raise ValueError("no block is needed now")
         piece = self._pieces[-1]
         check_block(piece.cid, block)
         if piece.depth > MAX_DEPTH:
-            raise MalformedError(f"{piece.cid}: the DAG is deeper than {MAX_DEPTH} levels")
+            raise malformed(piece.cid, f"the DAG is deeper than {MAX_DEPTH} levels")
         node = file_node(piece.cid, block)
         if piece.size is None:
             self.size = node.size
         elif piece.size != node.size:
-            raise MalformedError(f"{piece.cid}: its size is not the one its parent declares")
-        self._pieces.pop()
-        self._needs_block = False
+            raise malformed(piece.cid, "its size is not the one that its parent declares")
         parts = [_Piece(cid, size, piece.depth + 1) for cid, size in node.children if size]
-        self._pieces += reversed(parts)
         if node.data:
-            self._pieces.append(_Piece(_inline(node.data), len(node.data), piece.depth))
-        yield from self._advance()
+            parts.insert(0, _Piece(_inline(node.data), len(node.data), piece.depth))
+        if len(self._pieces) + len(parts) > MAX_PENDING:
+            raise malformed(piece.cid, "the DAG is too wide at too many levels")
+        self._pieces[-1:] = reversed(parts)
+        self._needs_block = False
+        return list(self._advance())
 
-    def update(self, data: bytes) -> Iterator[bytes]:
+    def update(self, data: bytes) -> list[bytes]:
         """Take the next bytes of the body; give what is proven."""
         self._buffer += data
-        yield from self._advance()
+        return list(self._advance())
 
     def finish(self) -> None:
         """Nothing, if every byte of the file came and no other; else `VerificationError`."""
@@ -94,7 +103,7 @@ class BodyProof:
             size = piece.size or 0
             if size > MAX_BLOCK:
                 if piece.cid.codec != DAG_PB:
-                    raise MalformedError(f"{piece.cid}: a block of more than {MAX_BLOCK} bytes")
+                    raise malformed(piece.cid, f"a block of more than {MAX_BLOCK} bytes")
                 self._needs_block = True  # no leaf is as large
                 return
             if len(self._buffer) < size:
@@ -115,6 +124,8 @@ class BodyProof:
             raise unsupported_hash(cid)
         if cid.codec == DAG_PB:
             return any(_leaf_digest(kind, content) == cid.digest for kind in (Kind.FILE, Kind.RAW))
+        if cid.codec != RAW:
+            raise not_unixfs(cid)
         if cid.hash_code == IDENTITY:
             right = content == cid.digest
         else:
@@ -134,10 +145,8 @@ def _inline(content: bytes) -> CID:
 
 def _leaf_digest(kind: Kind, content: bytes) -> bytes:
     """The digest of the usual dag-pb leaf around `content`."""
-    length = varint.encode(len(content))
-    head = bytes((0x08, kind, 0x12)) + length
-    tail = b"\x18" + length
-    frame = hashlib.sha256(b"\x0a" + varint.encode(len(head) + len(content) + len(tail)) + head)
-    frame.update(content)
-    frame.update(tail)
-    return frame.digest()
+    head, tail = dag_pb_frame(kind, len(content))
+    block_hash = hashlib.sha256(head)
+    block_hash.update(content)
+    block_hash.update(tail)
+    return block_hash.digest()

@@ -88,10 +88,10 @@ def decode(message: bytes) -> Data:
                 pass  # the time of change: kept by some, of no meaning here
             case _:
                 raise MalformedError(f"UnixFS: field {number} is out of place")
-    if kind not in set(Kind):
+    if kind is None or kind > max(Kind):
         raise MalformedError("UnixFS: the node is of no known type")
     return Data(
-        Kind(kind or 0),
+        Kind(kind),
         data or b"",
         numbers.get(3),
         tuple(block_sizes),

@@ -1,6 +1,5 @@
 """From named parts to the DAG of a directory: one node, or shards where one would be too large."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 
 from holdfast.content import dag_pb, varint
@@ -8,7 +7,7 @@ from holdfast.content.blocks import Emit
 from holdfast.content.dag_pb import Link
 from holdfast.content.profiles import SHARD_THRESHOLD, Profile
 from holdfast.content.unixfs import data
-from holdfast.content.unixfs.files import Part
+from holdfast.content.unixfs.files import Part, node_part
 from holdfast.content.unixfs.hamt import build_shard
 
 
@@ -21,20 +20,12 @@ def build_directory(
     links.sort(key=lambda link: link.name)
     if _measured(links, profile) > SHARD_THRESHOLD:
         return build_shard(links, profile, emit)
-    return _node(links, data.DIRECTORY, profile, emit)
+    return node_part(links, data.DIRECTORY, profile, emit)
 
 
 def build_symlink(target: bytes, profile: Profile, emit: Emit | None = None) -> Part:
     """The node of a symbolic link."""
-    return _node([], data.symlink_data(target), profile, emit)
-
-
-def _node(links: Sequence[Link], message: bytes, profile: Profile, emit: Emit | None) -> Part:
-    block = dag_pb.encode(links, message)
-    cid = profile.dag_pb_cid(hashlib.sha256(block).digest())
-    if emit is not None:
-        emit(cid, block)
-    return Part(cid, 0, len(block) + sum(link.size for link in links))
+    return node_part([], data.symlink_data(target), profile, emit)
 
 
 def _measured(links: Sequence[Link], profile: Profile) -> int:

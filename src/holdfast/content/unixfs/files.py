@@ -9,6 +9,7 @@ is folded into a node, which goes one level up; so memory is the width times the
 """
 
 import hashlib
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from holdfast.content.blocks import Emit
 from holdfast.content.cid import CID, RAW, SHA2_256
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs import data
+from holdfast.content.unixfs.data import Kind
 
 
 class Part(NamedTuple):
@@ -28,14 +30,17 @@ class Part(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def leaf_frame(profile: Profile, size: int) -> tuple[bytes, bytes]:
-    """What stands before and behind the `size` bytes of a leaf in its block."""
-    if profile.raw_leaves:
-        return b"", b""
+def dag_pb_frame(kind: Kind, size: int) -> tuple[bytes, bytes]:
+    """What stands before and behind `size` bytes in a dag-pb leaf of a file."""
     length = varint.encode(size)
-    head = b"\x08\x02" + (b"\x12" + length if size else b"")
+    head = bytes((0x08, kind)) + (b"\x12" + length if size else b"")
     tail = b"\x18" + length
     return b"\x0a" + varint.encode(len(head) + size + len(tail)) + head, tail
+
+
+def leaf_frame(profile: Profile, size: int) -> tuple[bytes, bytes]:
+    """What stands before and behind the `size` bytes of a leaf in its block."""
+    return (b"", b"") if profile.raw_leaves else dag_pb_frame(Kind.FILE, size)
 
 
 def leaf_part(profile: Profile, digest: bytes, size: int) -> Part:
@@ -44,6 +49,17 @@ def leaf_part(profile: Profile, digest: bytes, size: int) -> Part:
         return Part(CID(1, RAW, SHA2_256, digest), size, size)
     head, tail = leaf_frame(profile, size)
     return Part(profile.dag_pb_cid(digest), size, len(head) + size + len(tail))
+
+
+def node_part(
+    links: list[dag_pb.Link], message: bytes, profile: Profile, emit: Emit | None, *, size: int = 0
+) -> Part:
+    """The dag-pb node of `links` and a UnixFS message, emitted."""
+    block = dag_pb.encode(links, message)
+    cid = profile.dag_pb_cid(hashlib.sha256(block).digest())
+    if emit is not None:
+        emit(cid, block)
+    return Part(cid, size, len(block) + sum(link.size for link in links))
 
 
 class Tree:
@@ -59,7 +75,7 @@ class Tree:
         self._push(0, leaf)
 
     def root(self) -> Part:
-        """The root over all leaves; there must be one at least."""
+        """The root over all leaves, of which there must be one at least. The end."""
         level = 0
         while level < len(self._levels) - 1 or len(self._levels[level]) > 1:
             self._push(level + 1, self._fold(self._levels[level]))
@@ -75,33 +91,21 @@ class Tree:
         self._levels[level].append(part)
 
     def _fold(self, parts: list[Part]) -> Part:
-        size = sum(part.size for part in parts)
-        message = data.file_data(size, [part.size for part in parts])
-        block = dag_pb.encode(
-            (dag_pb.Link(part.cid, b"", part.dag_size) for part in parts), message
-        )
-        cid = self._profile.dag_pb_cid(hashlib.sha256(block).digest())
-        if self._emit is not None:
-            self._emit(cid, block)
-        return Part(cid, size, len(block) + sum(part.dag_size for part in parts))
+        sizes = [part.size for part in parts]
+        links = [dag_pb.Link(part.cid, b"", part.dag_size) for part in parts]
+        message = data.file_data(sum(sizes), sizes)
+        return node_part(links, message, self._profile, self._emit, size=sum(sizes))
 
 
-class FileImporter:
-    """Is fed a file's bytes in pieces of any size; gives its DAG's root, and the blocks on the way.
+class LeafCutter:
+    """Is fed a file's bytes in pieces of any size; gives its leaves to `add` as they are whole."""
 
-    Example:
-        >>> from holdfast.content.profiles import UNIXFS_V1_2025
-        >>> importer = FileImporter(UNIXFS_V1_2025)
-        >>> importer.update(b"hel")
-        >>> importer.update(b"lo")
-        >>> print(importer.finish().cid)
-        bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq
-    """
-
-    def __init__(self, profile: Profile, emit: Emit | None = None) -> None:
+    def __init__(
+        self, profile: Profile, add: Callable[[Part], None], emit: Emit | None = None
+    ) -> None:
         self._profile = profile
+        self._add = add
         self._emit = emit
-        self._tree = Tree(profile, emit)
         self._buffer = bytearray()
         self._empty = True
 
@@ -121,11 +125,11 @@ class FileImporter:
             view = view[chunk_size:]
         self._buffer += view
 
-    def finish(self) -> Part:
-        """The file's DAG."""
+    def finish(self) -> None:
+        """Give the last leaf: an empty file has one too."""
         if self._buffer or self._empty:
             self._leaf(self._buffer)
-        return self._tree.root()
+            self._buffer = bytearray()
 
     def _leaf(self, chunk: bytearray | memoryview) -> None:
         head, tail = leaf_frame(self._profile, len(chunk))
@@ -136,5 +140,34 @@ class FileImporter:
         leaf = leaf_part(self._profile, block_hash.digest(), len(chunk))
         if self._emit is not None:
             self._emit(leaf.cid, b"".join((head, chunk, tail)))
-        self._tree.add(leaf)
+        self._add(leaf)
         self._empty = False
+
+
+class FileImporter:
+    """Is fed a file's bytes in pieces of any size; gives its DAG's root, and the blocks on the way.
+
+    Example:
+        >>> from holdfast.content.profiles import UNIXFS_V1_2025
+        >>> importer = FileImporter(UNIXFS_V1_2025)
+        >>> importer.update(b"hel")
+        >>> importer.update(b"lo")
+        >>> print(importer.finish().cid)
+        bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq
+    """
+
+    def __init__(self, profile: Profile, emit: Emit | None = None) -> None:
+        self._tree = Tree(profile, emit)
+        self._cutter = LeafCutter(profile, self._tree.add, emit)
+        self._root: Part | None = None
+
+    def update(self, piece: Any) -> None:
+        """Take the next bytes: any buffer."""
+        self._cutter.update(piece)
+
+    def finish(self) -> Part:
+        """The file's DAG."""
+        if self._root is None:
+            self._cutter.finish()
+            self._root = self._tree.root()
+        return self._root

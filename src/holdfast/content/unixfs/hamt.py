@@ -5,18 +5,16 @@ link's name begins with the slot in hexadecimal; what follows is the entry's nam
 the slot holds a further shard.
 """
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.content import dag_pb
 from holdfast.content.blocks import Emit
 from holdfast.content.dag_pb import Link
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Data
-from holdfast.content.unixfs.files import Part
+from holdfast.content.unixfs.files import Part, node_part
 from holdfast.errors import MalformedError
 
 MURMUR3: Final = 0x22
@@ -46,11 +44,7 @@ def _build(entries: list[tuple[int, Link]], used: int, profile: Profile, emit: E
         else:
             child = _build(slots[slot], used + slot_bits(FANOUT), profile, emit)
             links.append(Link(child.cid, prefix, child.dag_size))
-    block = dag_pb.encode(links, data.shard_data(bitfield, FANOUT, MURMUR3))
-    cid = profile.dag_pb_cid(hashlib.sha256(block).digest())
-    if emit is not None:
-        emit(cid, block)
-    return Part(cid, 0, len(block) + sum(link.size for link in links))
+    return node_part(links, data.shard_data(bitfield, FANOUT, MURMUR3), profile, emit)
 
 
 def check_shard(shard: Data, links: Sequence[Link]) -> int:

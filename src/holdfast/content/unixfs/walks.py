@@ -12,7 +12,7 @@ visited, so shared links cannot make a small DAG into endless work. The block of
 `inline_block`; no one else needs to be asked for it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from holdfast.content import dag_pb
@@ -24,6 +24,7 @@ from holdfast.content.unixfs.data import Data, Kind
 from holdfast.errors import MalformedError, NotAFileError, NotFoundError, UnprovenError
 
 MAX_DEPTH: Final = 32  # a terabyte in the narrowest known layout is 5 deep
+MAX_PENDING: Final = 120_000  # links seen but not yet followed: some 40 MiB at the most
 
 
 class FileNode(NamedTuple):
@@ -52,23 +53,23 @@ def file_node(cid: CID, block: bytes) -> FileNode:
     if cid.codec == RAW:
         return FileNode(len(block), block, [])
     if cid.codec != DAG_PB:
-        raise UnprovenError(
-            f"{cid} is no UnixFS: its codec is {cid.codec:#x}; read it as a raw block",
-            cid=str(cid),
-        )
+        raise not_unixfs(cid)
     node = dag_pb.decode(block)
     message = data.decode(node.data)
     if message.kind not in {Kind.FILE, Kind.RAW}:
         raise not_a_file(cid, message.kind)
     if len(message.block_sizes) != len(node.links):
-        raise MalformedError(f"{cid}: there are not as many block sizes as links", cid=str(cid))
+        raise malformed(cid, "there are not as many block sizes as links")
     size = len(message.data) + sum(message.block_sizes)
     if message.size is not None and message.size != size:
-        raise MalformedError(
-            f"{cid}: the declared file size is not that of its parts", cid=str(cid)
-        )
+        raise malformed(cid, "the declared file size is not that of its parts")
     children = zip((link.cid for link in node.links), message.block_sizes, strict=True)
     return FileNode(size, message.data, list(children))
+
+
+def not_unixfs(cid: CID) -> UnprovenError:
+    """The error for a codec that we cannot read."""
+    return UnprovenError(f"{cid} is no UnixFS: its codec is {cid.codec:#x}", cid=str(cid))
 
 
 def not_a_file(cid: CID, kind: Kind) -> NotAFileError | MalformedError:
@@ -77,7 +78,7 @@ def not_a_file(cid: CID, kind: Kind) -> NotAFileError | MalformedError:
         return NotAFileError(f"{cid} is a directory; read a file in it by its path")
     if kind is Kind.SYMLINK:
         return NotAFileError(f"{cid} is a symbolic link, not a file")
-    return MalformedError(f"{cid} is metadata, not a file", cid=str(cid))
+    return malformed(cid, "it is metadata, not a file")
 
 
 class _Walk:
@@ -91,14 +92,21 @@ class _Walk:
         """The CID of the block to feed, or None at the end."""
         return self._pending[-1].cid if self._pending else None
 
-    def _take(self, block: bytes) -> Pending:
+    def _expect(self, block: bytes) -> Pending:
+        """What is needed, if `block` is that. It stays needed until `_replace`."""
         if not self._pending:
             raise ValueError("the walk is over and needs no block")
         pending = self._pending[-1]
         check_block(pending.cid, block)
         if pending.depth > MAX_DEPTH:
-            raise MalformedError(f"{pending.cid}: the DAG is deeper than {MAX_DEPTH} levels")
-        return self._pending.pop()
+            raise malformed(pending.cid, f"the DAG is deeper than {MAX_DEPTH} levels")
+        return pending
+
+    def _replace(self, children: list[Pending]) -> None:
+        """What was needed is done; now its children are, before all else."""
+        if len(self._pending) + len(children) > MAX_PENDING:
+            raise malformed(self._pending[-1].cid, "the DAG is too wide at too many levels")
+        self._pending[-1:] = reversed(children)
 
 
 class FileWalk(_Walk):
@@ -119,18 +127,15 @@ class FileWalk(_Walk):
         self._limit = limit
         self.size: int | None = None
 
-    def feed(self, block: bytes) -> Iterator[bytes]:
+    def feed(self, block: bytes) -> list[bytes]:
         """The bytes of the file that `block`, which must be the one needed, brings."""
-        pending = self._take(block)
+        pending = self._expect(block)
         node = file_node(pending.cid, block)
         if pending.size is None:
-            self.size = node.size
-            if self._limit is not None and node.size > self._limit:
-                raise MalformedError(f"{pending.cid} has {node.size} bytes, over {self._limit}")
+            self._check_limit(pending.cid, node.size)
         elif pending.size != node.size:
-            raise MalformedError(
-                f"{pending.cid} has {node.size} bytes, its parent says {pending.size}",
-                cid=str(pending.cid),
+            raise malformed(
+                pending.cid, f"it has {node.size} bytes, its parent says {pending.size}"
             )
         position = pending.start + len(node.data)
         children = []
@@ -138,11 +143,17 @@ class FileWalk(_Walk):
             if self._wants(position, size):
                 children.append(Pending(cid, position, size, pending.depth + 1))
             position += size
-        self._pending += reversed(children)
-        if self._wants(pending.start, len(node.data)):
-            first = max(0, self._start - pending.start)
-            last = None if self._stop is None else self._stop - pending.start
-            yield node.data[first:last]
+        self._replace(children)
+        if not self._wants(pending.start, len(node.data)):
+            return []
+        first = max(0, self._start - pending.start)
+        last = None if self._stop is None else self._stop - pending.start
+        return [node.data[first:last]]
+
+    def _check_limit(self, cid: CID, size: int) -> None:
+        self.size = size
+        if self._limit is not None and size > self._limit:
+            raise malformed(cid, f"it has {size} bytes, over {self._limit}")
 
     def _wants(self, start: int, size: int) -> bool:
         return (
@@ -165,37 +176,38 @@ class DirectoryWalk(_Walk):
         super().__init__(root)
         self._names: set[bytes] = set()
 
-    def feed(self, block: bytes) -> Iterator[Entry]:
+    def feed(self, block: bytes) -> list[Entry]:
         """The entries that `block`, which must be the one needed, brings."""
-        pending = self._take(block)
-        message, links = directory_node(pending.cid, block)
+        pending = self._expect(block)
+        message, links = directory_node(pending, block)
         if message.kind is Kind.DIRECTORY:
-            if pending.depth:
-                raise MalformedError(f"{pending.cid}: a plain directory among shards")
-            yield from (self._entry(link, link.name) for link in links)
-            return
+            entries = [self._entry(link, link.name) for link in links]
+            self._replace([])
+            return entries
         fanout = hamt.check_shard(message, links)
         width = len(hamt.slot_prefix(0, fanout))
         used = (pending.size or 0) + hamt.slot_bits(fanout)
         if used > hamt.HASH_BITS:
-            raise MalformedError(f"{pending.cid}: a sharded directory is too deep")
-        shards = []
+            raise malformed(pending.cid, "a sharded directory is too deep")
+        if pending.depth and not links:
+            raise malformed(pending.cid, "an empty shard")
+        entries, shards = [], []
         for link in links:
             way = pending.start * fanout + int(link.name[:width], 16)
             if name := link.name[width:]:
                 # An entry has its place by its name; a shard that stands in two has none for it.
                 if hamt.murmur3(name) >> (hamt.HASH_BITS - used) != way:
-                    raise MalformedError(f"{pending.cid}: an entry stands in the wrong slot")
-                yield self._entry(link, name)
+                    raise malformed(pending.cid, "an entry stands in the wrong slot")
+                entries.append(self._entry(link, name))
             else:
                 shards.append(Pending(link.cid, way, used, pending.depth + 1))
-        if pending.depth and not links:
-            raise MalformedError(f"{pending.cid}: an empty shard")
-        self._pending += reversed(shards)
+        self._replace(shards)
+        return entries
 
     def _entry(self, link: Link, name: bytes) -> Entry:
-        if not name or name in self._names:
-            raise MalformedError("a directory with an empty or doubled name")
+        """An entry under a name that can stand in a file system, and stands here once."""
+        if name in {b"", b".", b".."} or b"/" in name or b"\0" in name or name in self._names:
+            raise malformed(link.cid, "a directory with an empty, unsafe or doubled name")
         self._names.add(name)
         return Entry(name.decode("utf-8", "surrogateescape"), link.cid, link.size)
 
@@ -215,11 +227,11 @@ class PathWalk(_Walk):
 
     def feed(self, block: bytes) -> None:
         """Go on with `block`, which must be the one needed."""
-        pending = self._take(block)
-        message, links = directory_node(pending.cid, block)
+        pending = self._expect(block)
+        message, links = directory_node(pending, block)
         name = self._names[0]
         if message.kind is Kind.DIRECTORY:
-            self._step(pending.cid, [link.cid for link in links if link.name == name])
+            self._step(pending.cid, [link.cid for link in links if name and link.name == name])
             return
         fanout = hamt.check_shard(message, links)
         used = pending.size or 0
@@ -227,13 +239,13 @@ class PathWalk(_Walk):
         shards = [link.cid for link in links if link.name == prefix]
         if shards:
             used += hamt.slot_bits(fanout)
-            self._pending = [Pending(shards[0], size=used, depth=pending.depth + 1)]
+            self._replace([Pending(shards[0], size=used, depth=pending.depth + 1)])
         else:
             self._step(pending.cid, [link.cid for link in links if link.name == prefix + name])
 
     def _step(self, cid: CID, matches: list[CID]) -> None:
         if len(matches) > 1:
-            raise MalformedError(f"{cid}: a directory with a doubled name", cid=str(cid))
+            raise malformed(cid, "a directory with a doubled name")
         if not matches:
             name = self._names[0].decode("utf-8", "replace")
             raise NotFoundError(f"there is no {name!r} in {cid}")
@@ -245,12 +257,20 @@ class PathWalk(_Walk):
         self.found = None if self._names else cid
 
 
-def directory_node(cid: CID, block: bytes) -> tuple[Data, list[Link]]:
+def directory_node(pending: Pending, block: bytes) -> tuple[Data, list[Link]]:
     """What `block`, already proven, says of a directory or of a shard of one."""
+    cid = pending.cid
     if cid.codec != DAG_PB:
         raise NotFoundError(f"{cid} is not a directory")
     node = dag_pb.decode(block)
     message = data.decode(node.data)
     if message.kind not in {Kind.DIRECTORY, Kind.SHARD}:
         raise NotFoundError(f"{cid} is not a directory")
+    if message.kind is Kind.DIRECTORY and pending.depth:
+        raise malformed(cid, "a plain directory among shards")
     return message, node.links
+
+
+def malformed(cid: CID, what: str) -> MalformedError:
+    """The error for a DAG that breaks the rules at `cid`."""
+    return MalformedError(f"{cid}: {what}", cid=str(cid))

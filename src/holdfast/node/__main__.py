@@ -1,0 +1,79 @@
+"""`python -m holdfast.node`: run a node in the foreground."""
+
+import argparse
+import os
+import secrets
+import sys
+from pathlib import Path
+
+from holdfast._sync.providers.local import default_path
+from holdfast.errors import ClientError
+from holdfast.node.server import NodeServer, check_host
+from holdfast.node.settings import SCOPES, NodeSettings, NodeToken
+from holdfast.repository import Repository
+
+TOKEN_VARIABLE = "HOLDFAST_NODE_TOKEN"  # noqa: S105 - a name
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a node until it is interrupted."""
+    options = _parser().parse_args(arguments)
+    try:
+        tokens = _tokens(options)
+        check_host(options.host, token_given=bool(tokens))
+        fresh = None if tokens else secrets.token_urlsafe(24)
+        settings = NodeSettings(
+            tokens=tuple(tokens) or (NodeToken(token=fresh or ""),),
+            rate_limit=options.rate_limit,
+            gateways=tuple(options.gateway),
+        )
+        with Repository(options.path) as repository:
+            server = NodeServer(repository, settings, host=options.host, port=options.port)
+            print(f"Pinning API  {server.url}")  # noqa: T201
+            print(f"Gateway      {server.url}/ipfs")  # noqa: T201
+            print(f"Store        {repository.path}")  # noqa: T201
+            if fresh is not None:
+                print(f"Token        {fresh}")  # noqa: T201
+            sys.stdout.flush()
+            server.run()
+    except (ClientError, OSError) as error:
+        print(f"holdfast.node: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="holdfast.node", description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
+    parser.add_argument("--port", type=int, default=5080, help="the port; 0 for any")
+    parser.add_argument("--path", type=Path, default=default_path(), help="the store's folder")
+    parser.add_argument("--token", help="the token; others on this machine can see it here")
+    parser.add_argument(
+        "--token-file", type=Path, help="a file with a token on each line, and its scopes behind it"
+    )
+    parser.add_argument("--rate-limit", type=int, help="requests a minute for each token")
+    parser.add_argument(
+        "--gateway", action="append", default=[], help="where pinByHash finds content; repeatable"
+    )
+    return parser
+
+
+def _tokens(options: argparse.Namespace) -> list[NodeToken]:
+    found = [text for text in (options.token, os.environ.get(TOKEN_VARIABLE)) if text]
+    if options.token_file is not None:
+        found += options.token_file.read_text(encoding="utf-8").splitlines()
+    tokens = []
+    for line in found:
+        token, *scopes = line.split()[:20] or [""]
+        unknown = set(scopes) - SCOPES
+        if unknown:
+            raise ClientError(
+                f"unknown scope {min(unknown)!r}; there are {', '.join(sorted(SCOPES))}"
+            )
+        if token:
+            tokens.append(NodeToken(token=token, scopes=frozenset(scopes) if scopes else None))
+    return tokens
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+"""The node as an ASGI application: the pinning API and the gateway, and what guards them."""
+
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from holdfast.node import gateway
+from holdfast.node.calls import PinningCalls
+from holdfast.node.replies import SAFETY_HEADERS, Refusal
+from holdfast.node.settings import NodeSettings
+from holdfast.repository import Repository
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+def create_app(repository: Repository, settings: NodeSettings) -> "Guard":
+    """The application over `repository`, which stays the caller's to close."""
+    calls = PinningCalls(repository, settings)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(calls.jobs.close)
+
+    app = Starlette(
+        routes=[*calls.routes(), *gateway.routes(repository)],
+        exception_handlers={
+            Refusal: _refused,
+            HTTPException: _not_found,
+            OSError: _disk_trouble,
+        },
+        lifespan=lifespan,
+    )
+    return Guard(app)
+
+
+class Guard:
+    """What stands before every request: the target made plain, and safe headers on every reply."""
+
+    def __init__(self, app: Starlette) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http" and not scope["path"].startswith("/"):
+            # A client that takes us for a proxy sends the whole address; see RFC 9112, 3.2.2.
+            raw = urlsplit(scope.get("raw_path") or scope["path"].encode()).path
+            scope = {**scope, "path": unquote(raw.decode("latin-1")), "raw_path": raw}
+
+        async def send_safely(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                present = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *(
+                        (name.lower().encode(), value.encode())
+                        for name, value in SAFETY_HEADERS.items()
+                        if name.lower().encode() not in present
+                    ),
+                ]
+            await send(message)
+
+        await self._app(scope, receive, send_safely)  # type: ignore[arg-type]
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    if isinstance(error, Refusal):
+        return error.response()
+    raise error
+
+
+async def _not_found(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    words = {404: "There is nothing at this address", 405: "This address takes another method"}
+    return JSONResponse({"error": words.get(status, "The request cannot be served")}, status)
+
+
+async def _disk_trouble(_: Request, error: Exception) -> Response:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return JSONResponse({"error": "The disk of the node is full"}, 507)
+    raise error

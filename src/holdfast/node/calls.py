@@ -1,0 +1,251 @@
+"""The calls of the pinning API: each reads its request, asks the repository, and replies."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from holdfast.content.cid import CID
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.errors import InvalidCIDError
+from holdfast.node.admission import Admission
+from holdfast.node.bodies import pieces, plain, read_json, write_json
+from holdfast.node.jobs import Job, Jobs
+from holdfast.node.listing import read_query
+from holdfast.node.metadata import (
+    iso_time,
+    read_keyvalues,
+    read_metadata,
+    read_options,
+)
+from holdfast.node.replies import Refusal, bad_request, not_pinned
+from holdfast.node.settings import NodeSettings
+from holdfast.node.uploads import Upload
+from holdfast.repository import Pin, Repository
+
+WELCOME = "Congratulations! You are communicating with the Pinata API!"
+CONTENT_NAMES = ("pinataContent", "pinContent")
+REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
+
+Call = Callable[[Request], Awaitable[Response]]
+
+
+class PinningCalls:
+    """The endpoints, over one repository."""
+
+    def __init__(self, repository: Repository, settings: NodeSettings) -> None:
+        self._repository = repository
+        self._settings = settings
+        self._admission = Admission(settings)
+        self.jobs = Jobs(repository, settings.gateways)
+
+    def routes(self) -> list[BaseRoute]:
+        """Where the calls are; those about data are under ``/v3`` too, where some clients look."""
+        calls: list[tuple[str, str, Call, str | None]] = [
+            ("POST", "/pinning/pinJSONToIPFS", self.pin_json, "pinJSONToIPFS"),
+            ("POST", "/pinning/pinFileToIPFS", self.pin_file, "pinFileToIPFS"),
+            ("POST", "/pinning/pinByHash", self.pin_by_hash, "pinByHash"),
+            ("GET", "/pinning/pinJobs", self.pin_jobs, "pinJobs"),
+            ("PUT", "/pinning/hashMetadata", self.hash_metadata, "hashMetadata"),
+            ("DELETE", "/pinning/unpin/{cid:path}", self.unpin, "unpin"),
+        ]
+        for prefix in ("", "/v3"):
+            data = f"{prefix}/data"
+            calls += [
+                ("GET", f"{data}/testAuthentication", self.greet, None),
+                ("GET", f"{data}/pinList", self.pin_list, "pinList"),
+                ("GET", f"{data}/userPinnedDataTotal", self.totals, "userPinnedDataTotal"),
+            ]
+        return [
+            Route(path, self._admitted(call, scope), methods=[method])
+            for method, path, call, scope in calls
+        ]
+
+    def _admitted(self, call: Call, scope: str | None) -> Call:
+        async def admitted(request: Request) -> Response:
+            self._admission.admit(request, scope)
+            return await call(request)
+
+        return admitted
+
+    async def greet(self, _: Request) -> Response:
+        """Greet whoever has a token, whatever its scopes."""
+        return JSONResponse({"message": WELCOME})
+
+    async def pin_json(self, request: Request) -> Response:
+        """Pin JSON, wrapped with metadata and options, or bare."""
+        body = await self._json(request)
+        content, metadata, options = body, read_metadata(None), read_options(None)
+        name = next((n for n in CONTENT_NAMES if isinstance(body, dict) and n in body), None)
+        if name is not None:
+            content = body[name]
+            metadata = read_metadata(plain(body.get("pinataMetadata")))
+            options = read_options(plain(body.get("pinataOptions")))
+        elif not isinstance(body, dict | list):
+            raise bad_request("The body must be a JSON object")
+        text = write_json(content).encode()
+
+        def add() -> tuple[Pin, bool]:
+            with self._repository.adding() as adding:
+                importer = FileImporter(options.profile, adding.put)
+                importer.update(text)
+                part = importer.finish()
+                about = {"name": metadata.name, "keyvalues": metadata.keyvalues}
+                return adding.pin(part.cid, **about, size=part.dag_size, type="application/json")
+
+        return JSONResponse(_pinned(*await run_in_threadpool(add)))
+
+    async def pin_file(self, request: Request) -> Response:
+        """Pin a file or a directory from a form."""
+        upload = Upload(self._repository, request.headers.get("content-type", ""))
+        try:
+            async for piece in pieces(
+                request,
+                limit=self._settings.max_upload,
+                idle_seconds=self._settings.idle_seconds,
+            ):
+                await run_in_threadpool(upload.feed, piece)
+            return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
+        finally:
+            await run_in_threadpool(upload.close)
+
+    async def pin_by_hash(self, request: Request) -> Response:
+        """Begin to pin what others have."""
+        body = plain(await self._json(request))
+        if not isinstance(body, dict):
+            raise bad_request("The body must be a JSON object")
+        cid = _cid(body.get("hashToPin"))
+        job = self.jobs.add(cid, read_metadata(body.get("pinataMetadata")))
+        reply = {
+            "id": job.id,
+            "ipfsHash": job.cid,
+            "status": "prechecking",
+            "name": job.metadata.name or None,
+        }
+        return JSONResponse(reply)
+
+    async def pin_jobs(self, request: Request) -> Response:
+        """List what is still to be pinned, or could not be."""
+        query = request.query_params
+        jobs = self.jobs.all()
+        if query.get("status"):
+            jobs = [job for job in jobs if job.status == query["status"]]
+        if query.get("ipfs_pin_hash"):
+            jobs = [job for job in jobs if job.cid == query["ipfs_pin_hash"]]
+        if query.get("sort", "ASC").upper() == "DESC":
+            jobs.reverse()
+        limit = _number(query.get("limit", "5"), "limit", most=1000)
+        offset = _number(query.get("offset", "0"), "offset")
+        rows = [_job_row(job) for job in jobs[offset : offset + limit]]
+        return JSONResponse({"count": len(jobs), "rows": rows})
+
+    async def hash_metadata(self, request: Request) -> Response:
+        """Change the name or the notes of a pin; a note that is null is removed."""
+        body = plain(await self._json(request))
+        if not isinstance(body, dict):
+            raise bad_request("The body must be a JSON object")
+        cid = _cid(body.get("ipfsPinHash"))
+        pin = await run_in_threadpool(self._repository.find_pin, cid)
+        if pin is None:
+            raise not_pinned(str(body["ipfsPinHash"]))
+        given = {key: body[key] for key in ("name", "keyvalues") if key in body}
+        metadata = read_metadata(given)
+        merged = {**pin.keyvalues, **metadata.keyvalues}
+        notes = read_keyvalues({key: value for key, value in merged.items() if value is not None})
+        name = metadata.name if given.get("name") is not None else None
+        await run_in_threadpool(self._repository.update_pin, cid, name=name, keyvalues=notes)
+        return PlainTextResponse("OK")
+
+    async def unpin(self, request: Request) -> Response:
+        """Remove a pin."""
+        given = request.path_params["cid"]
+        if not await run_in_threadpool(self._repository.unpin, _cid(given)):
+            raise not_pinned(given)
+        return PlainTextResponse("OK")
+
+    async def pin_list(self, request: Request) -> Response:
+        """List pins by the service's filters, a page at a time."""
+        query, with_count = read_query(request.query_params)
+        pins = await run_in_threadpool(self._repository.pins, query)
+        reply: dict[str, Any] = {"rows": [_pin_row(pin) for pin in pins]}
+        if with_count:
+            reply = {"count": await run_in_threadpool(self._repository.count_pins, query), **reply}
+        return JSONResponse(reply)
+
+    async def totals(self, _: Request) -> Response:
+        """Tell how much is pinned."""
+        pins, size = await run_in_threadpool(self._repository.totals)
+        return JSONResponse(
+            {
+                "pin_count": pins,
+                "pin_size_total": size,
+                "pin_size_with_replications_total": size,
+            }
+        )
+
+    async def _json(self, request: Request) -> Any:
+        return await read_json(
+            request, limit=self._settings.max_json, idle_seconds=self._settings.idle_seconds
+        )
+
+
+def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository gives it
+    """The reply to a pin, with the members that were added to it over the years."""
+    reply: dict[str, Any] = {
+        "IpfsHash": pin.cid,
+        "PinSize": pin.size,
+        "Timestamp": iso_time(pin.created),
+        "ID": pin.id,
+        "Name": pin.name,
+        "NumberOfFiles": pin.files,
+        "MimeType": pin.type,
+        "GroupId": None,
+        "Keyvalues": dict(pin.keyvalues) or None,
+    }
+    if duplicate:
+        reply["isDuplicate"] = True
+    return reply
+
+
+def _pin_row(pin: Pin) -> dict[str, Any]:
+    return {
+        "id": pin.id,
+        "ipfs_pin_hash": pin.cid,
+        "size": pin.size,
+        "user_id": "local",
+        "date_pinned": iso_time(pin.created),
+        "date_unpinned": None if pin.removed is None else iso_time(pin.removed),
+        "metadata": {"name": pin.name or None, "keyvalues": dict(pin.keyvalues) or None},
+        "regions": REGIONS,
+        "mime_type": pin.type,
+        "number_of_files": pin.files,
+    }
+
+
+def _job_row(job: Job) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "ipfs_pin_hash": job.cid,
+        "date_queued": iso_time(job.queued),
+        "name": job.metadata.name or None,
+        "status": job.status,
+        "keyvalues": dict(job.metadata.keyvalues) or None,
+        "host_nodes": None,
+        "pin_policy": {"regions": [{"id": "LOCAL", "desiredReplicationCount": 1}], "version": 1},
+    }
+
+
+def _cid(given: Any) -> CID:
+    try:
+        return CID.parse(given if isinstance(given, str) else "")
+    except InvalidCIDError as error:
+        raise Refusal(400, f"Invalid CID: {error.reason}", reason="INVALID_CID") from None
+
+
+def _number(text: str, what: str, *, most: int | None = None) -> int:
+    if not text.isdecimal() or len(text) > 15 or (most is not None and int(text) > most):
+        raise bad_request(f"{what} must be a whole number{f' up to {most}' if most else ''}")
+    return int(text)

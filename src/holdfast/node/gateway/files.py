@@ -1,0 +1,74 @@
+"""Files, and what is read like one: the bytes of raw blocks, the targets of symbolic links."""
+
+from http import HTTPStatus
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from holdfast.content import dag_pb
+from holdfast.content.cid import CID
+from holdfast.content.unixfs import data
+from holdfast.content.unixfs.walks import file_node
+from holdfast.errors import UnprovenError
+from holdfast.node.gateway.addresses import Address, Found
+from holdfast.node.gateway.media_types import OCTETS, named_type, sniffed_type, stored_type
+from holdfast.node.gateway.replies import (
+    IMMUTABLE,
+    Content,
+    content_reply,
+    disposition,
+    strong_etag,
+)
+from holdfast.repository.store import Repository
+
+SYMLINK_TYPE = "inode/symlink"  # as Kubo has it
+
+
+def file_reply(
+    request: Request, repository: Repository, found: Found, cid: CID, name: str
+) -> Response:
+    """The file at `cid`, which is called `name`, in one piece or in part."""
+    node = file_node(cid, repository.block(cid))
+    content = Content(node.size, lambda start, stop: repository.read(cid, start, stop))
+    headers = {
+        **found.headers(),
+        **disposition(request, name or str(cid)),
+        "Content-Type": _type(request, repository, cid, name, content),
+        "Cache-Control": IMMUTABLE,
+    }
+    return content_reply(request, content, strong_etag(cid), headers)
+
+
+def _type(request: Request, repository: Repository, cid: CID, name: str, content: Content) -> str:
+    by_name = named_type(request.query_params.get("filename", "")) or named_type(name)
+    if by_name is not None:
+        return by_name
+    pin = repository.find_pin(cid)
+    by_pin = stored_type(pin.type) if pin is not None else None
+    if by_pin is not None:
+        return by_pin
+    try:
+        return sniffed_type(content.size, lambda *ends: b"".join(content.read(*ends)))
+    except UnprovenError:
+        return OCTETS  # its beginning is not here, but the range that was asked for may be
+
+
+def symlink_reply(request: Request, found: Found, block: bytes) -> Response:
+    """Where a symbolic link leads, as text: to follow it is the client's choice."""
+    target = data.decode(dag_pb.decode(block).data).data
+    headers = {
+        **found.headers(),
+        **disposition(request, str(found.cid)),
+        "Content-Type": SYMLINK_TYPE,
+        "Cache-Control": IMMUTABLE,
+    }
+    return content_reply(request, Content.of(target), strong_etag(found.cid), headers)
+
+
+def redirect_to(request: Request, address: Address, target: str) -> Response:
+    """The same content at `target`, with the same query."""
+    query = request.scope["query_string"].decode("latin-1")
+    location = f"{target}?{query}" if query else target
+    headers = {"Location": location, "X-Ipfs-Path": address.path, "Cache-Control": IMMUTABLE}
+    text = f"Moved Permanently: the content is at {target}.\n"
+    return PlainTextResponse(text, HTTPStatus.MOVED_PERMANENTLY, headers)

@@ -1,0 +1,115 @@
+"""What type content is of: by a name's extension, by what the pin says, else by how it begins."""
+
+import codecs
+import mimetypes
+import posixpath
+import re
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.errors import SerializationError
+from holdfast.protocol import json_text
+
+HEAD: Final = 4096  # what is looked at of content without a name
+JSON_LIMIT: Final = 1 << 20  # only the whole of a text shows whether it is JSON; this much is read
+OCTETS: Final = "application/octet-stream"
+TEXT: Final = "text/plain; charset=utf-8"
+
+# The table of the standard library, without what this machine adds to it: the same everywhere.
+EXTENSIONS: Final = {
+    **mimetypes.MimeTypes().types_map[True],
+    ".7z": "application/x-7z-compressed",
+    ".bz2": "application/x-bzip2",
+    ".car": "application/vnd.ipld.car",
+    ".flac": "audio/flac",
+    ".glb": "model/gltf-binary",
+    ".gltf": "model/gltf+json",
+    ".gz": "application/gzip",
+    ".js": "text/javascript",
+    ".log": "text/plain",
+    ".m4a": "audio/mp4",
+    ".markdown": "text/markdown",
+    ".md": "text/markdown",
+    ".mjs": "text/javascript",
+    ".mkv": "video/x-matroska",
+    ".ogg": "audio/ogg",
+    ".otf": "font/otf",
+    ".tgz": "application/gzip",
+    ".toml": "application/toml",
+    ".ttf": "font/ttf",
+    ".webp": "image/webp",
+    ".woff": "font/woff",
+    ".woff2": "font/woff2",
+    ".xz": "application/x-xz",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".zst": "application/zstd",
+}
+
+_SIGNATURES: Final = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
+    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
+    (re.compile(rb"GIF8[79]a"), "image/gif"),
+    (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), "image/webp"),
+    (re.compile(rb"%PDF-"), "application/pdf"),
+)
+# Atomic groups: what was taken for a comment stays one, so that no text takes long to look at.
+_TEXT_SIGNATURES: Final = (
+    (
+        re.compile(
+            rb"(?is)(?><\?xml.*?\?>\s*)?+(?><!--.*?-->\s*)*+(?><!doctype svg.*?>\s*)?+<svg[\s>]"
+        ),
+        "image/svg+xml",
+    ),
+    (
+        re.compile(rb"(?is)(?><!--.*?-->\s*)*+<(?:!doctype html|html|head|body)[\s>]"),
+        "text/html; charset=utf-8",
+    ),
+)
+_JSON_STARTS: Final = frozenset(b'{["-0123456789tfn')
+_BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")  # WHATWG's binary data bytes
+_MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; ?[\w-]+=[\w.+-]+)*", re.ASCII)
+
+
+def named_type(name: str) -> str | None:
+    """The type that the extension of `name` stands for, if it is known."""
+    found = EXTENSIONS.get(posixpath.splitext(name)[1].lower())
+    return f"{found}; charset=utf-8" if found and found.startswith("text/") else found
+
+
+def stored_type(type: str) -> str | None:
+    """The type that a pin was given, where it is a media type: anybody may have written it."""
+    return type if _MEDIA_TYPE.fullmatch(type) and type != OCTETS else None
+
+
+def sniffed_type(size: int, read: Callable[[int, int], bytes]) -> str:
+    """The type that content of `size` bytes seems to be of."""
+    head = read(0, min(size, HEAD))
+    for signature, found in _SIGNATURES:
+        if signature.match(head):
+            return found
+    if not _is_text(head, whole=len(head) == size):
+        return OCTETS
+    text = head.removeprefix(codecs.BOM_UTF8).lstrip()
+    for start, found in _TEXT_SIGNATURES:
+        if start.match(text):
+            return found
+    if text and text[0] in _JSON_STARTS and size <= JSON_LIMIT and _is_json(read(0, size)):
+        return "application/json"
+    return TEXT
+
+
+def _is_text(head: bytes, *, whole: bool) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head, final=whole)
+    except UnicodeDecodeError:
+        return False
+    return not _BINARY.search(head)
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json_text.from_text(content)
+    except SerializationError:
+        return False
+    return True

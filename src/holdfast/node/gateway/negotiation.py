@@ -1,0 +1,114 @@
+"""Which format a reply has: ``?format=`` says it, else the Accept header, else it is the content.
+
+The parameters of an archive come the same two ways (IPIP-412), and those of the query win here too.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from http import HTTPStatus
+from typing import Final
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+
+from holdfast.node.gateway.replies import Refusal
+
+RAW_TYPE: Final = "application/vnd.ipld.raw"
+CAR_TYPE: Final = "application/vnd.ipld.car"
+FORMATS: Final = {"raw": RAW_TYPE, "car": CAR_TYPE}
+
+# Formats of the path gateway that need codecs which are not here. Of all other types we do not
+# know what the content is before we look, so that they ask for it as it is.
+NOT_SERVED: Final = frozenset(
+    {
+        "application/vnd.ipld.dag-json",
+        "application/vnd.ipld.dag-cbor",
+        "application/vnd.ipfs.ipns-record",
+        "application/x-tar",
+        "application/cbor",
+    }
+)
+
+_MEDIA_RANGE: Final = re.compile(r'(?:[^,"]|"[^"]*")+')
+_PARAMETER: Final = re.compile(r';\s*([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s;,"]*))')
+_WEIGHT: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
+
+
+class Format(Enum):
+    """How content is handed out."""
+
+    DESERIALIZED = ""
+    RAW = "raw"
+    CAR = "car"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The format that was agreed on; in an archive, whether a block may come more than once."""
+
+    format: Format
+    duplicates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRange:
+    """An element of an Accept header."""
+
+    type: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def weight(self) -> float:
+        """How much it is wanted, from 0 to 1."""
+        text = self.parameters.get("q", "1")
+        return float(text) if _WEIGHT.fullmatch(text) else 1.0
+
+
+def negotiate(request: Request) -> Wanted:
+    """The best format that was asked for and is served; a `Refusal` where there is none."""
+    accepted = list(_media_ranges(",".join(request.headers.getlist("accept"))))
+    # A wildcard says nothing against a format that is named beside it.
+    accepted.sort(key=lambda each: (-each.weight, "*" in each.type))
+    if name := request.query_params.get("format", ""):
+        if name not in FORMATS:
+            raise Refusal(
+                HTTPStatus.NOT_ACCEPTABLE, f"there is no format {name[:40]!r} here, only raw or car"
+            )
+        asked = MediaRange(FORMATS[name])
+        accepted = [each for each in accepted if each.type == asked.type] or [asked]
+    for each in accepted or [MediaRange("*/*")]:
+        wanted = _served(each, request.query_params)
+        if wanted is not None and each.weight > 0:
+            return wanted
+    raise Refusal(
+        HTTPStatus.NOT_ACCEPTABLE,
+        "none of the formats asked for is served: there are the content itself, raw blocks, "
+        "and archives of version 1 in the order dfs",
+    )
+
+
+def _media_ranges(header: str) -> Iterator[MediaRange]:
+    for element in _MEDIA_RANGE.findall(header):
+        media_type, semicolon, rest = element.partition(";")
+        parameters = {
+            name.lower(): in_quotes or bare
+            for name, in_quotes, bare in _PARAMETER.findall(semicolon + rest)
+        }
+        if media_type.strip():
+            yield MediaRange(media_type.strip().lower(), parameters)
+
+
+def _served(asked: MediaRange, query: QueryParams) -> Wanted | None:
+    if asked.type == RAW_TYPE:
+        return Wanted(Format.RAW)
+    if asked.type == CAR_TYPE:
+        version, order, dups = (
+            query.get(f"car-{name}") or asked.parameters.get(name, "")
+            for name in ("version", "order", "dups")
+        )
+        if version in {"", "1"} and order in {"", "dfs", "unk"} and dups in {"", "y", "n"}:
+            return Wanted(Format.CAR, duplicates=dups == "y")
+        return None
+    return None if asked.type in NOT_SERVED else Wanted(Format.DESERIALIZED)

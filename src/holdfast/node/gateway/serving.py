@@ -1,0 +1,142 @@
+"""The way of a request: what it names, in which format, whether it is here; and the reply."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import URLPath
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, NoMatchFound
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from holdfast.content.unixfs.data import Kind
+from holdfast.errors import ClientError
+from holdfast.node.gateway.addresses import PREFIX, Address, Found, find, kind_of
+from holdfast.node.gateway.archives import archive_reply
+from holdfast.node.gateway.directories import directory_reply
+from holdfast.node.gateway.files import file_reply, redirect_to, symlink_reply
+from holdfast.node.gateway.negotiation import Format, negotiate
+from holdfast.node.gateway.raw_blocks import raw_block_reply
+from holdfast.node.gateway.replies import Refusal, refusal_for
+from holdfast.repository.store import Repository
+
+# All content shares the origin of the node: none of it may run scripts or act as another type.
+SAFE: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
+CROSS_ORIGIN: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "Content-Length, Content-Range, X-Ipfs-Path, X-Ipfs-Roots",
+}
+METHODS: Final = "GET, HEAD, OPTIONS"
+PREFLIGHT: Final = {
+    "Access-Control-Allow-Methods": METHODS,
+    "Access-Control-Allow-Headers": "Cache-Control, Range, X-Pinata-Gateway-Token",
+    "Access-Control-Max-Age": "86400",
+}
+
+
+class AddedHeaders:
+    """Middleware: every reply of `app` has `headers`, in place of its own of the same name."""
+
+    def __init__(self, app: ASGIApp, headers: Mapping[str, str] = SAFE) -> None:
+        self._app = app
+        self._headers = [(key.lower().encode(), value.encode()) for key, value in headers.items()]
+        self._names = {key for key, _ in self._headers}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and its reply back."""
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kept = [each for each in message.get("headers", []) if each[0] not in self._names]
+                message = {**message, "headers": [*kept, *self._headers]}
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)
+
+
+class GatewayRoute(BaseRoute):
+    """Everything below ``/ipfs``.
+
+    A route of its own, as the patterns of Starlette's split names that have ``%2F`` or ``%0A``.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._app = AddedHeaders(self._serve, SAFE | CROSS_ORIGIN)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether a request is ours: by any method, so that all replies have the same headers."""
+        if scope["type"] != "http":
+            return Match.NONE, {}
+        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
+        is_ours = path == PREFIX or path.startswith(f"{PREFIX}/")
+        return (Match.FULL, {"endpoint": self}) if is_ours else (Match.NONE, {})
+
+    def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
+        """No names are given here."""
+        raise NoMatchFound(name, path_params)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        await self._app(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # The repository blocks: all up to the first bytes is done on a thread in one go, and
+        # Starlette takes each further piece of a body from a thread.
+        response = await run_in_threadpool(self._answer, Request(scope))
+        await response(scope, receive, send)
+
+    def _answer(self, request: Request) -> Response:
+        try:
+            if request.method in {"GET", "HEAD"}:
+                return self._read(request)
+        except Refusal as refusal:
+            return refusal.response()
+        except ClientError as error:
+            return refusal_for(error).response()
+        if request.method == "OPTIONS":
+            return Response(status_code=HTTPStatus.NO_CONTENT, headers=PREFLIGHT)
+        why = "content is only read here"
+        return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": METHODS}).response()
+
+    def _read(self, request: Request) -> Response:
+        address = Address.of(request.scope)
+        if request.headers.get("service-worker") == "script" and not (
+            address.names or address.has_slash
+        ):
+            # The path gateway's rule: its scope would be the content of everybody.
+            raise Refusal(HTTPStatus.BAD_REQUEST, "no service worker for all of /ipfs")
+        wanted = negotiate(request)
+        if not self._repository.has(address.cid):
+            if "only-if-cached" in request.headers.get("cache-control", "").lower():
+                raise Refusal(HTTPStatus.PRECONDITION_FAILED, f"{address.text} is not here")
+            raise Refusal(HTTPStatus.NOT_FOUND, f"{address.text} is not here")
+        found = find(self._repository, address)
+        match wanted.format:
+            case Format.RAW:
+                return raw_block_reply(request, self._repository, found)
+            case Format.CAR:
+                return archive_reply(request, self._repository, found, wanted)
+            case Format.DESERIALIZED:
+                return self._deserialized(request, found)
+
+    def _deserialized(self, request: Request, found: Found) -> Response:
+        block = self._repository.block(found.cid)
+        match kind_of(found.cid, block):
+            case Kind.DIRECTORY | Kind.SHARD:
+                return directory_reply(request, self._repository, found)
+            case Kind.FILE | Kind.RAW if found.address.has_slash:
+                target = found.address.target.removesuffix("/")
+                return redirect_to(request, found.address, target)
+            case Kind.FILE | Kind.RAW:
+                name = found.address.names[-1] if found.address.names else ""
+                return file_reply(request, self._repository, found, found.cid, name)
+            case Kind.SYMLINK:
+                return symlink_reply(request, found, block)
+            case _:
+                raise Refusal(
+                    HTTPStatus.NOT_ACCEPTABLE,
+                    f"{found.cid} is no file or directory; read its block with ?format=raw",
+                )

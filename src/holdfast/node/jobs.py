@@ -1,0 +1,109 @@
+"""Pinning by CID: from the blocks that are here, else in the background from other gateways."""
+
+import threading
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from holdfast._sync.session import Session
+from holdfast._sync.transport import Transport
+from holdfast.config import ClientConfig
+from holdfast.content.cid import CID
+from holdfast.errors import ClientError
+from holdfast.node.metadata import Metadata
+from holdfast.protocol.http import Request
+from holdfast.records import now_ms
+from holdfast.repository import Repository
+
+MAX_JOBS = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Something that is to be pinned, and how far that is."""
+
+    cid: str
+    metadata: Metadata
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    status: str = "prechecking"
+    queued: int = field(default_factory=now_ms)
+
+
+class Jobs:
+    """The jobs of a node, newest last. One that succeeds is gone: its pin is there."""
+
+    def __init__(self, repository: Repository, gateways: tuple[str, ...]) -> None:
+        self._repository = repository
+        self._gateways = gateways
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="holdfast-pin")
+        self._transport = Transport(ClientConfig())
+
+    def add(self, cid: CID, metadata: Metadata) -> Job:
+        """Begin to pin `cid`."""
+        job = Job(cid=str(cid), metadata=metadata)
+        with self._lock:
+            self._jobs[job.id] = job
+            while len(self._jobs) > MAX_JOBS:
+                del self._jobs[next(iter(self._jobs))]
+        self._pool.submit(self._run, job, cid)
+        return job
+
+    def all(self) -> list[Job]:
+        """The jobs that are under way or have failed."""
+        with self._lock:
+            return list(self._jobs.values())
+
+    def _run(self, job: Job, cid: CID) -> None:
+        about = {"name": job.metadata.name, "keyvalues": job.metadata.keyvalues}
+        try:
+            self._repository.pin(cid, **about)
+        except ClientError:
+            if not self._retrieve(job, cid, about):
+                self._set(job, "expired")
+                return
+        with self._lock:
+            self._jobs.pop(job.id, None)
+
+    def _retrieve(self, job: Job, cid: CID, about: dict[str, Any]) -> bool:
+        self._set(job, "retrieving")
+        for gateway in self._gateways:
+            try:
+                with self._repository.adding() as adding:
+                    for block_cid, data in _blocks(self._transport, gateway, cid):
+                        adding.put(block_cid, data)
+                    adding.flush()
+                    self._repository.pin(cid, **about)
+            except ClientError:
+                continue
+            return True
+        return False
+
+    def _set(self, job: Job, status: str) -> None:
+        with self._lock:
+            if job.id in self._jobs:
+                self._jobs[job.id] = replace(job, status=status)
+
+    def close(self) -> None:
+        """Stop; what is under way is given up."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._transport.close()
+
+
+def _blocks(transport: Transport, gateway: str, cid: CID) -> Iterator[tuple[CID, bytes]]:
+    """The blocks of a DAG from a gateway's archive, each one checked."""
+    from holdfast.content.car import CarReader  # noqa: PLC0415
+
+    session = Session(transport, ClientConfig().timeouts)
+    url = f"{gateway.rstrip('/')}/{cid}?format=car"
+    request = Request("GET", url, {"Accept": "application/vnd.ipld.car;version=1;dups=n"})
+    reader = CarReader()
+    with session.stream(request) as response:
+        if response.status != 200:
+            return
+        for chunk in response.chunks():
+            yield from reader.update(chunk)
+    reader.finish()

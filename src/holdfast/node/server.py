@@ -1,0 +1,122 @@
+"""The node as a running server: in the foreground, or on a thread beside a test or a notebook."""
+
+import asyncio
+import socket
+import threading
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from holdfast.checks import is_loopback
+from holdfast.errors import ConfigError
+from holdfast.node.app import create_app
+from holdfast.node.settings import NodeSettings
+from holdfast.repository import Repository
+
+HEAD_SECONDS = 20.0
+MAX_HEAD = 32 << 10
+
+
+class PatientProtocol(H11Protocol):
+    """HTTP/1.1 that does not wait for ever for the head of a request."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def handle_events(self) -> None:
+        """Take what has come."""
+        super().handle_events()
+        if self._timer is not None and self._has_request():
+            self._timer.cancel()
+            self._timer = None
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and self._timer is None:
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _has_request(self) -> bool:
+        cycle: Any = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _wait(self) -> None:
+        self._timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+
+class NodeServer:
+    """A node that listens on a socket of its own."""
+
+    def __init__(
+        self,
+        repository: Repository,
+        settings: NodeSettings,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._socket = socket.create_server((host, port), family=family, backlog=512)
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                create_app(repository, settings),
+                http=PatientProtocol,
+                h11_max_incomplete_event_size=MAX_HEAD,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=2,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                lifespan="on",
+            )
+        )
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """The address of the node."""
+        host, port = self._socket.getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def run(self) -> None:
+        """Serve until interrupted."""
+        self._server.run(sockets=[self._socket])
+
+    def start(self) -> None:
+        """Serve on a thread, until `stop`."""
+        self._thread = threading.Thread(target=self.run, name="holdfast-node", daemon=True)
+        self._thread.start()
+        while not self._server.started:
+            self._thread.join(0.005)
+            if not self._thread.is_alive():
+                raise ConfigError("the node did not start; its log says why")
+
+    def stop(self) -> None:
+        """Stop serving."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join()
+        self._socket.close()
+
+
+def check_host(host: str, *, token_given: bool) -> None:
+    """Refuse to let the network in with a token that nobody chose."""
+    if not is_loopback(host) and not token_given:
+        raise ConfigError(
+            f"host {host} can be reached by others: give a token of your own "
+            "with --token-file or HOLDFAST_NODE_TOKEN"
+        )

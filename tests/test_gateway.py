@@ -1,0 +1,915 @@
+"""The gateway of the local node, over real sockets: what it serves, and what it refuses."""
+
+import hashlib
+import html
+import http.client
+import logging
+import re
+import socket
+import threading
+import tracemalloc
+from typing import NamedTuple
+from urllib.parse import quote
+
+import pytest
+import urllib3
+import uvicorn
+from starlette.applications import Starlette
+
+from holdfast.content import dag_pb
+from holdfast.content.car import CarReader
+from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
+from holdfast.content.dag_pb import Link
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
+from holdfast.content.unixfs import data
+from holdfast.content.unixfs.directories import build_directory, build_symlink
+from holdfast.content.unixfs.files import Part
+from holdfast.files.importing import import_content
+from holdfast.node.gateway import routes
+from holdfast.repository import Repository
+from holdfast.repository.blocks import key_of
+from tests.content import DATA, MIB, Blocks, stream
+from tests.support import HELLO_CID
+
+IMMUTABLE = "public, max-age=29030400, immutable"
+CAR = "application/vnd.ipld.car"
+RAW_TYPE = "application/vnd.ipld.raw"
+DIRECTORY = "bafybeihchr7vmgjaasntayyatmp5sv6xza57iy2h4xj7g46bpjij6yhrmy"
+SHARDED = "bafybeidbclfqleg2uojchspzd4bob56dqetqjsj27gy2cq3klkkgxtpn4i"
+NESTED = "bafybeidh6k2vzukelqtrjsmd4p52cpmltd2ufqrdtdg6yigi73in672fwu"
+SYMLINK = "QmWvY6FaqFMS89YAQ9NAPjVP4WZKA1qbHbicc9HeSKQTgt"
+GAPPY = "QmYhmPjhFjYFyaoiuNzYv8WGavpSRDwdHWe5B4M5du5Rtk"
+# The blocks of multiblock.txt, as the conformance suite has them: 4 of 256 bytes, one of 2.
+MULTIBLOCK = [
+    "bafkreie5noke3mb7hqxukzcy73nl23k6lxszxi5w3dtmuwz62wnvkpsscm",
+    "bafkreih4ephajybraj6wnxsbwjwa77fukurtpl7oj7t7pfq545duhot7cq",
+    "bafkreigu7buvm3cfunb35766dn7tmqyh2um62zcio63en2btvxuybgcpue",
+    "bafkreicll3huefkc3qnrzeony7zcfo7cr3nbx64hnxrqzsixpceg332fhe",
+    "bafkreifst3pqztuvj57lycamoi7z34b4emf7gawxs74nwrc2c7jncmpaqm",
+]
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+
+class Node:
+    """The gateway on a port of this machine, and the repository behind it."""
+
+    def __init__(self, repository):
+        self.repository = repository
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        app = Starlette(routes=routes(repository))
+        self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],))
+        self._thread.start()
+
+    def close(self):
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def get(self, target, method="GET", **headers):
+        """A reply, read whole; the target is sent to the letter."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            names = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, target, headers=names)
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+    def head(self, target, **headers):
+        reply = self.get(target, "HEAD", **headers)
+        assert reply.body == b""
+        return reply
+
+    def add(self, content, profile=UNIXFS_V1_2025, **about):
+        """Store and pin `content`; its CID."""
+        with self.repository.adding() as adding:
+            part = import_content(content, profile, adding.put)
+            return adding.pin(part.cid, size=part.dag_size, **about)[0].cid
+
+    def add_directory(self, entries):
+        """Store a directory of small files, links and directories; its part."""
+        with self.repository.adding() as adding:
+            parts = []
+            for name, content in entries.items():
+                part = content
+                if not isinstance(content, Part):
+                    part = import_content(content, UNIXFS_V1_2025, adding.put)
+                parts.append((name if isinstance(name, bytes) else name.encode(), part))
+            part = build_directory(parts, UNIXFS_V1_2025, adding.put)
+            adding.pin(part.cid, size=part.dag_size)
+        return part
+
+    def put(self, codec, block):
+        """Store one block as it is; its CID."""
+        cid = CID(1, codec, SHA2_256, hashlib.sha256(block).digest())
+        with self.repository.adding() as adding:
+            adding.put(cid, block)
+            adding.flush()
+        return cid
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    with Repository(tmp_path_factory.mktemp("repository")) as repository:
+        for path in DATA.glob("*.car"):
+            if "missing" not in path.name:
+                repository.import_car([path.read_bytes()])
+        with repository.adding() as adding:
+            for cid, block in Blocks.of_car("file-3k-and-3-blocks-missing-block.car")[1].items():
+                adding.put(cid, block)
+            adding.flush()
+        node = Node(repository)
+        node.add(b"hello")
+        try:
+            yield node
+        finally:
+            node.close()
+
+
+def multiblock():
+    root, blocks = Blocks.of_car("dir-with-files.car")
+    cid = blocks.find(root, "multiblock.txt")
+    return str(cid), blocks.read(cid)
+
+
+def archived(reply):
+    """The blocks of an archive, in their order, each one checked; and its roots."""
+    reader = CarReader()
+    blocks = list(reader.update(reply.body))
+    reader.finish()
+    return blocks, reader.roots
+
+
+def cids(reply):
+    return [str(cid) for cid, _ in archived(reply)[0]]
+
+
+# Files
+
+
+def test_a_file_comes_with_all_that_caches_and_clients_want_to_know(node):
+    reply = node.get(f"/ipfs/{DIRECTORY}/multiblock.txt")
+    cid, content = multiblock()
+    assert (reply.status, reply.body) == (200, content)
+    del reply.headers["date"], reply.headers["server"]
+    assert {name.lower(): value for name, value in reply.headers.items()} == {
+        "content-type": "text/plain; charset=utf-8",
+        "content-length": "1026",
+        "accept-ranges": "bytes",
+        "etag": f'"{cid}"',
+        "cache-control": IMMUTABLE,
+        "x-ipfs-path": f"/ipfs/{DIRECTORY}/multiblock.txt",
+        "x-ipfs-roots": f"{DIRECTORY},{cid}",
+        "vary": "Accept",
+        "x-content-type-options": "nosniff",
+        "content-security-policy": "sandbox",
+        "access-control-allow-origin": "*",
+        "access-control-expose-headers": "Content-Length, Content-Range, X-Ipfs-Path, X-Ipfs-Roots",
+    }
+
+
+def test_head_says_the_same_without_the_body(node):
+    target = f"/ipfs/{DIRECTORY}/multiblock.txt"
+    whole, head = node.get(target), node.head(target)
+    for name in ("date", "server"):
+        del whole.headers[name], head.headers[name]
+    assert head.status == 200
+    assert head.headers.items() == whole.headers.items()
+
+
+def test_head_of_a_file_with_a_missing_block_still_knows_its_size(node):
+    reply = node.head(f"/ipfs/{GAPPY}")
+    assert (reply.status, reply.headers["content-length"]) == (200, "3072")
+
+
+def test_any_text_form_of_a_cid_is_taken(node):
+    cid = CID.parse(HELLO_CID)
+    upper = "B" + HELLO_CID[1:].upper()
+    for text in (HELLO_CID, upper, quote(HELLO_CID), HELLO_CID.replace("b", "%62", 1)):
+        reply = node.get(f"/ipfs/{text}")
+        assert (reply.status, reply.body, reply.headers["etag"]) == (200, b"hello", f'"{cid}"')
+    assert node.get(f"/ipfs/{upper}").headers["x-ipfs-path"] == f"/ipfs/{upper}"
+
+
+def test_a_gateway_token_is_tolerated(node):
+    reply = node.get(f"/ipfs/{HELLO_CID}?pinataGatewayToken=x", x_pinata_gateway_token="y")
+    assert (reply.status, reply.body) == (200, b"hello")
+
+
+def test_an_ordinary_client_reads_several_things_over_one_connection(node):
+    with urllib3.HTTPConnectionPool("127.0.0.1", node.port, maxsize=1) as pool:
+        for _ in range(3):
+            assert pool.request("GET", f"/ipfs/{HELLO_CID}").data == b"hello"
+            assert pool.request("HEAD", f"/ipfs/{HELLO_CID}").status == 200
+            assert pool.request("GET", f"/ipfs/{DIRECTORY}?format=car").status == 200
+        assert pool.num_connections == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "type"),
+    [
+        (b'{"a": [1, 2]}', "application/json"),
+        (b" [1]\n", "application/json"),
+        (b'"text"', "application/json"),
+        (b"{not json}", "text/plain; charset=utf-8"),
+        (b"[" * 4000, "text/plain; charset=utf-8"),
+        (b"NaN", "text/plain; charset=utf-8"),
+        (b"", "text/plain; charset=utf-8"),
+        ("Grüße".encode(), "text/plain; charset=utf-8"),
+        (b"x" * 4095 + "ü".encode(), "text/plain; charset=utf-8"),
+        ("Grüße".encode("latin-1"), "application/octet-stream"),
+        (b"a\0b", "application/octet-stream"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "image/png"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "image/jpeg"),
+        (b"GIF89a\1\0", "image/gif"),
+        (b"RIFF\x24\0\0\0WEBPVP8 ", "image/webp"),
+        (b"%PDF-1.7\n", "application/pdf"),
+        (b'<?xml version="1.0"?>\n<!-- x --><svg xmlns="x"/>', "image/svg+xml"),
+        (b"\n<!DOCTYPE html><title>x</title>", "text/html; charset=utf-8"),
+        (b"<!---->" * 500 + b"<p>", "text/plain; charset=utf-8"),
+    ],
+)
+def test_content_without_a_name_is_looked_at(node, content, type):
+    reply = node.get(f"/ipfs/{node.add(content)}")
+    assert (reply.status, reply.body, reply.headers["content-type"]) == (200, content, type)
+
+
+def test_json_of_several_blocks_is_json(node):
+    content = b"[" + b"1," * 200_000 + b"1]"
+    cid = node.add(content, KUBO_LEGACY_CIDV1)
+    assert node.head(f"/ipfs/{cid}").headers["content-type"] == "application/json"
+
+
+def test_a_name_says_the_type_before_the_content_does(node):
+    root = node.add_directory(
+        {"page.HTML": b"x", "a.json": b"no json", "b.webp": b"x", "c.unknown": b"[1]", "d.gz": b""}
+    )
+    for name, expected in [
+        ("page.HTML", "text/html; charset=utf-8"),
+        ("a.json", "application/json"),
+        ("b.webp", "image/webp"),
+        ("c.unknown", "application/json"),
+        ("d.gz", "application/gzip"),
+        ("a.json?filename=a.css", "text/css; charset=utf-8"),
+    ]:
+        assert node.head(f"/ipfs/{root.cid}/{name}").headers["content-type"] == expected
+
+
+def test_the_type_that_a_pin_was_given_counts(node):
+    cid = node.add(b"one, two", type="text/csv")
+    assert node.get(f"/ipfs/{cid}").headers["content-type"] == "text/csv"
+    odd = node.add(b"three", type="text/csv\r\nX-Evil: 1")
+    reply = node.get(f"/ipfs/{odd}")
+    assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+    assert "x-evil" not in reply.headers
+
+
+@pytest.mark.parametrize(
+    ("query", "disposition"),
+    [
+        ("", None),
+        ("?download=false", None),
+        ("?download=true", f'attachment; filename="{HELLO_CID}"'),
+        ("?filename=a.txt", 'inline; filename="a.txt"'),
+        ("?filename=a.txt&download=true", 'attachment; filename="a.txt"'),
+        (
+            "?filename=test%D1%82.pdf",
+            "inline; filename=\"test_.pdf\"; filename*=UTF-8''test%D1%82.pdf",
+        ),
+        (
+            "?filename=a%22%0D%0Ab%2Fc",
+            "inline; filename=\"a___b_c\"; filename*=UTF-8''a%22%0D%0Ab_c",
+        ),
+    ],
+)
+def test_the_name_to_save_under(node, query, disposition):
+    assert node.get(f"/ipfs/{HELLO_CID}{query}").headers["content-disposition"] == disposition
+
+
+def test_a_symbolic_link_is_served_as_its_target(node):
+    reply = node.get(f"/ipfs/{SYMLINK}/bar")
+    assert (reply.status, reply.body) == (200, b"foo")
+    assert reply.headers["content-type"] == "inode/symlink"
+
+
+# Ranges and conditions
+
+
+@pytest.mark.parametrize(
+    ("range", "start", "stop"),
+    [
+        ("bytes=0-0", 0, 1),
+        ("bytes=200-300", 200, 301),
+        ("bytes=1000-", 1000, 1026),
+        ("bytes=1000-99999", 1000, 1026),
+        ("bytes=-5", 1021, 1026),
+        ("bytes=-99999", 0, 1026),
+        ("Bytes=0-1025", 0, 1026),
+    ],
+)
+def test_a_range_is_served_as_such(node, range, start, stop):
+    _, content = multiblock()
+    reply = node.get(f"/ipfs/{DIRECTORY}/multiblock.txt", Range=range)
+    assert (reply.status, reply.body) == (206, content[start:stop])
+    assert reply.headers["content-range"] == f"bytes {start}-{stop - 1}/1026"
+    assert reply.headers["content-length"] == str(stop - start)
+
+
+@pytest.mark.parametrize(
+    "range", ["bytes=1026-", "bytes=5000-6000", "bytes=-0", f"bytes={10**50}-"]
+)
+def test_a_range_beyond_the_end_is_416(node, range):
+    reply = node.get(f"/ipfs/{DIRECTORY}/multiblock.txt", Range=range)
+    assert (reply.status, reply.headers["content-range"]) == (416, "bytes */1026")
+
+
+@pytest.mark.parametrize(
+    "range",
+    [
+        "bytes=0-1,5-6",
+        "bytes=5-2",
+        "bytes=-",
+        "bytes=a-b",
+        "items=0-1",
+        "x",
+        "",
+        "bytes=0-" + "9" * 999,
+    ],
+)
+def test_several_ranges_and_nonsense_give_the_whole(node, range):
+    reply = node.get(f"/ipfs/{DIRECTORY}/multiblock.txt", Range=range)
+    assert (reply.status, len(reply.body)) == (200, 1026)
+
+
+def test_a_range_of_another_version_or_of_head_gives_the_whole(node):
+    target = f"/ipfs/{HELLO_CID}"
+    assert node.get(target, Range="bytes=1-2", If_Range='"other"').body == b"hello"
+    assert node.get(target, Range="bytes=1-2", If_Range=f'"{HELLO_CID}"').body == b"el"
+    assert node.head(target, Range="bytes=1-2").status == 200
+
+
+def test_a_range_needs_only_its_own_blocks(node):
+    whole = node.get(f"/ipfs/{GAPPY}")
+    first, last = (
+        node.get(f"/ipfs/{GAPPY}", Range=each) for each in ("bytes=0-999", "bytes=2048-")
+    )
+    middle = node.get(f"/ipfs/{GAPPY}", Range="bytes=1000-2000")
+    assert (whole.status, middle.status) == (404, 404)
+    assert (first.status, len(first.body)) == (206, 1000)
+    assert (last.status, len(last.body)) == (206, 1024)
+
+
+@pytest.mark.parametrize("form", ["{}", "W/{}", '"x", {}', 'W/"x",W/{} , "y"', "*"])
+@pytest.mark.parametrize("query", ["", "?format=raw", "?format=car&dag-scope=block"])
+def test_what_the_client_has_is_not_sent_again(node, form, query):
+    target = f"/ipfs/{HELLO_CID}{query}"
+    etag = node.get(target).headers["etag"]
+    reply = node.get(target, If_None_Match=form.format(etag.removeprefix("W/")))
+    assert (reply.status, reply.body, reply.headers["etag"]) == (304, b"", etag)
+    assert node.head(target, If_None_Match=etag).status == 304
+    for other in ('"x"', HELLO_CID, '"x*"'):
+        assert node.get(target, If_None_Match=other).status == 200
+
+
+# Directories
+
+
+@pytest.mark.parametrize("query", ["", "?a=b&pinataGatewayToken=x%20y"])
+def test_a_directory_is_at_an_address_with_a_slash(node, query):
+    reply = node.get(f"/ipfs/{NESTED}/subdir{query}")
+    assert (reply.status, reply.headers["location"]) == (301, f"/ipfs/{NESTED}/subdir/{query}")
+    assert node.get(f"/ipfs/{NESTED}").headers["location"] == f"/ipfs/{NESTED}/"
+
+
+def test_a_file_is_at_an_address_without(node):
+    reply = node.get(f"/ipfs/{HELLO_CID}/?a=b")
+    assert (reply.status, reply.headers["location"]) == (301, f"/ipfs/{HELLO_CID}?a=b")
+
+
+def test_an_index_page_of_the_author_is_served_as_it_is(node):
+    page = b"<h1>Hello</h1>"
+    root = node.add_directory({"index.html": page, "other.txt": b"x"})
+    reply = node.get(f"/ipfs/{root.cid}/")
+    assert (reply.status, reply.body) == (200, page)
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    assert reply.headers["etag"] == f'"{CID.of_raw(page)}"'
+    assert node.get(f"/ipfs/{root.cid}/", Range="bytes=4-8").body == b"Hello"
+
+
+def test_an_index_that_is_a_directory_is_only_listed(node):
+    inner = node.add_directory({"x": b""})
+    root = node.add_directory({"index.html": inner})
+    assert b'href="./index.html"' in node.get(f"/ipfs/{root.cid}/").body
+
+
+def test_a_listing_has_names_and_sizes_and_nothing_from_outside(node):
+    reply = node.get(f"/ipfs/{NESTED}/subdir/")
+    page = reply.body.decode()
+    assert reply.status == 200
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    assert re.fullmatch(r'W/"DirIndex-\d+_CID-\w+"', reply.headers["etag"])
+    assert "immutable" not in reply.headers["cache-control"]
+    assert int(reply.headers["content-length"]) == len(reply.body)
+    assert re.findall(r'href="([^"]*)">([^<]*)</a></td><td>([^<]*)<', page) == [
+        ("../", "..", ""),
+        ("./ascii.txt", "ascii.txt", "31 B"),
+        ("./hello.txt", "hello.txt", "12 B"),
+        ("./multiblock.txt", "multiblock.txt", "1.24 KiB"),
+    ]
+    assert not re.search(r"<script|src=|https?:|@import|url\(", page)
+    head = node.head(f"/ipfs/{NESTED}/subdir/")
+    assert head.headers["content-length"] == reply.headers["content-length"]
+    assert node.get(f"/ipfs/{NESTED}/subdir/", If_None_Match=head.headers["etag"]).status == 304
+
+
+ODD_NAMES = [
+    b"<script>alert(1)",
+    b"a\"b'&c",
+    b"javascript:alert(1)",
+    b"100%25?#;",
+    "größe 🌊".encode(),
+    b"line\nbreak",
+    b"\xff\xfe not utf-8",
+]
+
+
+def test_every_link_of_a_listing_leads_to_its_file(node):
+    root = node.add_directory({name: name for name in ODD_NAMES})
+    page = node.get(f"/ipfs/{root.cid}/").body.decode()
+    assert "<script" not in page
+    links = [html.unescape(link) for link in re.findall(r'href="\./([^"]*)"', page)]
+    assert sorted(node.get(f"/ipfs/{root.cid}/{link}").body for link in links) == sorted(ODD_NAMES)
+
+
+def test_a_sharded_directory_is_walked_and_listed(node):
+    assert node.get(f"/ipfs/{SHARDED}/1.txt").status == 200
+    page = node.get(f"/ipfs/{SHARDED}/").body.decode()
+    _, blocks = Blocks.of_car("single-layer-hamt-with-multi-block-files.car")
+    names = [entry.name for entry in blocks.list(CID.parse(SHARDED))]
+    assert re.findall(r'href="\./([^"]*)"', page) == sorted(names)
+
+
+def test_a_listing_has_an_end(node, monkeypatch):
+    monkeypatch.setattr("holdfast.node.gateway.directories.LISTED", 10)
+    page = node.get(f"/ipfs/{SHARDED}/").body
+    assert page.count(b"<tr>") == 10
+    assert b"there are more" in page
+
+
+# Raw blocks
+
+
+@pytest.mark.parametrize(("query", "accept"), [("?format=raw", "*/*"), ("", RAW_TYPE)])
+def test_a_raw_block_is_served_as_it_is(node, query, accept):
+    cid, _ = multiblock()
+    reply = node.get(f"/ipfs/{cid}{query}", Accept=accept)
+    assert reply.status == 200
+    assert reply.body == node.repository.block(CID.parse(cid))
+    assert reply.headers["content-type"] == RAW_TYPE
+    assert reply.headers["etag"] == f'"{cid}.raw"'
+    assert reply.headers["content-disposition"] == f'attachment; filename="{cid}.bin"'
+    assert reply.headers["cache-control"] == IMMUTABLE
+    assert reply.headers["content-length"] == str(len(reply.body))
+    assert reply.headers["content-location"] == (None if query else f"/ipfs/{cid}?format=raw")
+
+
+def test_a_raw_block_has_ranges_and_a_head_and_may_be_at_a_path(node):
+    cid, _ = multiblock()
+    block = node.repository.block(CID.parse(cid))
+    part = node.get(f"/ipfs/{DIRECTORY}/multiblock.txt?format=raw", Range="bytes=2-9")
+    assert (part.status, part.body) == (206, block[2:10])
+    assert node.head(f"/ipfs/{cid}?format=raw").headers["content-length"] == str(len(block))
+
+
+def test_a_raw_block_of_any_codec_is_served(node):
+    cid = node.put(0x71, b"\xa0")
+    assert node.get(f"/ipfs/{cid}?format=raw").body == b"\xa0"
+    assert cids(node.get(f"/ipfs/{cid}?format=car")) == [str(cid)]
+    reply = node.get(f"/ipfs/{cid}")
+    assert reply.status == 406
+    assert b"?format=raw" in reply.body
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("query", ["?format=raw", ""])
+def test_the_probe_is_answered(node, method, query):
+    reply = node.get(f"/ipfs/bafkqaaa{query}", method)
+    assert (reply.status, reply.body, reply.headers["content-length"]) == (200, b"", "0")
+
+
+def test_the_probe_as_an_archive_has_a_root_and_no_block(node):
+    reply = node.get("/ipfs/bafkqaaa?format=car")
+    assert reply.status == 200
+    assert archived(reply) == ([], [CID.parse("bafkqaaa")])
+
+
+# Archives
+
+
+def test_an_archive_comes_with_all_that_clients_want_to_know(node):
+    reply = node.get(f"/ipfs/{DIRECTORY}?format=car")
+    assert reply.status == 200
+    assert reply.headers["content-type"] == f"{CAR}; version=1; order=dfs; dups=n"
+    assert reply.headers["content-disposition"] == f'attachment; filename="{DIRECTORY}.car"'
+    assert reply.headers["etag"] == f'W/"{DIRECTORY}.car.all.n"'
+    assert reply.headers["cache-control"] == IMMUTABLE
+    assert reply.headers["accept-ranges"] == "none"
+    assert reply.headers["content-location"] is None
+    assert archived(reply)[1] == [CID.parse(DIRECTORY)]
+    with_range = node.get(f"/ipfs/{DIRECTORY}?format=car", Range="bytes=0-1")
+    assert (with_range.status, with_range.body) == (200, reply.body)
+    head = node.head(f"/ipfs/{DIRECTORY}?format=car")
+    assert head.headers["content-type"] == reply.headers["content-type"]
+
+
+def test_an_archive_is_depth_first_with_or_without_what_comes_twice(node):
+    _, blocks = Blocks.of_car("dir-with-files.car")
+    ascii_text, hello, multi = (
+        str(blocks.find(CID.parse(DIRECTORY), f"{name}.txt"))
+        for name in ("ascii", "hello", "multiblock")
+    )
+    once = [DIRECTORY, ascii_text, hello, multi, *MULTIBLOCK]
+    twice = [DIRECTORY, ascii_text, ascii_text, hello, multi, *MULTIBLOCK]
+    for target, accept, expected in [
+        (f"/ipfs/{DIRECTORY}?format=car", "*/*", once),
+        (f"/ipfs/{DIRECTORY}?format=car&car-dups=y", "*/*", twice),
+        (f"/ipfs/{DIRECTORY}", f"{CAR}; version=1; order=dfs; dups=y", twice),
+        (f"/ipfs/{DIRECTORY}", f"{CAR};order=unk;dups=n", once),
+        (f"/ipfs/{DIRECTORY}?format=car", f"{CAR}; dups=y", twice),
+        (f"/ipfs/{DIRECTORY}?format=car&car-dups=n", f"{CAR}; dups=y", once),
+    ]:
+        reply = node.get(target, Accept=accept)
+        assert cids(reply) == expected, (target, accept)
+        dups = "y" if expected is twice else "n"
+        assert reply.headers["content-type"] == f"{CAR}; version=1; order=dfs; dups={dups}"
+
+
+def test_the_address_of_an_archive_that_accept_chose_is_told(node):
+    reply = node.get(f"/ipfs/{NESTED}/subdir?dag-scope=entity&x=y", Accept=f"{CAR};dups=y")
+    location = reply.headers["content-location"]
+    assert location == (
+        f"/ipfs/{NESTED}/subdir?format=car&car-version=1&car-order=dfs&car-dups=y&dag-scope=entity"
+    )
+    assert node.get(location).body == reply.body
+
+
+@pytest.mark.parametrize("scope", ["block", "entity", "all"])
+def test_an_archive_of_a_path_begins_with_the_way_there(node, scope):
+    root, blocks = Blocks.of_car("subdir-with-mixed-block-files.car")
+    subdir, file = blocks.find(root, "subdir"), blocks.find(root, "subdir", "multiblock.txt")
+    reply = node.get(f"/ipfs/{NESTED}/subdir/multiblock.txt?format=car&dag-scope={scope}")
+    parts = [] if scope == "block" else MULTIBLOCK
+    assert cids(reply) == [str(root), str(subdir), str(file), *parts]
+    assert archived(reply)[1] == [file]
+    assert reply.headers["x-ipfs-roots"] == f"{root},{subdir},{file}"
+
+
+def test_the_way_through_a_sharded_directory_is_its_shards(node):
+    _, blocks = Blocks.of_car("single-layer-hamt-with-multi-block-files.car")
+    reply = node.get(f"/ipfs/{SHARDED}/1.txt?format=car&dag-scope=block")
+    sent, _ = archived(reply)
+    assert Blocks(sent).find(CID.parse(SHARDED), "1.txt") == sent[-1][0]
+    assert len(sent) < len(blocks) / 10
+    roots = reply.headers["x-ipfs-roots"].split(",")
+    assert roots == [SHARDED, str(sent[-1][0])]
+
+
+def test_the_entity_of_a_directory_is_what_lists_it(node):
+    assert cids(node.get(f"/ipfs/{DIRECTORY}?format=car&dag-scope=entity")) == [DIRECTORY]
+    for query in ("dag-scope=entity", "entity-bytes=0:*", "dag-scope=entity&entity-bytes=5:6"):
+        sent, _ = archived(node.get(f"/ipfs/{SHARDED}?format=car&{query}"))
+        assert len(Blocks(sent).list(CID.parse(SHARDED))) == 1000
+        assert all(cid.codec == DAG_PB for cid, _ in sent)
+        with pytest.raises(Exception, match="missing"):
+            Blocks(sent).read(Blocks(sent).find(CID.parse(SHARDED), "1.txt"))
+
+
+@pytest.mark.parametrize(
+    ("span", "ends", "parts"),
+    [
+        ("0:*", (0, 1026), MULTIBLOCK),
+        ("512:*", (512, 1026), MULTIBLOCK[2:]),
+        ("512:1023", (512, 1024), MULTIBLOCK[2:4]),
+        ("512:-256", (512, 771), MULTIBLOCK[2:4]),
+        ("-5:*", (1021, 1026), MULTIBLOCK[3:]),
+        ("-9999:*", (0, 1026), MULTIBLOCK),
+        ("-9999:-3", (0, 1024), MULTIBLOCK[:4]),
+        ("0:0", (0, 1), MULTIBLOCK[:1]),
+        ("1000:99999", (1000, 1026), MULTIBLOCK[3:]),
+        ("255:256", (255, 257), MULTIBLOCK[:2]),
+        ("20:10", (0, 0), []),
+    ],
+)
+@pytest.mark.parametrize("dups", ["y", "n"])
+def test_entity_bytes_gives_the_blocks_of_a_range_and_no_others(node, span, ends, parts, dups):
+    cid, content = multiblock()
+    reply = node.get(f"/ipfs/{cid}?format=car&car-dups={dups}&entity-bytes={span}")
+    assert cids(reply) == [cid, *parts]
+    assert reply.headers["etag"] == f'W/"{cid}.car.entity.{span}.{dups}"'
+    if parts:
+        sent = Blocks(archived(reply)[0])
+        assert sent.read(CID.parse(cid), *ends) == content[slice(*ends)]
+
+
+def test_entity_bytes_in_a_deep_file(node):
+    content = b"".join(stream("deep", 100 * 256))
+    blocks = Blocks()
+    parts = [(CID.of_raw(content[at : at + 256]), 256) for at in range(0, len(content), 256)]
+    blocks |= {cid: content[at * 256 : at * 256 + 256] for at, (cid, _) in enumerate(parts)}
+    while len(parts) > 1:  # three levels of up to five children
+        groups = [parts[at : at + 5] for at in range(0, len(parts), 5)]
+        parts = []
+        for group in groups:
+            sizes = [size for _, size in group]
+            links = [Link(cid, b"", size) for cid, size in group]
+            block = dag_pb.encode(links, data.file_data(sum(sizes), sizes))
+            cid = CID(1, DAG_PB, SHA2_256, hashlib.sha256(block).digest())
+            blocks[cid] = block
+            parts.append((cid, sum(sizes)))
+    (root, size) = parts[0]
+    with node.repository.adding() as adding:
+        for cid, block in blocks.items():
+            adding.put(cid, block)
+        adding.flush()
+    for start, stop in [(0, 1), (255, 257), (7000, 20_000), (size - 1, size), (0, size)]:
+        reply = node.get(f"/ipfs/{root}?format=car&entity-bytes={start}:{stop - 1}")
+        sent = Blocks(archived(reply)[0])
+        assert sent.read(root, start, stop) == content[start:stop]
+        for cid in sent:
+            fewer = Blocks({each: block for each, block in sent.items() if each != cid})
+            with pytest.raises(Exception, match="missing"):
+                fewer.read(root, start, stop)
+
+
+@pytest.mark.parametrize("span", ["1026:*", "5000:6000", "0:-2000"])
+def test_entity_bytes_outside_of_the_file_is_400(node, span):
+    cid, _ = multiblock()
+    assert node.get(f"/ipfs/{cid}?format=car&entity-bytes={span}").status == 400
+
+
+def test_an_archive_of_a_range_needs_no_other_blocks_to_be_here(node):
+    first = "QmPKt7ptM2ZYSGPUc8PmPT2VBkLDK3iqpG9TBJY7PCE9rF"
+    last = "QmWXY482zQdwecnfBsj78poUUuPXvyw2JAFAEMw4tzTavV"
+    target = f"/ipfs/{GAPPY}?format=car&dag-scope=entity"
+    assert cids(node.get(f"{target}&entity-bytes=0:1000")) == [GAPPY, first]
+    assert cids(node.get(f"{target}&entity-bytes=2200:*")) == [GAPPY, last]
+    assert node.get(target).status == 404
+
+
+def test_blocks_that_are_in_their_links_are_left_out(node):
+    inline = CID(1, RAW, IDENTITY, b"short")
+    root = node.add_directory({"a": Part(inline, 5, 5), "b": b"text"})
+    for dups in "yn":
+        reply = node.get(f"/ipfs/{root.cid}?format=car&car-dups={dups}")
+        assert cids(reply) == [str(root.cid), str(CID.of_raw(b"text"))]
+    assert node.get(f"/ipfs/{root.cid}/a").body == b"short"
+    assert cids(node.get(f"/ipfs/{root.cid}/a?format=car")) == [str(root.cid)]
+
+
+def test_archives_of_one_thing_by_two_ways_have_two_etags(node):
+    cid, _ = multiblock()
+    targets = (f"/ipfs/{cid}", f"/ipfs/{DIRECTORY}/multiblock.txt", f"/ipfs/{SHARDED}/1.txt")
+    for query in ("?format=car", "?format=car&dag-scope=block", "?format=car&car-dups=y"):
+        targets += (f"/ipfs/{cid}{query}",)
+    etags = [node.get(target, Accept=CAR).headers["etag"] for target in targets]
+    assert len(set(etags)) == len(etags) - 1  # the first and the fourth are the same
+
+
+def test_a_small_dag_with_endless_paths_through_it_is_no_endless_work(node):
+    cid, size = node.put(RAW, b"x"), 1
+    for _ in range(30):
+        block = dag_pb.encode([Link(cid, b"", size)] * 2, data.file_data(2 * size, [size] * 2))
+        cid, size = node.put(DAG_PB, block), 2 * size
+    for query in ("dag-scope=all", "dag-scope=entity", "entity-bytes=12345:-12345"):
+        assert len(archived(node.get(f"/ipfs/{cid}?format=car&{query}"))[0]) == 31
+    assert node.head(f"/ipfs/{cid}").headers["content-length"] == str(2**30)
+    assert node.get(f"/ipfs/{cid}", Range="bytes=-3").body == b"xxx"
+
+
+# Negotiation
+
+
+@pytest.mark.parametrize(
+    ("accept", "type"),
+    [
+        ("*/*", "text/plain; charset=utf-8"),
+        ("", "text/plain; charset=utf-8"),
+        ("application/json", "text/plain; charset=utf-8"),
+        ("text/html,application/xml;q=0.9,*/*;q=0.8", "text/plain; charset=utf-8"),
+        (RAW_TYPE.upper(), RAW_TYPE),
+        (f"*/*, {RAW_TYPE}", RAW_TYPE),
+        (f"text/html, {RAW_TYPE};q=0.5", "text/plain; charset=utf-8"),
+        (f"text/html;q=0.1, {RAW_TYPE};q=0.5", RAW_TYPE),
+        (f"{RAW_TYPE};q=0, */*", "text/plain; charset=utf-8"),
+        (f"{CAR};version=2, {RAW_TYPE}", RAW_TYPE),
+        (
+            f'{CAR};order=foo, {CAR};order="dfs";dups=y;q=0.5',
+            f"{CAR}; version=1; order=dfs; dups=y",
+        ),
+        ("application/vnd.ipld.dag-json, */*;q=0.1", "text/plain; charset=utf-8"),
+    ],
+)
+def test_accept_chooses_the_format(node, accept, type):
+    reply = node.get(f"/ipfs/{HELLO_CID}", Accept=accept)
+    assert (reply.status, reply.headers["content-type"]) == (200, type)
+
+
+def test_the_format_in_the_query_wins_over_accept(node):
+    raw = node.get(f"/ipfs/{HELLO_CID}?format=raw", Accept=CAR)
+    car = node.get(f"/ipfs/{HELLO_CID}?format=car", Accept=RAW_TYPE)
+    assert raw.headers["content-type"] == RAW_TYPE
+    assert car.headers["content-type"].startswith(CAR)
+    query = "?format=car&car-version=1"
+    assert node.get(f"/ipfs/{HELLO_CID}{query}", Accept=f"{CAR};version=2").status == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "status"),
+    [
+        ("?format=tar", "*/*", 406),
+        ("?format=dag-json", "*/*", 406),
+        ("?format=nonsense", RAW_TYPE, 406),
+        ("", f"{CAR}; version=2", 406),
+        ("", f"{CAR}; order=bfs", 406),
+        ("", "application/vnd.ipld.dag-cbor", 406),
+        ("", "application/x-tar", 406),
+        ("", f"{RAW_TYPE};q=0", 406),
+        ("?format=car&car-version=2", "*/*", 406),
+        ("?format=car&car-order=bfs", "*/*", 406),
+        ("?format=car&car-dups=maybe", "*/*", 406),
+        ("?format=car&dag-scope=some", "*/*", 400),
+        ("?format=car&entity-bytes=5", "*/*", 400),
+        ("?format=car&entity-bytes=*:5", "*/*", 400),
+        ("?format=car&entity-bytes=a:b", "*/*", 400),
+        ("?format=car&entity-bytes=0:" + "9" * 5000, "*/*", 400),
+    ],
+)
+def test_what_is_not_served_is_refused(node, query, accept, status):
+    assert node.get(f"/ipfs/{HELLO_CID}{query}", Accept=accept).status == status
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/ipfs", 400),
+        ("/ipfs/", 400),
+        ("/ipfs//", 400),
+        ("/ipfs/nonsense", 400),
+        ("/ipfs/" + "b" * 5000, 400),
+        ("/ipfs/%FF%00", 400),
+        (f"/ipfs/{HELLO_CID}x", 400),
+        (f"/ipfs/{DIRECTORY}/../{HELLO_CID}", 400),
+        (f"/ipfs/{DIRECTORY}/%2e%2E/x", 400),
+        (f"/ipfs/{DIRECTORY}/.", 400),
+        (f"/ipfs/{DIRECTORY}//ascii.txt", 400),
+        (f"/ipfs/{DIRECTORY}/ascii.txt//", 400),
+        (f"/ipfs/{DIRECTORY}/a%00b", 400),
+        (f"/ipfs/{DIRECTORY}/a%2Fb", 400),
+        (f"/ipfs/{DIRECTORY}/none", 404),
+        (f"/ipfs/{DIRECTORY}/n%0Ane", 404),
+        (f"/ipfs/{DIRECTORY}/%FF", 404),
+        (f"/ipfs/{DIRECTORY}/ascii.txt/none", 404),
+        (f"/ipfs/{HELLO_CID}/none", 404),
+        (f"/ipfs/{SYMLINK}/bar/none", 404),
+        (f"/ipfs/{SHARDED}/none", 404),
+        (f"/ipfs/{CID.of_raw(b'not here')}", 404),
+        (f"/ipfs/{CID.of_raw(b'not here')}?format=raw", 404),
+        (f"/ipfs/{CID.of_raw(b'not here')}?format=car", 404),
+        (f"/ipfs/{DIRECTORY}/none?format=car", 404),
+        (f"/ipfs/{DIRECTORY}/none?format=raw", 404),
+    ],
+)
+def test_a_refusal_is_a_sentence_with_the_headers_of_every_reply(node, target, status):
+    for method in ("GET", "HEAD"):
+        reply = node.get(target, method)
+        assert reply.status == status
+        assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+        assert reply.headers["x-content-type-options"] == "nosniff"
+        assert reply.headers["content-security-policy"] == "sandbox"
+        assert reply.headers["access-control-allow-origin"] == "*"
+        assert reply.headers["cache-control"] == "no-store"
+    text = node.get(target).body.decode()
+    assert re.fullmatch(r"(Bad Request|Not Found): .+\.\n", text)
+    assert len(text) < 300
+
+
+def test_only_if_cached_is_412_for_what_is_not_here(node):
+    missing = f"/ipfs/{CID.of_raw(b'not here')}"
+    for method in ("GET", "HEAD"):
+        for query in ("", "?format=raw", "?format=car"):
+            wanted = {"Cache_Control": "no-transform, only-if-cached"}
+            assert node.get(missing + query, method, **wanted).status == 412
+            assert node.get(f"/ipfs/{HELLO_CID}{query}", method, **wanted).status == 200
+
+
+def test_other_methods_are_refused_and_browsers_told_so(node):
+    reply = node.get(f"/ipfs/{HELLO_CID}", "POST")
+    assert (reply.status, reply.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    preflight = node.get(f"/ipfs/{HELLO_CID}", "OPTIONS")
+    assert preflight.status == 204
+    assert preflight.headers["access-control-allow-methods"] == "GET, HEAD, OPTIONS"
+
+
+def test_no_service_worker_may_reach_beyond_its_content(node):
+    assert node.get(f"/ipfs/{HELLO_CID}", Service_Worker="script").status == 400
+    target = f"/ipfs/{DIRECTORY}/ascii.txt"
+    assert node.get(target, Service_Worker="script").status == 200
+
+
+@pytest.mark.parametrize(
+    "block", [b"", b"\xff\xff", dag_pb.encode([], b""), dag_pb.encode([], b"\x08\x09")]
+)
+def test_dag_pb_that_is_no_unixfs_is_not_deserialized(node, block):
+    cid = node.put(DAG_PB, block)
+    assert node.get(f"/ipfs/{cid}").status == 406
+    assert node.get(f"/ipfs/{cid}/name").status == 404
+    assert node.get(f"/ipfs/{cid}?format=raw").body == block
+    for scope in ("block", "entity", "all"):
+        assert cids(node.get(f"/ipfs/{cid}?format=car&dag-scope={scope}")) == [str(cid)]
+
+
+def test_a_file_whose_sizes_contradict_each_other_is_404(node):
+    leaf = CID.of_raw(b"hello")
+    block = dag_pb.encode([Link(leaf, b"", 5)], data.file_data(9, [9]))
+    reply = node.get(f"/ipfs/{node.put(DAG_PB, block)}")
+    assert reply.status == 404
+
+
+def test_a_damaged_block_is_the_servers_fault(node):
+    content = b"".join(stream("damaged", 20_000))
+    cid = CID.parse(node.add(content))
+    path = node.repository._files.path(key_of(cid))
+    path.write_bytes(b"!" + content[1:])
+    for query in ("", "?format=raw", "?format=car"):
+        reply = node.get(f"/ipfs/{cid}{query}")
+        assert (reply.status, reply.headers["content-security-policy"]) == (500, "sandbox")
+
+
+# What goes wrong on the way, and how much of it is held
+
+
+@pytest.mark.parametrize("query", ["", "?format=car"])
+def test_a_block_that_is_missing_on_the_way_breaks_the_connection(node, query, caplog):
+    content = b"".join(stream(f"broken{query}", 4 * MIB))
+    root, blocks = Blocks.of_file(content, KUBO_LEGACY_CIDV1)
+    lost = CID.of_raw(content[2 * MIB : 2 * MIB + (256 << 10)])
+    with node.repository.adding() as adding:
+        for cid, block in blocks.items():
+            if cid != lost:
+                adding.put(cid, block)
+        adding.flush()
+    with caplog.at_level(logging.CRITICAL + 1), pytest.raises(http.client.IncompleteRead) as caught:
+        node.get(f"/ipfs/{root}{query}")
+    assert caught.value.partial in content or query
+    assert node.get(f"/ipfs/{HELLO_CID}").status == 200
+    assert node.get(f"/ipfs/{root}", Range="bytes=-100").body == content[-100:]
+
+
+def test_a_client_that_leaves_early_hurts_nobody(node):
+    cid = node.add(stream("left", 8 * MIB))
+    for query in ("", "?format=car"):
+        with socket.create_connection(("127.0.0.1", node.port)) as connection:
+            connection.sendall(f"GET /ipfs/{cid}{query} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+    assert node.get(f"/ipfs/{HELLO_CID}").status == 200
+
+
+@pytest.mark.parametrize("query", ["", "?format=car"])
+def test_a_large_file_is_never_held_as_a_whole(node, query):
+    cid = node.add(stream("large", 64 * MIB))
+    connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)
+    buffer = bytearray(MIB)
+    read = 0
+    tracemalloc.start()
+    try:
+        connection.request("GET", f"/ipfs/{cid}{query}")
+        response = connection.getresponse()
+        while count := response.readinto(buffer):
+            read += count
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        connection.close()
+    assert read >= 64 * MIB
+    assert peak < 12 * MIB
+
+
+def test_a_symlink_in_a_directory_of_ours(node):
+    with node.repository.adding() as adding:
+        link = build_symlink(b"../elsewhere", UNIXFS_V1_2025, adding.put)
+        adding.flush()
+    root = node.add_directory({"link.html": link})
+    reply = node.get(f"/ipfs/{root.cid}/link.html")
+    assert (reply.body, reply.headers["content-type"]) == (b"../elsewhere", "inode/symlink")
