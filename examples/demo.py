@@ -1,11 +1,11 @@
-"""All eight operations against a pinning service on this machine, and a gateway caught lying."""
+"""All eight operations against a node on this machine, and a gateway caught lying."""
 
 import tempfile
 from pathlib import Path
 
 from holdfast import Client
 from holdfast.errors import ProviderError, VerificationError
-from holdfast.testing import ScriptedServer, ScriptedService
+from holdfast.testing import ScriptedServer, running_node
 
 
 def say(what: str, result: object) -> None:
@@ -14,12 +14,12 @@ def say(what: str, result: object) -> None:
 
 def main() -> None:
     with (
-        ScriptedService() as service,
+        running_node() as node,
         ScriptedServer() as liar,
         tempfile.TemporaryDirectory() as folder,
-        Client.init(service.config) as client,
+        Client.init(node.config) as client,
     ):
-        print(f"A pinning service and its gateway listen on {service.url}\n")
+        print(f"A node with a pinning API and a gateway listens on {node.api_url}\n")
         say("test_connection", client.test_connection())
 
         record = client.store({"hello": "world", "tags": ["ocean", "🌊"]})

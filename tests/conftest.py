@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.testing import ScriptedServer, ScriptedService
+from holdfast.testing import ScriptedServer, running_node
 
 
 @pytest.fixture
@@ -16,6 +16,6 @@ def other_server():
 
 
 @pytest.fixture
-def service():
-    with ScriptedService() as service:
-        yield service
+def node():
+    with running_node() as node:
+        yield node

@@ -25,46 +25,48 @@ def test_the_quick_start_runs_as_it_stands(tmp_path):
     result = subprocess.run(  # noqa: S603
         [sys.executable, "-W", "error", "-c", quick_start],
         cwd=tmp_path,
+        env={**os.environ, "XDG_DATA_HOME": str(tmp_path / "data")},
         capture_output=True,
         text=True,
         check=True,
     )
-    printed = result.stdout.splitlines()
-    assert printed[1:] == ["{'hello': 'world'}", "hi"]
+    cid = "bafkreietui4xdkiu4xvmx4fi2jivjtndbhb4drzpxomrjvd4mdz4w2avra"
+    assert result.stdout.splitlines() == [cid, "{'hello': 'world'}", "hi"]
     assert result.stderr == ""
     assert (tmp_path / "copy.png").read_bytes() == b"\x89PNG..."
 
 
-def test_the_same_lines_with_a_real_provider_run(service, monkeypatch):
+def test_the_same_lines_with_a_real_provider_run(node, monkeypatch):
     """The second block, with the addresses of a service on this machine."""
     block = python_blocks("README.md")[1]
-    block = block.replace('"https://example.mypinata.cloud/ipfs"', f'"{service.url}"')
-    block = block.replace("    gateway_url", f'    pin_api_url="{service.url}",\n    gateway_url')
-    monkeypatch.setenv("PINATA_JWT", service.token)
+    block = block.replace('"https://example.mypinata.cloud/ipfs"', f'"{node.gateway_url}"')
+    block = block.replace("    gateway_url", f'    pin_api_url="{node.api_url}",\n    gateway_url')
+    monkeypatch.setenv("PINATA_JWT", node.token)
     block = block.replace("    ...", "    assert client.test_connection()")
     exec(compile(block, "README", "exec"), {"os": os, "Client": holdfast.Client})  # noqa: S102
 
 
-async def test_the_async_lines_run(service):
-    block = python_blocks("README.md")[2].replace(
+async def test_the_async_lines_run(node):
+    block = python_blocks("README.md")[3].replace(
         'provider="pinning", provider_token=token', "config"
     )
     body = "".join(f"    {line}\n" for line in block.splitlines())
     names = {"AsyncClient": holdfast.AsyncClient}
     exec(f"async def run(config):\n{body}    return record\n", names)  # noqa: S102
-    record = await names["run"](service.config)
+    record = await names["run"](node.config)
     assert record.data == {"hello": "world"}
 
 
 @pytest.mark.parametrize(
-    ("document", "number"), [("README.md", 3), ("README.md", 4), ("CONTRIBUTING.md", 0)]
+    ("document", "number"),
+    [("README.md", 2), ("README.md", 4), ("README.md", 5), ("CONTRIBUTING.md", 0)],
 )
 def test_further_examples_run(document, number):
     exec(compile(python_blocks(document)[number], document, "exec"), {"__name__": "example"})  # noqa: S102
 
 
 def test_no_example_is_forgotten():
-    assert len(python_blocks("README.md")) == 5
+    assert len(python_blocks("README.md")) == 6
     assert len(python_blocks("CONTRIBUTING.md")) == 1
 
 

@@ -59,13 +59,12 @@ def test_pinata_web3(packages, node):
     message = "Congratulations! You are communicating with the Pinata API!"
     assert out["auth"] == {"message": message}
     assert out["json"]["IpfsHash"] == compute_cid(b'{"hello":"world","n":1.5}')
-    v0 = compute_cid(b'{"hello":"world"}', profile="unixfs-v0-2015")
-    assert out["jsonV0"]["IpfsHash"] == v0
+    assert out["jsonV1"]["IpfsHash"] == compute_cid(b'{"hello":"world"}')
     assert out["file"]["IpfsHash"] == compute_cid(b"hello")
     assert out["file"]["PinSize"] == 5
     assert "isDuplicate" not in out["file"]
     assert out["fileAgain"]["isDuplicate"] is True
-    assert out["fileV0"]["IpfsHash"] == compute_cid(b"hello v0", profile="unixfs-v0-2015")
+    assert out["named"]["IpfsHash"] == compute_cid(b"hello v1")
     assert out["base64"]["IpfsHash"] == compute_cid(b"base64 content")
     assert out["url"]["IpfsHash"] == compute_cid(b"from a url")
     assert out["folder"]["NumberOfFiles"] == 2

@@ -268,8 +268,8 @@ async def test_connections_are_kept_and_reused(server, client):
     assert server.connections == 1
 
 
-async def test_one_client_serves_many_tasks_at_once(service):
-    async with await AsyncClient.init(service.config) as client:
+async def test_one_client_serves_many_tasks_at_once(node):
+    async with await AsyncClient.init(node.config) as client:
 
         def round_trip(number):
             async def call():

@@ -38,10 +38,10 @@ async def test_send_delivers_nothing(server, client):
     assert len(server.requests) == 1
 
 
-async def test_a_cid_from_send_can_be_received(service):
+async def test_a_cid_from_send_can_be_received(node):
     from holdfast import AsyncClient  # noqa: PLC0415
 
-    async with await AsyncClient.init(service.config) as client:
+    async with await AsyncClient.init(node.config) as client:
         record = await client.send("älice", "hi 🌊\n")
         assert await client.receive(record.cid) == record.data
 

@@ -270,8 +270,8 @@ def test_connections_are_kept_and_reused(server, client):
     assert server.connections == 1
 
 
-def test_one_client_serves_many_tasks_at_once(service):
-    with Client.init(service.config) as client:
+def test_one_client_serves_many_tasks_at_once(node):
+    with Client.init(node.config) as client:
 
         def round_trip(number):
             def call():

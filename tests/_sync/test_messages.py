@@ -40,10 +40,10 @@ def test_send_delivers_nothing(server, client):
     assert len(server.requests) == 1
 
 
-def test_a_cid_from_send_can_be_received(service):
+def test_a_cid_from_send_can_be_received(node):
     from holdfast import Client  # noqa: PLC0415
 
-    with Client.init(service.config) as client:
+    with Client.init(node.config) as client:
         record = client.send("älice", "hi 🌊\n")
         assert client.receive(record.cid) == record.data
 

@@ -11,11 +11,13 @@ pinata.config.pinataGateway = url;
 const out = {};
 out.auth = await pinata.testAuthentication();
 out.json = await pinata.upload.json({ hello: "world", n: 1.5 });
-out.jsonV0 = await pinata.upload.json({ hello: "world" }, { cidVersion: 0 });
+// A cidVersion of 0 is false to this client, which then leaves it out.
+out.jsonV1 = await pinata.upload.json({ hello: "world" }).cidVersion(1);
 out.file = await pinata.upload.file(new File(["hello"], "hello.txt", { type: "text/plain" }));
 out.fileAgain = await pinata.upload.file(new File(["hello"], "hello.txt", { type: "text/plain" }));
-out.fileV0 = await pinata.upload
-  .file(new File(["hello v0"], "v0.txt", { type: "text/plain" }), { cidVersion: 0 })
+out.named = await pinata.upload
+  .file(new File(["hello v1"], "v1.txt", { type: "text/plain" }))
+  .cidVersion(1)
   .addMetadata({ name: "named", keyValues: { kind: "test", rank: "7" } });
 out.folder = await pinata.upload.fileArray([
   new File(["a"], "a.txt"),

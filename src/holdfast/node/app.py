@@ -54,8 +54,8 @@ class Guard:
         """Serve one request."""
         if scope["type"] == "http" and not scope["path"].startswith("/"):
             # A client that takes us for a proxy sends the whole address; see RFC 9112, 3.2.2.
-            raw = urlsplit(scope.get("raw_path") or scope["path"].encode()).path
-            scope = {**scope, "path": unquote(raw.decode("latin-1")), "raw_path": raw}
+            raw: str = urlsplit(scope["raw_path"].decode("latin-1")).path
+            scope = {**scope, "path": unquote(raw), "raw_path": raw.encode("latin-1")}
 
         async def send_safely(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":

@@ -1,9 +1,9 @@
-"""For tests of your own: real servers on this machine that reply as they are told.
+"""For tests of your own: a real node, and servers that reply as they are told.
 
 Example:
     >>> from holdfast import Client
-    >>> from holdfast.testing import ScriptedService
-    >>> with ScriptedService() as service, Client.init(service.config) as client:
+    >>> from holdfast.testing import running_node
+    >>> with running_node() as node, Client.init(node.config) as client:
     ...     record = client.store({"hello": "world"})
     ...     client.retrieve(record.cid)
     {'hello': 'world'}
@@ -12,7 +12,6 @@ Example:
 from typing import TYPE_CHECKING, Any
 
 from holdfast.testing.server import Recorded, Scripted, ScriptedServer
-from holdfast.testing.service import ScriptedService
 
 if TYPE_CHECKING:
     from holdfast.testing.node import RunningNode, running_node
@@ -22,7 +21,6 @@ __all__ = [
     "RunningNode",
     "Scripted",
     "ScriptedServer",
-    "ScriptedService",
     "running_node",
 ]
 
