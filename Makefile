@@ -39,6 +39,7 @@ fuzz: $(STAMP)
 # Ratios within one run; wants a quiet machine.
 bench: $(STAMP)
 	$(BIN)/python bench/cids.py
+	$(BIN)/python bench/node.py
 
 generate: $(STAMP)
 	$(BIN)/python scripts/generate_sync.py

@@ -1,6 +1,7 @@
 """The node as a running server: in the foreground, or on a thread beside a test or a notebook."""
 
 import asyncio
+import os
 import socket
 import threading
 from typing import Any
@@ -66,11 +67,7 @@ class NodeServer:
         host: str = "127.0.0.1",
         port: int = 0,
     ) -> None:
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            self._socket = socket.create_server((host, port), family=family, backlog=512)
-        except OSError as error:
-            raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        self._socket = _listen(host, port)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 create_app(repository, settings),
@@ -111,6 +108,22 @@ class NodeServer:
         if self._thread is not None:
             self._thread.join()
         self._socket.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With its protocol named: asyncio switches Nagle's algorithm off only for sockets that have it,
+    # and with it on each reply would wait 40 ms for an acknowledgement.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if os.name == "posix":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(512)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+    return listener
 
 
 def check_host(host: str, *, token_given: bool) -> None:

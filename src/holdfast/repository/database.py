@@ -10,13 +10,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Final
 
 from holdfast.errors import ConfigError
 
 SCHEMA_VERSION: Final = 1
 BUSY_SECONDS: Final = 60.0
+CACHE_KIB: Final = 8 << 10
 
 TABLES: Final = """
 CREATE TABLE blocks (
@@ -33,7 +33,7 @@ CREATE TABLE links (
 ) WITHOUT ROWID;
 CREATE TABLE pins (
     id        INTEGER PRIMARY KEY,
-    uuid      TEXT NOT NULL UNIQUE,
+    uuid      TEXT NOT NULL,
     cid       TEXT NOT NULL,         -- as it was given or made
     key       BLOB NOT NULL,
     name      TEXT NOT NULL,
@@ -44,10 +44,8 @@ CREATE TABLE pins (
     created   INTEGER NOT NULL,      -- milliseconds
     removed   INTEGER                -- milliseconds, when it was unpinned
 );
-CREATE UNIQUE INDEX pins_held ON pins (key) WHERE removed IS NULL;
+CREATE INDEX pins_by_key ON pins (key);
 CREATE INDEX pins_by_date ON pins (created DESC, id DESC);
-CREATE INDEX pins_by_name ON pins (name);
-CREATE INDEX pins_by_cid ON pins (cid);
 CREATE TABLE adds (
     id       INTEGER PRIMARY KEY,
     touched  INTEGER NOT NULL        -- milliseconds: when it last wrote a block
@@ -65,28 +63,46 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._idle: SimpleQueue[sqlite3.Connection] = SimpleQueue()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
-        self._all: list[sqlite3.Connection] = []
+        self._idle: list[sqlite3.Connection] = []
         self._closed = False
-        with self._writing, self._connection() as connection:
-            _prepare(connection, path)
+        # One connection for all writers: what it has in its cache stays true.
+        self._writer = self._connect()
+        try:
+            with self._writing:
+                _prepare(self._writer, path)
+        except BaseException:
+            self._writer.close()
+            raise
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection with an unchanging view, for as long as the block lasts."""
-        with self._connection() as connection:
+        with self._lock:
+            self._check_open()
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            connection = self._connect()
+        try:
             connection.execute("BEGIN")
             try:
                 yield connection
             finally:
                 connection.execute("ROLLBACK")
+        finally:
+            with self._lock:
+                if self._closed:
+                    connection.close()
+                else:
+                    self._idle.append(connection)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A connection that alone may write; all is committed at the end, or nothing."""
-        with self._writing, self._connection() as connection, _full_disk_as_oserror():
+        """The connection that may write; all is committed at the end, or nothing."""
+        with self._writing, _full_disk_as_oserror():
+            self._check_open()
+            connection = self._writer
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -96,36 +112,27 @@ class Database:
                     connection.execute("ROLLBACK")
                 raise
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        try:
-            connection = self._idle.get_nowait()
-        except Empty:
-            connection = self._connect()
-        try:
-            yield connection
-        finally:
-            self._idle.put(connection)
-
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        with self._lock:
-            if self._closed:
-                connection.close()
-                raise ValueError("the repository is closed")
-            self._all.append(connection)
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         return connection
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("the repository is closed")
+
     def close(self) -> None:
-        """Close every connection. A second time does nothing."""
+        """Close every connection that is not in use; those are closed after it. Twice is once."""
         with self._writing, self._lock:
-            self._closed = True
-            while self._all:
-                self._all.pop().close()
+            if not self._closed:
+                self._closed = True
+                self._writer.close()
+            while self._idle:
+                self._idle.pop().close()
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

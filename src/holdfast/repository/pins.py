@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holdfast.content.cid import CID
+from holdfast.errors import InvalidCIDError
 from holdfast.records import now_ms
 from holdfast.repository.blocks import key_of
 
@@ -66,7 +67,7 @@ class PinQuery:
         if self.held is not None:
             conditions.append("removed IS NULL" if self.held else "removed IS NOT NULL")
         for condition, value in (
-            ("cid = ?", self.cid),
+            ("key = ?", None if self.cid is None else _key_of_text(self.cid)),
             ("instr(cid, ?) > 0", self.cid_contains),
             ("instr(lower(name), lower(?)) > 0", self.name_contains),
             ("created >= ?", self.created_from),
@@ -164,6 +165,14 @@ def count_pins(connection: sqlite3.Connection, query: PinQuery) -> int:
     sql = f"SELECT keyvalues FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
     rows: Iterable[tuple[str]] = connection.execute(sql, values)
     return sum(query.matches(json.loads(text)) for (text,) in rows)
+
+
+def _key_of_text(text: str) -> bytes:
+    """The key of a CID in any of its forms; of no block, where it is no CID."""
+    try:
+        return key_of(CID.parse(text))
+    except InvalidCIDError:
+        return b""
 
 
 def _window(query: PinQuery) -> tuple[int, int]:
