@@ -66,6 +66,26 @@ print(len(pydoc.render_doc(holdfast)) > 5000, AsyncPinProvider.__name__)
     assert run(code).stdout == "True AsyncPinProvider\n"
 
 
+@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "multipart"])
+def test_the_node_without_its_extra_says_what_to_install(missing):
+    code = f"""
+import sys
+from importlib.machinery import PathFinder
+class Hidden(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name == "{missing}" else super().find_spec(name, path, target)
+sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.meta_path]
+from holdfast.testing import ScriptedServer
+import holdfast.node
+"""
+    result = run(code)
+    assert result.returncode == 1
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError: the node needs")
+    assert "pip install 'holdfast[node]'" in last
+
+
 def signatures(kind):
     found = {}
     for name, member in inspect.getmembers(kind):

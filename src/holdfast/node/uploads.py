@@ -2,7 +2,13 @@
 
 from typing import Any, Final
 
-from multipart import MultipartError, MultipartSegment, PushMultipartParser
+try:
+    from multipart import MultipartError, MultipartSegment, PushMultipartParser
+except ImportError:
+    raise ImportError(
+        "the node needs the package multipart 2, which an old python-multipart hides: "
+        "pip install --upgrade python-multipart 'holdfast[node]'"
+    ) from None
 
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory
