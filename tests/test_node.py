@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -12,6 +14,7 @@ import pytest
 import urllib3
 
 from holdfast import compute_cid
+from holdfast.content.cid import CID
 from holdfast.errors import ConfigError
 from holdfast.node.server import check_host
 from holdfast.node.settings import NodeToken
@@ -340,6 +343,14 @@ def test_pin_list(node):  # noqa: PLR0915 - every filter once
         {"metadata[keyvalues]": '{"a": 1}'},
         {"metadata[keyvalues]": '{"a": {"value": 1, "op": "drop table"}}'},
         {"metadata[keyvalues]": '{"a": {"value": "(", "op": "regexp"}}'},
+        {"metadata[keyvalues]": '{"a": {"value": 1, "op": []}}'},
+        {"metadata[keyvalues]": '{"a": {"value": "a{99999999999999}", "op": "regexp"}}'},
+        {"metadata[keyvalues]": json.dumps({"a": {"value": "(" * 4000, "op": "regexp"}})},
+        {"metadata[keyvalues]": '{"a": {"value": "^(a+)+$", "op": "regexp"}}'},
+        {"metadata[keyvalues]": '{"a": {"value": "(a|a)*", "op": "iRegexp"}}'},
+        {"metadata[keyvalues]": '{"a": {"value": "a*a*a*a*b", "op": "regexp"}}'},
+        {"metadata[keyvalues]": '{"a": {"value": "(a)\\\\1", "op": "regexp"}}'},
+        {"metadata[keyvalues]": '{"a": {"value": 5, "op": "regexp"}}'},
     ],
     ids=str,
 )
@@ -425,6 +436,9 @@ BAD_JSON = {
     "version 99": b'{"pinataContent": 1, "pinataOptions": {"cidVersion": 99}}',
     "version text": b'{"pinataContent": 1, "pinataOptions": {"cidVersion": "x"}}',
     "options are text": b'{"pinataContent": 1, "pinataOptions": "x"}',
+    "infinite note": b'{"pinataContent": 1, "pinataMetadata": {"keyvalues": {"a": 1e999}}}',
+    "huge number": b'{"pinataContent": ' + b"1" * 5000 + b"}",
+    "huge version": b'{"pinataContent": 1, "pinataOptions": {"cidVersion": ' + b"1" * 5000 + b"}}",
 }
 
 
@@ -599,6 +613,113 @@ def test_a_client_that_hangs_up_leaves_nothing_pinned(node):
     assert Caller(node)("GET", "/data/testAuthentication").status == 200
 
 
+def test_a_bad_note_leaves_nothing_behind(node):
+    call = Caller(node)
+    call.pin_json(b'{"pinataContent": 1, "pinataMetadata": {"keyvalues": {"a": 1e999}}}')
+    assert call("GET", "/data/pinList").json() == {"count": 0, "rows": []}
+
+
+def test_patterns_take_no_time(node):
+    call = Caller(node)
+    notes = {"a": "a" * 200 + "!", "b": "x"}
+    call.pin_json({"pinataContent": 1, "pinataMetadata": {"keyvalues": notes}})
+    start = time.monotonic()
+    for operation, pattern in (
+        ("like", "%a" * 90 + "%b"),
+        ("regexp", "a*a*b$"),
+        ("regexp", "^a.*!$"),
+    ):
+        condition = json.dumps({"a": {"value": pattern, "op": operation}})
+        response = call("GET", "/data/pinList", fields={"metadata[keyvalues]": condition})
+        assert response.status == 200
+        assert response.json()["count"] == (pattern == "^a.*!$")
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("target", [b"http://[", b"http://[::1", b"x://%ff", b"*", b"x"])
+def test_odd_targets(shared_node, target):
+    reply = raw_exchange(shared_node, b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert reply.startswith((b"HTTP/1.1 4", b"HTTP/1.1 404"))
+    assert b"content-security-policy: sandbox" in reply.lower() or b"Invalid HTTP" in reply
+
+
+def test_large_json_does_not_hold_up_others(node):
+    call = Caller(node)
+    large = b"[" * 200 + b",".join([b"1.5"] * 1_500_000) + b"]" * 200
+    done = threading.Event()
+    waits = []
+
+    def watch():
+        other = Caller(node)
+        while not done.is_set():
+            start = time.monotonic()
+            assert other("GET", "/data/testAuthentication").status == 200
+            waits.append(time.monotonic() - start)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    reply = call.pin_json(large)
+    done.set()
+    watcher.join()
+    assert reply.json()["IpfsHash"] == compute_cid(large)
+    assert len(waits) > 1
+
+
+def test_a_slow_reader_gets_all_of_it(node, monkeypatch):
+    monkeypatch.setattr("holdfast.node.server.HEAD_SECONDS", 0.3)
+    data = os.urandom(8_000_000)
+    cid = Caller(node).pin_files([("f", data)]).json()["IpfsHash"]
+    host, port = node.api_url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        one = b"GET /ipfs/bafkqaaa HTTP/1.1\r\nHost: x\r\n\r\n"
+        two = f"GET /ipfs/{cid} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+        connection.sendall(one + two)
+        received = b""
+        while piece := connection.recv(200_000):
+            received += piece
+            if len(received) < 3_000_000:
+                time.sleep(0.05)
+    assert received.endswith(data)
+
+
+def test_notes_that_change_at_once_are_all_kept(node):
+    call = Caller(node)
+    cid = call.pin_json({"to": "be noted"}).json()["IpfsHash"]
+
+    def note(number):
+        body = json.dumps({"ipfsPinHash": cid, "keyvalues": {f"k{number}": number}}).encode()
+        assert Caller(node)("PUT", "/pinning/hashMetadata", body=body).status == 200
+
+    threads = [threading.Thread(target=note, args=(number,)) for number in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (row,) = call("GET", "/data/pinList", fields={"cid": cid}).json()["rows"]
+    assert len(row["metadata"]["keyvalues"]) == 10
+
+
+def test_an_empty_options_field_is_no_options(call):
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    body = form((FILE.format("x"), b"empty options"), ('name="pinataOptions"', b""))
+    response = call("POST", "/pinning/pinFileToIPFS", body=body, headers=headers)
+    assert response.json()["IpfsHash"] == compute_cid(b"empty options")
+
+
+def test_the_reply_is_in_the_version_that_was_asked_for(node):
+    call = Caller(node)
+    v0 = call.pin_json({"pinataContent": [1], "pinataOptions": {"cidVersion": 0}}).json()
+    parsed = CID.parse(v0["IpfsHash"])
+    as_v1 = str(CID(1, parsed.codec, parsed.hash_code, parsed.digest))
+    call("DELETE", f"/pinning/unpin/{as_v1}")
+    call("POST", "/pinning/pinByHash", body=json.dumps({"hashToPin": as_v1}).encode())
+    assert wait_for(lambda: node.repository.totals().pins == 1)
+    again = call.pin_json({"pinataContent": [1], "pinataOptions": {"cidVersion": 0}}).json()
+    assert again["IpfsHash"] == v0["IpfsHash"]
+    assert again["isDuplicate"] is True
+
+
 # The command
 
 
@@ -682,3 +803,50 @@ def test_a_port_that_is_taken_and_an_unknown_scope_are_one_sentence(tmp_path, sh
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 2
     assert "unknown scope 'nonsense'" in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--port", "99999"], "a port is a number"),
+        (["--port", "-1"], "a port is a number"),
+        (["--token-file", "{tmp}/binary"], "utf-8"),
+        (["--token-file", "{tmp}/missing"], "No such file"),
+        (["--path", "{tmp}/binary"], "binary"),
+        (["--path", "{tmp}/broken"], "holds no sound repository"),
+    ],
+    ids=str,
+)
+def test_mistakes_at_the_command_line_are_one_sentence(tmp_path, arguments, words):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "holdfast.sqlite3").write_bytes(b"no database" * 100)
+    process = run_node(*(argument.format(tmp=tmp_path) for argument in arguments))
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 2
+    assert words in errors
+    assert "Traceback" not in errors
+
+
+def test_a_token_with_spaces_is_not_taken_apart(tmp_path):
+    process = run_node("--port", "0", "--path", str(tmp_path), "--token", "hunter2 sec ret")
+    lines = [process.stdout.readline() for _ in range(3)]
+    assert "sec" not in "".join(lines) + stop(process)
+
+
+def test_a_silent_gateway_does_not_hold_up_the_end(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        gateway = f"http://127.0.0.1:{silent.getsockname()[1]}/ipfs"
+        process = run_node(
+            "--port", "0", "--path", str(tmp_path), "--token", "t", "--gateway", gateway
+        )
+        url = process.stdout.readline().split()[-1]
+        body = json.dumps({"hashToPin": HELLO_CID}).encode()
+        headers = {"Authorization": "Bearer t"}
+        urllib3.request("POST", f"{url}/pinning/pinByHash", body=body, headers=headers)
+        time.sleep(0.5)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        assert time.monotonic() - start < 10
+        assert "Traceback" not in errors

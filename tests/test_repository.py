@@ -12,10 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import ConfigError, MalformedError, UnprovenError, VerificationError
+from holdfast.errors import (
+    ConfigError,
+    MalformedError,
+    ProviderError,
+    UnprovenError,
+    VerificationError,
+)
 from holdfast.files.importing import import_content
 from holdfast.repository import PinQuery, Repository
 from tests.content import DATA, Blocks
@@ -229,7 +236,7 @@ def test_queries(repository):
     repository.unpin(cids[0])
     assert repository.count_pins(PinQuery(held=False)) == 1
     assert repository.count_pins(PinQuery(held=None)) == 10
-    repository.update_pin(cids[1], name="renamed", keyvalues={"a": 1})
+    repository.update_pin(cids[1], name="renamed", change=lambda _: {"a": 1})
     assert repository.find_pin(cids[1]).keyvalues == {"a": 1}
     query = PinQuery(matches=lambda values: values.get("a") == 1)
     assert [pin.name for pin in repository.pins(query)] == ["renamed"]
@@ -256,9 +263,12 @@ def test_leftovers_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path
         check=True,
     ).stdout.strip()
     (temporary / f"{dead}-abc").write_bytes(b"x")
+    os.utime(temporary / f"{dead}-abc", (time.time() - 3600,) * 2)
+    (temporary / f"{dead}-new").write_bytes(b"x")
     (temporary / f"{os.getpid()}-abc").write_bytes(b"x")
     Repository(tmp_path).close()
-    assert [path.name for path in temporary.iterdir()] == [f"{os.getpid()}-abc"]
+    left = {path.name for path in temporary.iterdir()}
+    assert left == {f"{os.getpid()}-abc", f"{dead}-new"}
 
 
 WRITER = """
@@ -367,3 +377,95 @@ def test_the_folder_may_be_given_with_a_tilde(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     with Repository("~/here") as repository:
         assert repository.path == Path(tmp_path, "here")
+
+
+def test_adding_again_heals_what_was_lost_or_damaged(repository):
+    large, small = os.urandom(50_000), b"small"
+    cids = [add(repository, large), add(repository, small)]
+    (path,) = block_files(repository)
+    for harm in (path.unlink, lambda: path.write_bytes(b"x" * 50_000)):
+        harm()
+        with sqlite3.connect(repository.path / "holdfast.sqlite3") as connection:
+            connection.execute("UPDATE blocks SET data = x'00' WHERE data IS NOT NULL")
+        connection.close()
+        assert len(list(repository.check())) == 2
+        assert [add(repository, large), add(repository, small)] == cids
+        assert list(repository.check()) == []
+        assert b"".join(repository.read(cids[0])) == large
+
+
+def test_what_has_links_that_we_cannot_read_is_not_pinned(repository):
+    leaf = b"x" * 20_000
+    cbor = b"\xa1aa\xd8*X%\x00" + bytes(CID.of_raw(leaf))
+    root = CID(1, 0x71, 0x12, CID.of_raw(cbor).digest)
+    archive = b"".join(write_car([root], [(root, cbor), (CID.of_raw(leaf), leaf)]))
+    with pytest.raises(UnprovenError, match="no UnixFS"):
+        repository.import_car([archive])
+    assert repository.totals().pins == 0
+
+
+def test_a_dag_pb_block_that_cannot_be_read_is_not_taken_in(repository):
+    block = b"\xff\xff"
+    cid = CID(1, 0x70, 0x12, CID.of_raw(block).digest)
+    with pytest.raises(MalformedError):
+        repository.import_car(write_car([cid], [(cid, block)]))
+
+
+def test_an_archive_is_pinned_whole_or_not_at_all(repository):
+    here, missing = CID.of_raw(b"here"), CID.of_raw(b"missing")
+    archive = b"".join(write_car([here, missing], [(here, b"here")]))
+    with pytest.raises(UnprovenError):
+        repository.import_car([archive])
+    assert repository.totals().pins == 0
+
+
+def test_an_add_whose_lease_ran_out_is_not_acknowledged(repository):
+    with repository.adding() as adding:
+        importer = FileImporter(UNIXFS_V1_2025, adding.put)
+        importer.update(os.urandom(20 << 20))
+        with sqlite3.connect(repository.path / "holdfast.sqlite3") as connection:
+            connection.execute("UPDATE adds SET touched = 0")
+        connection.close()
+        repository.collect_garbage()
+        part = importer.finish()
+        with pytest.raises(ProviderError, match="given up"):
+            adding.pin(part.cid)
+    assert repository.totals().pins == 0
+
+
+def test_stray_files_do_not_stop_a_collection(repository):
+    repository.unpin(add(repository, os.urandom(50_000)))
+    stray = block_files(repository)[0].parent / ".DS_Store"
+    stray.write_bytes(b"x")
+    assert repository.collect_garbage().blocks == 1
+    assert block_files(repository) == [stray]
+
+
+def test_what_is_no_repository_is_a_config_error(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "holdfast.sqlite3").write_bytes(b"not a database" * 100)
+    (tmp_path / "b" / "holdfast.sqlite3").mkdir(parents=True)
+    for name in ("a", "b"):
+        with pytest.raises(ConfigError, match="holds no sound repository"):
+            Repository(tmp_path / name)
+
+
+def test_a_full_disk_can_be_used_again_when_something_goes(small_disk):
+    from holdfast import Client  # noqa: PLC0415
+
+    with Client.init(path=small_disk / "store") as client:
+        large = client.upload(os.urandom(3_000_000))
+        for _ in range(5):
+            with pytest.raises(OSError, match=r"space|full"):
+                client.upload(os.urandom(20_000_000))
+        assert client.revoke(large.cid) is True
+        client.provider.repository.collect_garbage()
+        assert client.upload(os.urandom(3_000_000)).size == 3_000_000
+
+
+def test_both_versions_of_a_cid_are_one_pin_and_each_is_answered_in_its_own(repository):
+    cid = add(repository, b"hello", UNIXFS_V0_2015)
+    as_v1 = CID(1, cid.codec, cid.hash_code, cid.digest)
+    pin, duplicate = repository.pin(as_v1)
+    assert duplicate
+    assert pin.cid == str(as_v1)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from holdfast._sync.providers.local import default_path
-from holdfast.errors import ClientError
+from holdfast.errors import ClientError, ConfigError
 from holdfast.node.server import NodeServer, check_host
 from holdfast.node.settings import SCOPES, NodeSettings, NodeToken
 from holdfast.repository import Repository
@@ -36,7 +36,9 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"Token        {fresh}")  # noqa: T201
             sys.stdout.flush()
             server.run()
-    except (ClientError, OSError) as error:
+    except KeyboardInterrupt:
+        return 130  # as shells have it
+    except (ClientError, OSError, UnicodeDecodeError) as error:
         print(f"holdfast.node: {error}", file=sys.stderr)  # noqa: T201
         return 2
     return 0
@@ -45,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="holdfast.node", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
-    parser.add_argument("--port", type=int, default=5080, help="the port; 0 for any")
+    parser.add_argument("--port", type=_port, default=5080, help="the port; 0 for any")
     parser.add_argument("--path", type=Path, default=default_path(), help="the store's folder")
     parser.add_argument("--token", help="the token; others on this machine can see it here")
     parser.add_argument(
@@ -59,20 +61,23 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _tokens(options: argparse.Namespace) -> list[NodeToken]:
-    found = [text for text in (options.token, os.environ.get(TOKEN_VARIABLE)) if text]
+    found = [text.strip() for text in (options.token, os.environ.get(TOKEN_VARIABLE)) if text]
+    tokens = [NodeToken(token=text) for text in found if text]
     if options.token_file is not None:
-        found += options.token_file.read_text(encoding="utf-8").splitlines()
-    tokens = []
-    for line in found:
-        token, *scopes = line.split()[:20] or [""]
-        unknown = set(scopes) - SCOPES
-        if unknown:
-            raise ClientError(
-                f"unknown scope {min(unknown)!r}; there are {', '.join(sorted(SCOPES))}"
-            )
-        if token:
-            tokens.append(NodeToken(token=token, scopes=frozenset(scopes) if scopes else None))
+        for line in options.token_file.read_text(encoding="utf-8").splitlines():
+            token, *scopes = line.split() or [""]
+            if unknown := set(scopes) - SCOPES:
+                known = ", ".join(sorted(SCOPES))
+                raise ConfigError(f"unknown scope {min(unknown)!r} in the token file: {known}")
+            if token:
+                tokens.append(NodeToken(token=token, scopes=frozenset(scopes) if scopes else None))
     return tokens
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError("a port is a number from 0 to 65535")
+    return int(text)
 
 
 if __name__ == "__main__":

@@ -53,9 +53,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "http" and not scope["path"].startswith("/"):
-            # A client that takes us for a proxy sends the whole address; see RFC 9112, 3.2.2.
-            raw: str = urlsplit(scope["raw_path"].decode("latin-1")).path
-            scope = {**scope, "path": unquote(raw), "raw_path": raw.encode("latin-1")}
+            scope = _with_plain_target(scope)
 
         async def send_safely(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
@@ -71,6 +69,15 @@ class Guard:
             await send(message)
 
         await self._app(scope, receive, send_safely)  # type: ignore[arg-type]
+
+
+def _with_plain_target(scope: Scope) -> Scope:
+    """A client that takes us for a proxy sends the whole address; see RFC 9112, 3.2.2."""
+    try:
+        raw: str = urlsplit(scope["raw_path"].decode("latin-1")).path
+    except ValueError:
+        raw = "/"  # where nothing is
+    return {**scope, "path": unquote(raw), "raw_path": raw.encode("latin-1")}
 
 
 async def _refused(_: Request, error: Exception) -> Response:

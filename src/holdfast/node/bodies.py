@@ -2,9 +2,13 @@
 
 import asyncio
 import json
+import math
+import re
+import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from holdfast.node.replies import Refusal, bad_request
@@ -42,26 +46,25 @@ async def pieces(request: Request, *, limit: int, idle_seconds: float) -> AsyncI
 
 
 async def read_json(request: Request, *, limit: int, idle_seconds: float) -> Any:
-    """The body as JSON, numbers in the spelling that they came in."""
+    """The body as JSON, its fractions marked so that `write_json` spells them as they came."""
     body = b"".join(
         [piece async for piece in pieces(request, limit=limit, idle_seconds=idle_seconds)]
     )
-    return parse_json(body)
+    return await run_in_threadpool(parse_json, body)
 
 
-class Number(str):
-    """A number as it was written: to read and write it anew might change it."""
-
-    __slots__ = ()
+# To read and write a fraction anew might change its spelling, and with it the CID. It is kept as a
+# string that nobody outside can have made up.
+_MARK = secrets.token_hex(16)
+_MARKED = re.compile(f'"{_MARK}:([^"]*)"')
 
 
 def parse_json(text: bytes) -> Any:
-    """The value of `text`, with `Number` for numbers; a `Refusal` where it is not JSON."""
+    """The value of `text`; a `Refusal` where it is not JSON."""
     try:
         return json.loads(
             text.decode("utf-8-sig"),
-            parse_float=Number,
-            parse_int=Number,
+            parse_float=lambda number: f"{_MARK}:{number}",
             parse_constant=_refuse_constant,
         )
     except RecursionError:
@@ -75,36 +78,26 @@ def _refuse_constant(constant: str) -> Any:
 
 
 def write_json(value: Any) -> str:
-    """`value` as compact JSON, as the service stores it; numbers as they came."""
+    """`value` as compact JSON, as the service stores it; fractions as they came."""
     try:
-        text = "".join(_tokens(value))
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         text.encode()
     except RecursionError:
         raise bad_request("The JSON is nested too deeply") from None
     except UnicodeEncodeError:
         raise bad_request("The JSON holds text with a lone surrogate") from None
-    return text
-
-
-def _tokens(value: Any) -> list[str]:
-    match value:
-        case Number():
-            return [str(value)]
-        case dict():
-            out = ["{"]
-            for key, member in value.items():
-                out += ["," if len(out) > 1 else "", json.dumps(key, ensure_ascii=False), ":"]
-                out += _tokens(member)
-            return [*out, "}"]
-        case list():
-            out = ["["]
-            for member in value:
-                out += ["," if len(out) > 1 else "", *_tokens(member)]
-            return [*out, "]"]
-        case _:
-            return [json.dumps(value, ensure_ascii=False)]
+    except ValueError as error:
+        raise bad_request(f"The JSON cannot be stored: {error}") from None
+    return _MARKED.sub(r"\1", text)
 
 
 def plain(value: Any) -> Any:
-    """`value` with ordinary numbers, for settings rather than content."""
-    return json.loads(write_json(value))
+    """`value` with ordinary fractions, for settings rather than content."""
+    return json.loads(write_json(value), parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise bad_request("A number is too large")
+    return number

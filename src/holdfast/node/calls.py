@@ -1,6 +1,6 @@
 """The calls of the pinning API: each reads its request, asks the repository, and replies."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -86,9 +86,9 @@ class PinningCalls:
             options = read_options(plain(body.get("pinataOptions")))
         elif not isinstance(body, dict | list):
             raise bad_request("The body must be a JSON object")
-        text = write_json(content).encode()
 
         def add() -> tuple[Pin, bool]:
+            text = write_json(content).encode()
             with self._repository.adding() as adding:
                 importer = FileImporter(options.profile, adding.put)
                 importer.update(text)
@@ -148,15 +148,17 @@ class PinningCalls:
         if not isinstance(body, dict):
             raise bad_request("The body must be a JSON object")
         cid = _cid(body.get("ipfsPinHash"))
-        pin = await run_in_threadpool(self._repository.find_pin, cid)
-        if pin is None:
-            raise not_pinned(str(body["ipfsPinHash"]))
         given = {key: body[key] for key in ("name", "keyvalues") if key in body}
         metadata = read_metadata(given)
-        merged = {**pin.keyvalues, **metadata.keyvalues}
-        notes = read_keyvalues({key: value for key, value in merged.items() if value is not None})
         name = metadata.name if given.get("name") is not None else None
-        await run_in_threadpool(self._repository.update_pin, cid, name=name, keyvalues=notes)
+
+        def change(notes: Mapping[str, Any]) -> Mapping[str, Any]:
+            merged = {**notes, **metadata.keyvalues}
+            return read_keyvalues({k: value for k, value in merged.items() if value is not None})
+
+        pin = await run_in_threadpool(self._repository.update_pin, cid, name=name, change=change)
+        if pin is None:
+            raise not_pinned(str(body["ipfsPinHash"]))
         return PlainTextResponse("OK")
 
     async def unpin(self, request: Request) -> Response:

@@ -1,21 +1,25 @@
 """Pinning by CID: from the blocks that are here, else in the background from other gateways."""
 
+import logging
 import threading
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from queue import Empty, Full, Queue
 from typing import Any
 
 from holdfast._sync.session import Session
 from holdfast._sync.transport import Transport
 from holdfast.config import ClientConfig
+from holdfast.content.car import CarReader
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError
 from holdfast.node.metadata import Metadata
 from holdfast.protocol.http import Request
 from holdfast.records import now_ms
 from holdfast.repository import Repository
+
+logger = logging.getLogger("holdfast.node")
 
 MAX_JOBS = 1000
 
@@ -39,8 +43,12 @@ class Jobs:
         self._gateways = gateways
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(2, thread_name_prefix="holdfast-pin")
+        self._closed = threading.Event()
+        self._queue: Queue[tuple[Job, CID]] = Queue(MAX_JOBS)
         self._transport = Transport(ClientConfig())
+        # Daemons: a gateway that does not answer must not hold up the end of the process.
+        for _ in range(2):
+            threading.Thread(target=self._work, name="holdfast-pin", daemon=True).start()
 
     def add(self, cid: CID, metadata: Metadata) -> Job:
         """Begin to pin `cid`."""
@@ -49,8 +57,23 @@ class Jobs:
             self._jobs[job.id] = job
             while len(self._jobs) > MAX_JOBS:
                 del self._jobs[next(iter(self._jobs))]
-        self._pool.submit(self._run, job, cid)
+        try:
+            self._queue.put_nowait((job, cid))
+        except Full:
+            self._set(job, "expired")
         return job
+
+    def _work(self) -> None:
+        while not self._closed.is_set():
+            try:
+                job, cid = self._queue.get(timeout=0.2)
+            except Empty:
+                continue
+            try:
+                self._run(job, cid)
+            except Exception:
+                logger.exception("pinning %s failed", cid)
+                self._set(job, "expired")
 
     def all(self) -> list[Job]:
         """The jobs that are under way or have failed."""
@@ -89,14 +112,12 @@ class Jobs:
 
     def close(self) -> None:
         """Stop; what is under way is given up."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._closed.set()
         self._transport.close()
 
 
 def _blocks(transport: Transport, gateway: str, cid: CID) -> Iterator[tuple[CID, bytes]]:
     """The blocks of a DAG from a gateway's archive, each one checked."""
-    from holdfast.content.car import CarReader  # noqa: PLC0415
-
     session = Session(transport, ClientConfig().timeouts)
     url = f"{gateway.rstrip('/')}/{cid}?format=car"
     request = Request("GET", url, {"Accept": "application/vnd.ipld.car;version=1;dups=n"})

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025, Profile
+from holdfast.node.patterns import check_pattern, like, matches_pattern
 from holdfast.node.replies import bad_request
 
 MAX_KEYVALUES: Final = 10  # the service's limit
@@ -111,14 +112,11 @@ def _condition(condition: Any) -> Callable[[Any], bool]:
         raise bad_request("A condition in metadata[keyvalues] needs a value and an op")
     operation = condition.get("op", "eq")
     value, second = condition["value"], condition.get("secondValue")
-    if operation not in OPERATIONS:
+    if not isinstance(operation, str) or operation not in OPERATIONS:
         raise bad_request(f"Unknown op in metadata[keyvalues]; there are {', '.join(OPERATIONS)}")
     check = OPERATIONS[operation]
     if operation in {"regexp", "iRegexp"}:
-        try:
-            re.compile(str(value))
-        except re.error:
-            raise bad_request("The regular expression in metadata[keyvalues] is wrong") from None
+        check_pattern(value)
 
     def run(found: Any) -> bool:
         try:
@@ -127,12 +125,6 @@ def _condition(condition: Any) -> Callable[[Any], bool]:
             return False
 
     return run
-
-
-def _like(found: Any, pattern: Any, flags: int = 0) -> bool:
-    """SQL's LIKE: % for any run of characters, _ for one."""
-    parts = (".*" if c == "%" else "." if c == "_" else re.escape(c) for c in str(pattern))
-    return re.fullmatch("".join(parts), str(found), flags | re.DOTALL) is not None
 
 
 OPERATIONS: Final[Mapping[str, Callable[[Any, Any, Any], bool]]] = {
@@ -144,10 +136,10 @@ OPERATIONS: Final[Mapping[str, Callable[[Any, Any, Any], bool]]] = {
     "lte": lambda found, value, _: bool(found <= value),
     "between": lambda found, value, second: bool(value <= found <= second),
     "notBetween": lambda found, value, second: not value <= found <= second,
-    "like": lambda found, value, _: _like(found, value),
-    "notLike": lambda found, value, _: not _like(found, value),
-    "iLike": lambda found, value, _: _like(found, value, re.IGNORECASE),
-    "notILike": lambda found, value, _: not _like(found, value, re.IGNORECASE),
-    "regexp": lambda found, value, _: re.search(str(value), str(found)) is not None,
-    "iRegexp": lambda found, value, _: re.search(str(value), str(found), re.IGNORECASE) is not None,
+    "like": lambda found, value, _: like(str(found), str(value)),
+    "notLike": lambda found, value, _: not like(str(found), str(value)),
+    "iLike": lambda found, value, _: like(str(found).lower(), str(value).lower()),
+    "notILike": lambda found, value, _: not like(str(found).lower(), str(value).lower()),
+    "regexp": lambda found, value, _: matches_pattern(str(value), str(found)),
+    "iRegexp": lambda found, value, _: matches_pattern(str(value), str(found), re.IGNORECASE),
 }

@@ -37,9 +37,9 @@ class PatientProtocol(H11Protocol):
             self._timer = None
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Wait for the next request, unless it is there already."""
         super().on_response_complete()
-        if not self.transport.is_closing() and self._timer is None:
+        if self._timer is None and not self.transport.is_closing() and not self._has_request():
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -53,7 +53,15 @@ class PatientProtocol(H11Protocol):
         return cycle is not None and not cycle.response_complete
 
     def _wait(self) -> None:
-        self._timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        """Drop a peer that sends no request; not one that still reads the last reply."""
+        if self.transport.get_write_buffer_size():
+            self._wait()
+        else:
+            self._timer = None
+            self.transport.abort()
 
 
 class NodeServer:

@@ -93,7 +93,8 @@ class Upload:
             self._keep(segment.filename or "", self._importer.finish(), segment.content_type or "")
             self._importer = None
         elif segment.name != "network":
-            self._fields[str(segment.name)] = plain(parse_json(bytes(self._field)))
+            text = bytes(self._field).strip()
+            self._fields[str(segment.name)] = plain(parse_json(text)) if text else None
             if segment.name == "pinataOptions":
                 self._options = read_options(self._fields["pinataOptions"])
         self._segment = None

@@ -1,10 +1,12 @@
 """An add under way: its blocks are safe batch by batch, and leased until they are pinned."""
 
 import sqlite3
+import time
 from types import TracebackType
 from typing import Any, Final, Self
 
 from holdfast.content.cid import CID
+from holdfast.errors import ProviderError
 from holdfast.records import now_ms
 from holdfast.repository.blocks import BlockFiles, Written
 from holdfast.repository.database import Database
@@ -12,6 +14,7 @@ from holdfast.repository.pins import Pin, add_pin
 
 BATCH_BYTES: Final = 8 << 20
 BATCH_BLOCKS: Final = 1000
+RENEW_SECONDS: Final = 600.0
 
 
 class Adding:
@@ -27,12 +30,15 @@ class Adding:
         self._pending: list[Written] = []
         self._pending_bytes = 0
         self._lease: int | None = None
+        self._renewed = time.monotonic()
 
     def put(self, cid: CID, data: bytes) -> None:
         """Take a block, whose bytes are known to be right."""
         self._pending.append(self._files.write(cid, data))
         self._pending_bytes += len(data)
-        if self._pending_bytes >= BATCH_BYTES or len(self._pending) >= BATCH_BLOCKS:
+        large = self._pending_bytes >= BATCH_BYTES or len(self._pending) >= BATCH_BLOCKS
+        # A slow add renews its lease now and then, however little has come.
+        if large or time.monotonic() - self._renewed > RENEW_SECONDS:
             self.flush()
 
     def flush(self) -> None:
@@ -44,6 +50,7 @@ class Adding:
     def pin(self, cid: CID, **about: Any) -> tuple[Pin, bool]:
         """Enter the rest and pin `cid`; the pin, and whether it was there before. The end."""
         with self._database.writing() as connection:
+            self._check_lease(connection)
             self._files.enter(connection, self._pending)
             pinned = add_pin(connection, cid, **about)
             self._end_lease(connection)
@@ -56,16 +63,21 @@ class Adding:
         self._pending = []
         self._pending_bytes = 0
 
+    def _check_lease(self, connection: sqlite3.Connection) -> None:
+        if self._lease is not None:
+            sql = "SELECT 1 FROM adds WHERE id = ?"
+            if connection.execute(sql, (self._lease,)).fetchone() is None:
+                raise ProviderError("the add stood still for so long that it was given up")
+
     def _extend_lease(self, connection: sqlite3.Connection, blocks: list[int]) -> None:
+        self._check_lease(connection)
         if self._lease is None:
             cursor = connection.execute("INSERT INTO adds (touched) VALUES (?)", (now_ms(),))
             self._lease = cursor.lastrowid
         else:
-            connection.execute(
-                "INSERT INTO adds VALUES (?, ?)"
-                " ON CONFLICT (id) DO UPDATE SET touched = excluded.touched",
-                (self._lease, now_ms()),
-            )
+            sql = "UPDATE adds SET touched = ? WHERE id = ?"
+            connection.execute(sql, (now_ms(), self._lease))
+        self._renewed = time.monotonic()
         connection.executemany(
             "INSERT OR IGNORE INTO leases VALUES (?, ?)", ((self._lease, block) for block in blocks)
         )

@@ -5,6 +5,7 @@ transaction that enters it into the database, and loses it inside of the one tha
 that an add and a collection never cross.
 """
 
+import filecmp
 import os
 import secrets
 import sqlite3
@@ -15,10 +16,10 @@ from typing import Final, NamedTuple
 
 from holdfast.content import dag_pb
 from holdfast.content.cid import CID, DAG_PB
-from holdfast.errors import MalformedError
 
 FILE_SIZE: Final = 16 << 10  # measured: below it SQLite is faster, above it files are
 STALE_SECONDS: Final = 24 * 3600.0
+YOUNG_SECONDS: Final = 600.0
 
 
 def key_of(cid: CID) -> bytes:
@@ -48,7 +49,7 @@ class BlockFiles:
         self._folder = folder
         self._temporary = folder / "tmp"
         self._temporary.mkdir(parents=True, exist_ok=True)
-        self._remove_leftovers()
+        self.remove_leftovers()
 
     def path(self, key: bytes) -> Path:
         """Where the file of a block stands: a thousand folders share them out by their hash."""
@@ -57,42 +58,49 @@ class BlockFiles:
 
     def write(self, cid: CID, data: bytes) -> Written:
         """Make a block safe, so that `enter` has nothing left to do but to name it."""
-        temporary = None
-        if len(data) >= FILE_SIZE:
-            temporary = self._temporary / f"{os.getpid()}-{secrets.token_hex(8)}"
+        children = [key_of(child) for child in linked_from(cid, data)]
+        if len(data) < FILE_SIZE:
+            return Written(key_of(cid), len(data), data, None, children)
+        temporary = self._temporary / f"{os.getpid()}-{secrets.token_hex(8)}"
+        try:
             with temporary.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-        inline = data if temporary is None else None
-        children = [key_of(child) for child in linked_from(cid, data)]
-        return Written(key_of(cid), len(data), inline, temporary, children)
+        except BaseException:
+            # On a full disk it would hold the very space that is missing.
+            temporary.unlink(missing_ok=True)
+            raise
+        return Written(key_of(cid), len(data), None, temporary, children)
 
     def enter(self, connection: sqlite3.Connection, blocks: Iterable[Written]) -> list[int]:
         """Name the files and enter the blocks; their ids. Inside of a writing transaction."""
         ids = []
         folders = set()
         for block in blocks:
-            row = connection.execute(
-                "SELECT id, dying FROM blocks WHERE key = ?", (block.key,)
-            ).fetchone()
-            if row is None or row[1]:
-                if block.temporary is not None:
-                    target = self.path(block.key)
+            if block.temporary is not None:
+                target = self.path(block.key)
+                # A file that is there may be damaged; this one is known to be right.
+                if not (target.exists() and filecmp.cmp(block.temporary, target, shallow=False)):
                     target.parent.mkdir(exist_ok=True)
                     block.temporary.replace(target)
                     folders.add(target.parent)
-                row = (self._insert(connection, block), 0)
-            ids.append(row[0])
+            ids.append(self._insert(connection, block))
         for folder in folders:
             _sync(folder)
         return ids
 
     @staticmethod
     def _insert(connection: sqlite3.Connection, block: Written) -> int:
+        found = connection.execute(
+            "SELECT id FROM blocks WHERE key = ? AND NOT dying AND data IS ?",
+            (block.key, block.data),
+        ).fetchone()
+        if found is not None:
+            return int(found[0])
         (number,) = connection.execute(
             "INSERT INTO blocks (key, size, data) VALUES (?, ?, ?)"
-            " ON CONFLICT (key) DO UPDATE SET dying = 0 RETURNING id",
+            " ON CONFLICT (key) DO UPDATE SET dying = 0, data = excluded.data RETURNING id",
             (block.key, block.size, block.data),
         ).fetchone()
         connection.executemany(
@@ -121,6 +129,13 @@ class BlockFiles:
         except FileNotFoundError:
             return None
 
+    def has(self, connection: sqlite3.Connection, cid: CID) -> bool:
+        """Whether a block is here, without reading it."""
+        row = connection.execute(
+            "SELECT data IS NULL FROM blocks WHERE key = ? AND NOT dying", (key_of(cid),)
+        ).fetchone()
+        return row is not None and (not row[0] or self.path(key_of(cid)).exists())
+
     def remove(self, key: bytes) -> None:
         """Remove a block's file, if it has one. Inside of the transaction that deletes its row."""
         self.path(key).unlink(missing_ok=True)
@@ -131,25 +146,25 @@ class BlockFiles:
             if folder != self._temporary and folder.is_dir():
                 yield from folder.iterdir()
 
-    def _remove_leftovers(self) -> None:
+    def remove_leftovers(self) -> None:
         """Remove what a process that died has left in the temporary folder."""
         for path in self._temporary.iterdir():
+            age = _age(path)
             owner = path.name.partition("-")[0]
-            if not (owner.isdecimal() and _is_alive(int(owner))) or _age(path) > STALE_SECONDS:
+            # Young ones may belong to a process that cannot be seen from here, in a container say.
+            dead = not (owner.isdecimal() and _is_alive(int(owner)))
+            if age > STALE_SECONDS or (dead and age > YOUNG_SECONDS):
                 path.unlink(missing_ok=True)
 
 
 def linked_from(cid: CID, data: bytes) -> list[CID]:
-    """What a block links to; nothing, where it is no dag-pb or none that can be read."""
-    if cid.codec != DAG_PB:
-        return []
-    try:
-        return [link.cid for link in dag_pb.decode(data).links]
-    except MalformedError:
-        return []
+    """What a block links to; `MalformedError` where its links cannot be read."""
+    return [link.cid for link in dag_pb.decode(data).links] if cid.codec == DAG_PB else []
 
 
 def _is_alive(process: int) -> bool:
+    if os.name == "nt":
+        return True  # there, os.kill(…, 0) is no question but a Ctrl-C
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -167,6 +182,8 @@ def _age(path: Path) -> float:
 
 
 def _sync(folder: Path) -> None:
+    if os.name == "nt":
+        return  # folders cannot be opened there
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

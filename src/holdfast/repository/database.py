@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.errors import ConfigError
+from holdfast.errors import ClientClosedError, ConfigError
 
 SCHEMA_VERSION: Final = 1
 BUSY_SECONDS: Final = 60.0
@@ -67,14 +67,12 @@ class Database:
         self._writing = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
-        # One connection for all writers: what it has in its cache stays true.
-        self._writer = self._connect()
         try:
-            with self._writing:
-                _prepare(self._writer, path)
-        except BaseException:
-            self._writer.close()
-            raise
+            # One connection for all writers: what it has in its cache stays true.
+            self._writer = self._connect()
+            _prepare(self._writer, path)
+        except sqlite3.Error as error:
+            raise ConfigError(f"path {path.parent} holds no sound repository: {error}") from None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -123,7 +121,7 @@ class Database:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise ValueError("the repository is closed")
+            raise ClientClosedError("The repository is closed; open it again.")
 
     def close(self) -> None:
         """Close every connection that is not in use; those are closed after it. Twice is once."""
@@ -146,6 +144,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")
     if version > SCHEMA_VERSION:
+        connection.close()
         raise ConfigError(
             f"path {path.parent} was written by a newer version of Holdfast "
             f"(schema {version}, this one knows {SCHEMA_VERSION}): upgrade, or use another path"

@@ -1,5 +1,6 @@
 """Upkeep: collecting blocks that nothing needs, and checking those that are kept."""
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -75,8 +76,10 @@ def _remove_orphans(database: Database, files: BlockFiles) -> None:
     """Remove files that an add named, but died before it could enter."""
     with database.reading() as connection:
         known = {bytes(key).hex() for (key,) in connection.execute("SELECT key FROM blocks")}
+    files.remove_leftovers()
     for path in files.all_files():
-        if path.name not in known:
+        # What is not named by a key is not ours.
+        if path.name not in known and re.fullmatch("(?:[0-9a-f]{2})+", path.name):
             with database.writing() as connection:
                 key = bytes.fromhex(path.name)
                 sql = "SELECT 1 FROM blocks WHERE key = ?"

@@ -4,7 +4,7 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from holdfast.content.cid import CID
@@ -87,7 +87,8 @@ def add_pin(connection: sqlite3.Connection, cid: CID, **about: Any) -> tuple[Pin
     """Pin `cid`; the pin, and whether it was there before. Inside of a writing transaction."""
     found = find_pin(connection, cid)
     if found is not None:
-        return found, True
+        # In the version that was asked for now: both name the same content.
+        return replace(found, cid=str(cid)), True
     pin = Pin(id=str(uuid.uuid4()), cid=str(cid), created=now_ms(), **about)
     connection.execute(
         "INSERT INTO pins (uuid, cid, key, name, keyvalues, size, files, type, created)"
@@ -97,7 +98,7 @@ def add_pin(connection: sqlite3.Connection, cid: CID, **about: Any) -> tuple[Pin
             pin.cid,
             key_of(cid),
             pin.name,
-            json.dumps(dict(pin.keyvalues)),
+            _notes(pin.keyvalues),
             pin.size,
             pin.files,
             pin.type,
@@ -120,15 +121,22 @@ def update_pin(
     cid: CID,
     *,
     name: str | None = None,
-    keyvalues: Mapping[str, Any] | None = None,
+    change: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
 ) -> Pin | None:
-    """Change what is noted of a pin; None where `cid` is not pinned."""
+    """Change the name, or by a function the notes, of a pin; None where `cid` is not pinned."""
+    pin = find_pin(connection, cid)
+    if pin is None:
+        return None
+    notes = pin.keyvalues if change is None else change(pin.keyvalues)
     connection.execute(
-        "UPDATE pins SET name = coalesce(?, name), keyvalues = coalesce(?, keyvalues)"
-        " WHERE key = ? AND removed IS NULL",
-        (name, None if keyvalues is None else json.dumps(dict(keyvalues)), key_of(cid)),
+        "UPDATE pins SET name = coalesce(?, name), keyvalues = ? WHERE key = ? AND removed IS NULL",
+        (name, _notes(notes), key_of(cid)),
     )
     return find_pin(connection, cid)
+
+
+def _notes(keyvalues: Mapping[str, Any]) -> str:
+    return json.dumps(dict(keyvalues), allow_nan=False)
 
 
 def find_pin(connection: sqlite3.Connection, cid: CID) -> Pin | None:

@@ -9,8 +9,14 @@ from typing import Any, Final, NamedTuple, Self
 
 from holdfast.content.blocks import check_block, inline_block, missing_block
 from holdfast.content.car import CarReader, write_car
-from holdfast.content.cid import CID
-from holdfast.content.unixfs.walks import DirectoryWalk, Entry, FileWalk, PathWalk
+from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.unixfs.walks import (
+    DirectoryWalk,
+    Entry,
+    FileWalk,
+    PathWalk,
+    not_unixfs,
+)
 from holdfast.repository.adding import Adding
 from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from
 from holdfast.repository.database import Database
@@ -80,8 +86,10 @@ class Repository:
 
     def has(self, cid: CID) -> bool:
         """Whether the block of `cid` is here."""
+        if inline_block(cid) is not None:
+            return True
         with self._database.reading() as connection:
-            return self._find(connection, cid) is not None
+            return self._files.has(connection, cid)
 
     def block(self, cid: CID) -> bytes:
         """The block of `cid`, proven; `UnprovenError` where it is not here."""
@@ -125,11 +133,18 @@ class Repository:
     def pin(self, cid: CID, **about: Any) -> tuple[Pin, bool]:
         """Pin what is here already, with all that it links to; else `UnprovenError`."""
         with self._database.writing() as connection:
-            sizes = connection.execute(REACHABLE, (key_of(cid),)).fetchall()
-            for key, size in sizes:
-                if size is None and inline_block(cid_of(key)) is None:
-                    raise missing_block(cid_of(key))
-            return add_pin(connection, cid, size=sum(size or 0 for _, size in sizes), **about)
+            return self._pin(connection, cid, about)
+
+    @staticmethod
+    def _pin(connection: sqlite3.Connection, cid: CID, about: dict[str, Any]) -> tuple[Pin, bool]:
+        sizes = connection.execute(REACHABLE, (key_of(cid),)).fetchall()
+        for key, size in sizes:
+            each = cid_of(key)
+            if each.codec not in {RAW, DAG_PB}:
+                raise not_unixfs(each)  # what it links to is not known, and would be collected
+            if size is None and inline_block(each) is None:
+                raise missing_block(each)
+        return add_pin(connection, cid, size=sum(size or 0 for _, size in sizes), **about)
 
     def unpin(self, cid: CID) -> bool:
         """Let go of `cid`; whether it was pinned. Its blocks stay until they are collected."""
@@ -189,7 +204,8 @@ class Repository:
                     adding.put(cid, data)
             reader.finish()
             adding.flush()
-            return [self.pin(root, name=name)[0] for root in reader.roots]
+            with self._database.writing() as connection:
+                return [self._pin(connection, root, {"name": name})[0] for root in reader.roots]
 
     # Upkeep
 

@@ -41,6 +41,7 @@ class AsyncLocalProvider:
         self.config = config
         self._profile = profile_for(config.profile, config.cid_version)
         self._repository = repository or _open(config)
+        self._owns_repository = repository is None
         self._closed = False
 
     @classmethod
@@ -140,9 +141,10 @@ class AsyncLocalProvider:
         return self.repository.export_car(CID.parse(Reference.parse_cid(cid)))
 
     async def aclose(self) -> None:
-        """Close the repository."""
+        """Close the repository, unless it is another's."""
         self._closed = True
-        await run_blocking(self._repository.close)
+        if self._owns_repository:
+            await run_blocking(self._repository.close)
 
     async def _read(
         self, reference: Reference, sink: Sink, progress: Progress | None

@@ -43,6 +43,7 @@ class LocalProvider:
         self.config = config
         self._profile = profile_for(config.profile, config.cid_version)
         self._repository = repository or _open(config)
+        self._owns_repository = repository is None
         self._closed = False
 
     @classmethod
@@ -142,9 +143,10 @@ class LocalProvider:
         return self.repository.export_car(CID.parse(Reference.parse_cid(cid)))
 
     def close(self) -> None:
-        """Close the repository."""
+        """Close the repository, unless it is another's."""
         self._closed = True
-        run_blocking(self._repository.close)
+        if self._owns_repository:
+            run_blocking(self._repository.close)
 
     def _read(self, reference: Reference, sink: Sink, progress: Progress | None) -> Pin | None:
         """Fill `sink` with the file at `reference`; the pin that keeps it, if it has its own."""
