@@ -154,7 +154,8 @@ def test_directory_vectors(call, version):
     for vector in VECTORS["directories"]:
         files = []
         if any(entry.get("dir") for entry in vector.get("entries", [])) or not (
-            vector.get("entries") or vector["name"] == "generated-file-1000"
+            vector.get("entries")
+            or vector["name"] in {"generated-file-1000", "generated-file-6000"}
         ):
             continue  # a form cannot carry an empty directory
         for entry in vector.get("entries", []):
