@@ -11,12 +11,15 @@ from holdfast import (
     ClientConfig,
     ClientMessage,
     ClientRecord,
+    LocalProvider,
     PinProvider,
     Retries,
     StorageProvider,
     StoreOptions,
     Timeouts,
+    compute_cid,
     errors,
+    verify,
 )
 
 
@@ -52,6 +55,7 @@ def blocking(config: ClientConfig, path: Path) -> None:
         assert_type(client.with_options(verify=False), Client)
         assert_type(client.provider, StorageProvider)
     Client(PinProvider(config))
+    Client(LocalProvider(config))
     Client(AsyncPinProvider(config))  # type: ignore[arg-type]
 
 
@@ -61,6 +65,12 @@ async def awaited(config: ClientConfig, path: Path) -> None:
         assert_type(await client.download("cid"), Blob)
         assert_type(await client.receive("cid"), ClientMessage)
     AsyncClient(AsyncPinProvider(config))
+
+
+def content(path: Path) -> None:
+    assert_type(compute_cid(path, profile="unixfs-v0-2015"), str)
+    assert_type(compute_cid([b"a", b"b"]), str)
+    assert_type(verify(b"x", "cid"), bool)
 
 
 def handle(error: errors.ClientError) -> float | None:
