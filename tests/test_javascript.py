@@ -67,6 +67,7 @@ def test_pinata_web3(packages, node):
     assert out["named"]["IpfsHash"] == compute_cid(b"hello v1")
     assert out["base64"]["IpfsHash"] == compute_cid(b"base64 content")
     assert out["url"]["IpfsHash"] == compute_cid(b"from a url")
+    assert out["stream"]["IpfsHash"] == compute_cid(b"a stream")
     assert out["folder"]["NumberOfFiles"] == 2
     assert out["cid"]["ipfsHash"] == out["file"]["IpfsHash"]
 

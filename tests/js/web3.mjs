@@ -1,6 +1,7 @@
 // pinata-web3 against the node: every call of the legacy API. Prints what came, as JSON.
 import { Blob, File } from "node:buffer";
 import { createServer } from "node:http";
+import { Readable } from "node:stream";
 import { PinataSDK } from "pinata-web3";
 
 const [url, token] = process.argv.slice(2);
@@ -28,6 +29,7 @@ const site = createServer((_, response) => response.end("from a url")).listen(0,
 await new Promise((resolve) => site.on("listening", resolve));
 out.url = await pinata.upload.url(`http://127.0.0.1:${site.address().port}/x.txt`);
 site.close();
+out.stream = await pinata.upload.stream(Readable.from([Buffer.from("a stream")]));
 out.cid = await pinata.upload.cid(out.file.IpfsHash);
 
 out.list = await pinata.listFiles();
