@@ -1,9 +1,8 @@
 """The node as an ASGI application: the pinning API and the gateway, and what guards them."""
 
 import errno
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from starlette.applications import Starlette
@@ -11,16 +10,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.node import gateway
 from holdfast.node.calls import PinningCalls
-from holdfast.node.replies import SAFETY_HEADERS, Refusal
+from holdfast.node.replies import AddedHeaders, Refusal
 from holdfast.node.settings import NodeSettings
 from holdfast.repository import Repository
-
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 def create_app(repository: Repository, settings: NodeSettings) -> "Guard":
@@ -47,28 +43,14 @@ def create_app(repository: Repository, settings: NodeSettings) -> "Guard":
 class Guard:
     """What stands before every request: the target made plain, and safe headers on every reply."""
 
-    def __init__(self, app: Starlette) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = AddedHeaders(app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "http" and not scope["path"].startswith("/"):
             scope = _with_plain_target(scope)
-
-        async def send_safely(message: dict[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                present = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *(
-                        (name.lower().encode(), value.encode())
-                        for name, value in SAFETY_HEADERS.items()
-                        if name.lower().encode() not in present
-                    ),
-                ]
-            await send(message)
-
-        await self._app(scope, receive, send_safely)  # type: ignore[arg-type]
+        await self._app(scope, receive, send)
 
 
 def _with_plain_target(scope: Scope) -> Scope:

@@ -7,10 +7,10 @@ One response format stands in each file.
 
 from starlette.routing import BaseRoute
 
-from holdfast.node.gateway.serving import CROSS_ORIGIN, SAFE, AddedHeaders, GatewayRoute
+from holdfast.node.gateway.serving import GatewayRoute
 from holdfast.repository.store import Repository
 
-__all__ = ["CROSS_ORIGIN", "SAFE", "AddedHeaders", "routes"]
+__all__ = ["routes"]
 
 
 def routes(repository: Repository) -> list[BaseRoute]:

@@ -1,6 +1,5 @@
 """The way of a request: what it names, in which format, whether it is here; and the reply."""
 
-from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -9,7 +8,7 @@ from starlette.datastructures import URLPath
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, NoMatchFound
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from holdfast.content.unixfs.data import Kind
 from holdfast.errors import ClientError
@@ -20,10 +19,9 @@ from holdfast.node.gateway.files import file_reply, redirect_to, symlink_reply
 from holdfast.node.gateway.negotiation import Format, negotiate
 from holdfast.node.gateway.raw_blocks import raw_block_reply
 from holdfast.node.gateway.replies import Refusal, refusal_for
+from holdfast.node.replies import SAFE, AddedHeaders
 from holdfast.repository.store import Repository
 
-# All content shares the origin of the node: none of it may run scripts or act as another type.
-SAFE: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
 CROSS_ORIGIN: Final = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "Content-Length, Content-Range, X-Ipfs-Path, X-Ipfs-Roots",
@@ -34,26 +32,6 @@ PREFLIGHT: Final = {
     "Access-Control-Allow-Headers": "Cache-Control, Range, X-Pinata-Gateway-Token",
     "Access-Control-Max-Age": "86400",
 }
-
-
-class AddedHeaders:
-    """Middleware: every reply of `app` has `headers`, in place of its own of the same name."""
-
-    def __init__(self, app: ASGIApp, headers: Mapping[str, str] = SAFE) -> None:
-        self._app = app
-        self._headers = [(key.lower().encode(), value.encode()) for key, value in headers.items()]
-        self._names = {key for key, _ in self._headers}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and its reply back."""
-
-        async def send_with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                kept = [each for each in message.get("headers", []) if each[0] not in self._names]
-                message = {**message, "headers": [*kept, *self._headers]}
-            await send(message)
-
-        await self._app(scope, receive, send_with_headers)
 
 
 class GatewayRoute(BaseRoute):
