@@ -7,7 +7,7 @@ do not wait. Writers of one process queue on a lock, which is quick; those of se
 import errno
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -69,8 +69,7 @@ class Database:
         self._closed = False
         try:
             # One connection for all writers: what it has in its cache stays true.
-            self._writer = self._connect()
-            _prepare(self._writer, path)
+            self._writer = self._connect(_prepare)
         except sqlite3.Error as error:
             raise ConfigError(f"path {path.parent} holds no sound repository: {error}") from None
 
@@ -110,13 +109,21 @@ class Database:
                     connection.execute("ROLLBACK")
                 raise
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(
+        self, prepare: Callable[[sqlite3.Connection, Path], None] | None = None
+    ) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            if prepare is not None:
+                prepare(connection, self._path)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _check_open(self) -> None:
@@ -144,7 +151,6 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.execute("COMMIT")
     if version > SCHEMA_VERSION:
-        connection.close()
         raise ConfigError(
             f"path {path.parent} was written by a newer version of Holdfast "
             f"(schema {version}, this one knows {SCHEMA_VERSION}): upgrade, or use another path"

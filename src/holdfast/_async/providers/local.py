@@ -30,11 +30,11 @@ class AsyncLocalProvider:
     when it is read.
 
     Example:
-        >>> import tempfile
-        >>> from holdfast import ClientConfig
-        >>> provider = AsyncLocalProvider(ClientConfig(path=tempfile.mkdtemp()))
-        >>> type(provider).__name__.endswith("LocalProvider")
-        True
+        >>> from holdfast import AsyncClient
+        >>> async def example(folder: str) -> str:
+        ...     async with await AsyncClient.init(path=folder) as client:
+        ...         record = await client.store([1, 2, 3])
+        ...         return record.cid
     """
 
     def __init__(self, config: ClientConfig, *, repository: Repository | None = None) -> None:

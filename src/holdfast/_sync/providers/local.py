@@ -32,11 +32,11 @@ class LocalProvider:
     when it is read.
 
     Example:
-        >>> import tempfile
-        >>> from holdfast import ClientConfig
-        >>> provider = LocalProvider(ClientConfig(path=tempfile.mkdtemp()))
-        >>> type(provider).__name__.endswith("LocalProvider")
-        True
+        >>> from holdfast import Client
+        >>> def example(folder: str) -> str:
+        ...     with Client.init(path=folder) as client:
+        ...         record = client.store([1, 2, 3])
+        ...         return record.cid
     """
 
     def __init__(self, config: ClientConfig, *, repository: Repository | None = None) -> None:
