@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from holdfast import AsyncClient
+from holdfast import AsyncClient, ClientConfig
 from holdfast._async.runtime import run_blocking
 from tests.support import config_for, pinned, raw_cid
 
@@ -55,7 +55,7 @@ async def test_a_cancelled_upload_leaves_a_client_that_works(server):
         assert (await client.upload(b"hello")).size == 5
 
 
-async def test_a_cancelled_upload_does_not_wait_for_a_silent_source(server):
+async def test_a_cancelled_upload_does_not_wait_for_a_silent_source(server, tmp_path):
     released = threading.Event()
 
     class Silent:
@@ -65,8 +65,9 @@ async def test_a_cancelled_upload_does_not_wait_for_a_silent_source(server):
             released.wait(10)
             return b""
 
-    async with await AsyncClient.init(config_for(server)) as client:
-        await asyncio.wait_for(cancelled_after(0.1, client.upload(Silent())), timeout=3)
+    for config in (config_for(server), ClientConfig(path=tmp_path)):
+        async with await AsyncClient.init(config) as client:
+            await asyncio.wait_for(cancelled_after(0.1, client.upload(Silent())), timeout=3)
     released.set()
 
 

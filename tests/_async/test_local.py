@@ -47,7 +47,10 @@ async def test_all_operations(local, tmp_path):
     assert record.cid == compute_cid(data)
     assert record.size == len(data)
     assert calls[-1] == (len(data), len(data))
-    assert (await local.download(record.cid)).read() == data
+    calls.clear()
+    blob = await local.download(record.cid, progress=lambda *call: calls.append(call))
+    assert blob.read() == data
+    assert calls[-1] == (len(data), len(data))
     blob = await local.download(record.cid, to=tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == data
     assert blob.name == "copy"

@@ -27,3 +27,11 @@ async def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.k
         if not work.cancelled():
             work.exception()  # looked at, so that nobody warns of it
         raise
+
+
+async def run_interruptible(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `function`, which may wait for somebody for ever, on a worker thread.
+
+    Who cancels the call does not wait for the thread: it must have nothing to clean up.
+    """
+    return await asyncio.to_thread(function, *args, **kwargs)

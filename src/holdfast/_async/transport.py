@@ -20,7 +20,7 @@ except ModuleNotFoundError as missing:
     ) from None
 
 from holdfast import network
-from holdfast._async.runtime import now
+from holdfast._async.runtime import now, run_interruptible
 from holdfast.config import ClientConfig, Timeouts
 from holdfast.errors import ClientClosedError
 from holdfast.protocol import faults
@@ -130,8 +130,7 @@ class _Feed(aiohttp.Payload):
 
     async def _next(self, chunks: Iterator[bytes]) -> bytes:
         with self._keeping_failure():
-            # Not `run_blocking`: who cancels an upload does not wait for a pipe that is silent.
-            return await asyncio.to_thread(next, chunks, b"")
+            return await run_interruptible(next, chunks, b"")
 
     @contextmanager
     def _keeping_failure(self) -> Iterator[None]:

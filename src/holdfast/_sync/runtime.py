@@ -13,3 +13,6 @@ now = time.monotonic
 def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call `function`, here and now."""
     return function(*args, **kwargs)
+
+
+run_interruptible = run_blocking

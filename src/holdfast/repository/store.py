@@ -15,6 +15,7 @@ from holdfast.content.unixfs.walks import (
     Entry,
     FileWalk,
     PathWalk,
+    file_node,
     not_unixfs,
 )
 from holdfast.repository.adding import Adding
@@ -102,6 +103,10 @@ class Repository:
         walk = FileWalk(cid, start, stop)
         while walk.need is not None:
             yield from walk.feed(self._unchecked(walk.need))
+
+    def file_size(self, cid: CID) -> int:
+        """The bytes of the file at `cid`, as its root declares them; `read` holds it to that."""
+        return file_node(cid, self.block(cid)).size
 
     def entries(self, cid: CID) -> Iterator[Entry]:
         """What is in the directory at `cid`."""

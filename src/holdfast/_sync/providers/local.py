@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from holdfast._sync.runtime import run_blocking
+from holdfast._sync.runtime import run_blocking, run_interruptible
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
@@ -86,7 +86,7 @@ class LocalProvider:
         chunks = source.chunks()
         done = 0
         try:
-            while chunk := run_blocking(next, chunks, b""):
+            while chunk := run_interruptible(next, chunks, b""):
                 run_blocking(importer.update, chunk)
                 done += len(chunk)
                 if progress is not None:
@@ -152,12 +152,13 @@ class LocalProvider:
         """Fill `sink` with the file at `reference`; the pin that keeps it, if it has its own."""
         repository = self.repository
         cid = run_blocking(repository.resolve, reference.cid, reference.path)
+        total = run_blocking(repository.file_size, cid)
         pieces = repository.read(cid)
         done = 0
         while count := run_blocking(_pour, pieces, sink):
             done += count
             if progress is not None:
-                progress(done, None)
+                progress(done, total)
         if progress is not None and not done:
             progress(0, 0)
         return run_blocking(repository.find_pin, cid)
