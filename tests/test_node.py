@@ -19,7 +19,14 @@ from holdfast.errors import ConfigError
 from holdfast.node.server import check_host
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
-from tests.content import VECTORS, file_pieces, generated_names, json_text, stream
+from tests.content import (
+    VECTORS,
+    file_pieces,
+    generated_names,
+    json_text,
+    make_directory,
+    stream,
+)
 from tests.support import HELLO_CID
 
 LISTER = NodeToken(token="only-lists-0123456789", scopes=frozenset({"pinList"}))
@@ -169,6 +176,19 @@ def test_directory_vectors(call, version):
         assert reply["IpfsHash"] == vector["cids"][profile], vector["name"]
         assert reply["NumberOfFiles"] == len(files)
         assert reply["MimeType"] == "directory"
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_nested_directory(call, tmp_path, version):
+    (vector,) = [each for each in VECTORS["directories"] if each["name"] == "nested"]
+    # But for its empty directory, which a form cannot carry.
+    entries = [entry for entry in vector["entries"] if not entry.get("dir")]
+    root = make_directory(tmp_path / "root", {"entries": entries})
+    files = [(f"root/{entry['path']}", (root / entry["path"]).read_bytes()) for entry in entries]
+    profile = ["unixfs-v0-2015", "unixfs-v1-2025"][version]
+    for order in (files, files[::-1]):
+        reply = call.pin_files(order, options={"cidVersion": version}).json()
+        assert reply["IpfsHash"] == compute_cid(root, profile=profile)
 
 
 def test_wrap_with_directory(call, tmp_path):
