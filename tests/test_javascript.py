@@ -1,5 +1,6 @@
 """The official JavaScript clients of the pinning service, unchanged, against the node."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -15,7 +16,6 @@ HERE = Path(__file__).parent / "js"
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed"),
-    pytest.mark.xdist_group("javascript"),
     pytest.mark.timeout(300),
 ]
 
@@ -24,13 +24,13 @@ pytestmark = [
 def packages(tmp_path_factory):
     """The clients, from the npm registry, at the versions in package.json."""
     folder = HERE / "node_modules"
-    if not (folder / "pinata-web3").exists() or not (folder / "@pinata" / "sdk").exists():
-        subprocess.run(
-            ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"],  # noqa: S607
-            cwd=HERE,
-            check=True,
-            capture_output=True,
-        )
+    command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
+    # Several workers may come here at once.
+    with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".complete").exists():
+            subprocess.run(command, cwd=HERE, check=True, capture_output=True)  # noqa: S603
+            (folder / ".complete").touch()
     return folder
 
 
