@@ -59,7 +59,9 @@ class PendingFile:
         os.fsync(file.fileno())
         file.close()
         self._path.replace(self.target)
-        _sync_folder(self.target.parent)
+        # The file has its name; a file system that cannot promise more is no reason to fail.
+        with contextlib.suppress(OSError):
+            sync_folder(self.target.parent)
 
     def discard(self) -> None:
         """Remove what was written. Does nothing after `commit`."""
@@ -105,11 +107,12 @@ def _check_target(target: Path, given: str) -> int | None:
     return stat.S_IMODE(there.st_mode)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in `folder` durable, where the system can (Windows cannot open folders)."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def sync_folder(folder: Path) -> None:
+    """Make a rename in `folder` durable."""
+    if os.name == "nt":
+        return  # folders cannot be opened there
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -6,11 +6,10 @@ import secrets
 import sys
 from pathlib import Path
 
-from holdfast._sync.providers.local import default_path
 from holdfast.errors import ClientError, ConfigError
 from holdfast.node.server import NodeServer, check_host
 from holdfast.node.settings import SCOPES, NodeSettings, NodeToken
-from holdfast.repository import Repository
+from holdfast.repository import Repository, default_path
 
 TOKEN_VARIABLE = "HOLDFAST_NODE_TOKEN"  # noqa: S105 - a name
 

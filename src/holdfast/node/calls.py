@@ -9,12 +9,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.content.cid import CID
-from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import InvalidCIDError
 from holdfast.node.admission import Admission
 from holdfast.node.bodies import pieces, plain, read_json, write_json
 from holdfast.node.jobs import Job, Jobs
-from holdfast.node.listing import read_query
+from holdfast.node.listing import read_query, whole_number
 from holdfast.node.metadata import (
     iso_time,
     read_keyvalues,
@@ -88,13 +87,13 @@ class PinningCalls:
             raise bad_request("The body must be a JSON object")
 
         def add() -> tuple[Pin, bool]:
-            text = write_json(content).encode()
-            with self._repository.adding() as adding:
-                importer = FileImporter(options.profile, adding.put)
-                importer.update(text)
-                part = importer.finish()
-                about = {"name": metadata.name, "keyvalues": metadata.keyvalues}
-                return adding.pin(part.cid, **about, size=part.dag_size, type="application/json")
+            return self._repository.add(
+                write_json(content).encode(),
+                options.profile,
+                name=metadata.name,
+                keyvalues=metadata.keyvalues,
+                type="application/json",
+            )
 
         return JSONResponse(_pinned(*await run_in_threadpool(add)))
 
@@ -137,8 +136,8 @@ class PinningCalls:
             jobs = [job for job in jobs if job.cid == query["ipfs_pin_hash"]]
         if query.get("sort", "ASC").upper() == "DESC":
             jobs.reverse()
-        limit = _number(query.get("limit", "5"), "limit", most=1000)
-        offset = _number(query.get("offset", "0"), "offset")
+        limit = whole_number(query.get("limit", "5"), "limit", most=1000)
+        offset = whole_number(query.get("offset", "0"), "offset")
         rows = [_job_row(job) for job in jobs[offset : offset + limit]]
         return JSONResponse({"count": len(jobs), "rows": rows})
 
@@ -245,9 +244,3 @@ def _cid(given: Any) -> CID:
         return CID.parse(given if isinstance(given, str) else "")
     except InvalidCIDError as error:
         raise Refusal(400, f"Invalid CID: {error.reason}", reason="INVALID_CID") from None
-
-
-def _number(text: str, what: str, *, most: int | None = None) -> int:
-    if not text.isdecimal() or len(text) > 15 or (most is not None and int(text) > most):
-        raise bad_request(f"{what} must be a whole number{f' up to {most}' if most else ''}")
-    return int(text)

@@ -48,10 +48,13 @@ def _number(
     most: int | None = None,
 ) -> int | None:
     text = parameters.get(name)
-    if not text:
-        return default
+    return whole_number(text, name, most=most) if text else default
+
+
+def whole_number(text: str, what: str, *, most: int | None = None) -> int:
+    """The number that a parameter spells; a `Refusal` where it spells none, or too large a one."""
     if not text.isdecimal() or len(text) > 15 or (most is not None and int(text) > most):
-        raise bad_request(f"{name} must be a whole number{f' up to {most}' if most else ''}")
+        raise bad_request(f"{what} must be a whole number{f' up to {most}' if most else ''}")
     return int(text)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from holdfast.atomic import sync_folder
 from holdfast.content import dag_pb
 from holdfast.content.cid import CID, DAG_PB
 
@@ -87,7 +88,7 @@ class BlockFiles:
                     folders.add(target.parent)
             ids.append(self._insert(connection, block))
         for folder in folders:
-            _sync(folder)
+            sync_folder(folder)
         return ids
 
     @staticmethod
@@ -179,13 +180,3 @@ def _age(path: Path) -> float:
         return time.time() - path.stat().st_mtime
     except FileNotFoundError:
         return 0.0
-
-
-def _sync(folder: Path) -> None:
-    if os.name == "nt":
-        return  # folders cannot be opened there
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

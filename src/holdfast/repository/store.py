@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, Self
 from holdfast.content.blocks import check_block, inline_block, missing_block
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.walks import (
     DirectoryWalk,
     Entry,
@@ -18,6 +19,7 @@ from holdfast.content.unixfs.walks import (
     file_node,
     not_unixfs,
 )
+from holdfast.files.importing import Importable, import_content
 from holdfast.repository.adding import Adding
 from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from
 from holdfast.repository.database import Database
@@ -64,12 +66,9 @@ class Repository:
     Example:
         >>> import tempfile
         >>> from holdfast.content.profiles import UNIXFS_V1_2025
-        >>> from holdfast.files.importing import import_content
         >>> with Repository(tempfile.mkdtemp()) as repository:
-        ...     with repository.adding() as adding:
-        ...         part = import_content(b"hello", UNIXFS_V1_2025, adding.put)
-        ...         pin, _ = adding.pin(part.cid, name="greeting", size=part.dag_size)
-        ...     b"".join(repository.read(part.cid))
+        ...     pin, _ = repository.add(b"hello", UNIXFS_V1_2025, name="greeting")
+        ...     b"".join(repository.read(CID.parse(pin.cid)))
         b'hello'
     """
 
@@ -82,6 +81,12 @@ class Repository:
     def adding(self) -> Adding:
         """An add: put blocks into it, then pin. What is not pinned at the end may be collected."""
         return Adding(self._database, self._files)
+
+    def add(self, content: Importable, profile: Profile, **about: Any) -> tuple[Pin, bool]:
+        """Import `content` and pin it; the pin, and whether it was there before."""
+        with self.adding() as adding:
+            part = import_content(content, profile, adding.put)
+            return adding.pin(part.cid, size=part.dag_size, **about)
 
     # Reading
 

@@ -3,7 +3,6 @@
 """The embedded provider: a repository on this machine's disk, without account or network."""
 
 import os
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -12,7 +11,7 @@ from holdfast._sync.runtime import run_blocking, run_interruptible
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
-from holdfast.content.profiles import Profile, profile_for
+from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import ClientClosedError, ConfigError, ProviderError
@@ -20,7 +19,7 @@ from holdfast.files.sinks import Sink, SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Source
 from holdfast.protocol import json_text
 from holdfast.provider import Progress
-from holdfast.repository import Pin, PinQuery, Repository
+from holdfast.repository import Pin, PinQuery, Repository, default_path
 
 BATCH_SIZE = 4 << 20  # bytes that one hop to a worker thread reads and proves
 
@@ -69,9 +68,9 @@ class LocalProvider:
 
     def put_json(self, text: str, *, name: str) -> str:
         """Keep the JSON `text` under `name`; return its CID."""
-        data = text.encode()
         about = {"name": name, "type": "application/json"}
-        return run_blocking(_add, self.repository, [data], self._profile, about)
+        pin, _ = run_blocking(self.repository.add, text.encode(), self._profile, **about)
+        return pin.cid
 
     def get_json(self, cid: str) -> Any:
         """The JSON value at `cid`."""
@@ -152,7 +151,7 @@ class LocalProvider:
         """Fill `sink` with the file at `reference`; the pin that keeps it, if it has its own."""
         repository = self.repository
         cid = run_blocking(repository.resolve, reference.cid, reference.path)
-        total = run_blocking(repository.file_size, cid)
+        total = run_blocking(repository.file_size, cid) if progress is not None else None
         pieces = repository.read(cid)
         done = 0
         while count := run_blocking(_pour, pieces, sink):
@@ -162,18 +161,6 @@ class LocalProvider:
         if progress is not None and not done:
             progress(0, 0)
         return run_blocking(repository.find_pin, cid)
-
-
-def _add(
-    repository: Repository, chunks: Iterable[bytes], profile: Profile, about: dict[str, Any]
-) -> str:
-    with repository.adding() as adding:
-        importer = FileImporter(profile, adding.put)
-        for chunk in chunks:
-            importer.update(chunk)
-        part = importer.finish()
-        adding.pin(part.cid, size=part.dag_size, **about)
-    return str(part.cid)
 
 
 def _pour(pieces: Iterator[bytes], sink: Sink) -> int:
@@ -193,14 +180,3 @@ def _open(config: ClientConfig) -> Repository:
         return Repository(path)
     except OSError as error:
         raise ConfigError(f"path {path} cannot hold a repository: {error.strerror}") from None
-
-
-def default_path() -> Path:
-    """The folder for user data of this platform, and ours in it."""
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    else:
-        base = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return base / "holdfast"
