@@ -14,8 +14,10 @@ from holdfast import errors
 from holdfast._sync.client import Client
 from holdfast._version import __version__
 from holdfast.blob import Blob
-from holdfast.config import ClientConfig, Retries, Timeouts
+from holdfast.config import ClientConfig
+from holdfast.events import Event
 from holdfast.files.cids import compute_cid, verify
+from holdfast.limits import Retries, Timeouts
 from holdfast.provider import AsyncStorageProvider, StorageProvider
 from holdfast.records import ClientMessage, ClientRecord, StoreOptions
 
@@ -36,6 +38,7 @@ __all__ = [
     "ClientConfig",
     "ClientMessage",
     "ClientRecord",
+    "Event",
     "LocalProvider",
     "PinProvider",
     "Retries",

@@ -36,7 +36,7 @@ class PendingFile:
 
     def open(self) -> None:
         """Make the file beside the target; an `OSError` where that cannot be."""
-        mode = _check_target(self.target, self._given)
+        mode = check_target(self.target, self._given)
         # Mode 0o666 lets the umask decide, as for any file the user creates.
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         self._file = os.fdopen(os.open(self._path, flags, 0o666), "w+b")
@@ -47,9 +47,9 @@ class PendingFile:
         """Append `data`."""
         self._opened().write(data)
 
-    def restart(self) -> None:
-        """Forget what was written so far."""
-        self._opened().seek(0)
+    def truncate(self, size: int = 0) -> None:
+        """Forget what was written so far, but for the first `size` bytes."""
+        self._opened().seek(size)
         self._opened().truncate()
 
     def commit(self) -> None:
@@ -87,7 +87,7 @@ class PendingFile:
         self.discard()
 
 
-def _check_target(target: Path, given: str) -> int | None:
+def check_target(target: Path, given: str) -> int | None:
     """The mode of the file that `target` replaces, if any; an `OSError` where no file can stand."""
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "No such folder to write to", str(target.parent))

@@ -25,8 +25,8 @@ PROFILES: Final[Mapping[str, int]] = {
 NOT_SECRET: Final = frozenset(
     {
         *("provider", "gatewayurl", "pinapiurl", "cidversion", "profile", "verify", "timeouts"),
-        *("retries", "ratelimit", "maxjsonbytes", "path", "trustenv", "sslcontext"),
-        "allowinsecure",
+        *("retries", "ratelimit", "hedgeafter", "maxjsonbytes", "path", "cachepath", "onevent"),
+        *("trustenv", "sslcontext", "allowinsecure"),
     }
 )
 """The fields that hold no secret, in lower case. Any other may, under a mistyped name too."""
@@ -56,7 +56,7 @@ def _sealed(key: str, value: Any) -> Any:
     harmless = key in NOT_SECRET
     if harmless and key.endswith("url"):
         harmless = not (isinstance(value, str) and ("@" in value or "?" in value))
-    elif harmless and isinstance(value, str | bytes) and key != "path":
+    elif harmless and isinstance(value, str | bytes) and not key.endswith("path"):
         harmless = len(value) <= MAX_NAME
     return value if harmless else Secret(value)
 
@@ -186,7 +186,7 @@ def positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{name} must be a number, not {type(value).__name__}")
     if not 0 < value <= MAX_SECONDS:
-        raise ConfigError(f"{name} must be a number above 0, of seconds")
+        raise ConfigError(f"{name} must be a number above 0")
     return value
 
 
@@ -197,10 +197,16 @@ def whole(name: str, value: Any) -> int:
     return value
 
 
-def rate_limit(name: str, value: Any) -> None:
-    """None: limits come with a later version."""
-    if value is not None:
-        raise ConfigError(f"{name} is not supported by this version: leave it out")
+def rate(name: str, value: Any) -> float | None:
+    """A number above 0, or None."""
+    return None if value is None else positive(name, value)
+
+
+def hook(name: str, value: Any) -> Any:
+    """A function, or None."""
+    if value is not None and not callable(value):
+        raise ConfigError(f"{name} must be a function that takes an Event")
+    return value
 
 
 def path(name: str, value: Any) -> str | os.PathLike[str] | None:

@@ -13,60 +13,13 @@ from urllib.parse import urlsplit
 
 from holdfast import checks
 from holdfast.errors import ConfigError
+from holdfast.events import EventHook
+from holdfast.limits import Retries, Timeouts
 from holdfast.secret import Secret
 
 PIN_API_URL: Final = "https://api.pinata.cloud"
 MAX_JSON_BYTES: Final = 64 << 20
 ENV_PREFIX: Final = "HOLDFAST_"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
-    """How long to wait, in seconds; None is for ever.
-
-    Attributes:
-        connect: For a connection, TLS included.
-        read: Between two pieces of a reply.
-        write: For a piece of an upload to be taken.
-        total: For a whole call. `upload` and `download` have none: there, stalled progress ends it.
-
-    Example:
-        >>> Timeouts(read=5)
-        Timeouts(connect=10, read=5, write=60, total=60)
-    """
-
-    connect: float | None = 10
-    read: float | None = 60
-    write: float | None = 60
-    total: float | None = 60
-
-    def __post_init__(self) -> None:
-        for name in ("connect", "read", "write", "total"):
-            value = getattr(self, name)
-            if value is not None:
-                checks.positive(f"timeouts.{name}", value)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retries:
-    """How often, and with what waits, a failed request is sent again.
-
-    The values are checked and kept; this version sends each request once.
-
-    Attributes:
-        attempts: How often a request is sent at the most; 1 is never again.
-        base: The first wait, in seconds; each further one is up to twice the one before.
-        cap: The longest wait, in seconds.
-    """
-
-    attempts: int = 4
-    base: float = 0.25
-    cap: float = 20
-
-    def __post_init__(self) -> None:
-        checks.whole("retries.attempts", self.attempts)
-        checks.positive("retries.base", self.base)
-        checks.positive("retries.cap", self.cap)
 
 
 class ConfigFields(TypedDict, total=False):
@@ -83,8 +36,11 @@ class ConfigFields(TypedDict, total=False):
     timeouts: Timeouts | Mapping[str, Any]
     retries: Retries | Mapping[str, Any]
     rate_limit: float | None
+    hedge_after: float | None
     max_json_bytes: int
     path: str | os.PathLike[str] | None
+    cache_path: str | os.PathLike[str] | None
+    on_event: EventHook | None
     proxy: str | Secret | None
     trust_env: bool
     ssl_context: ssl.SSLContext | None
@@ -107,9 +63,15 @@ class ClientConfig:
         verify: Whether what is read is proven against its CID.
         timeouts: See `Timeouts`; a mapping of its fields is taken too.
         retries: See `Retries`; a mapping of its fields is taken too.
-        rate_limit: Requests a minute. Not in this version: anything but None is refused.
+        rate_limit: Requests a minute at the most, evenly spaced, over all threads or tasks of the
+            client; None is no limit.
+        hedge_after: Seconds after which a read that a gateway has not begun to answer is tried at
+            the next one too; the first proven answer wins. None waits for the first to fail.
         max_json_bytes: The largest JSON document that `retrieve` and `receive` take.
         path: The folder of the embedded store.
+        cache_path: Where downloads to a file keep what is proven so far, to resume after an
+            interruption; None is the platform's folder for caches.
+        on_event: Called with each `Event`, for metrics and traces; see `holdfast.events`.
         proxy: The proxy for all requests, as ``http://user:password@host:port``.
         trust_env: Whether ``HTTPS_PROXY`` and the like in the environment name the proxy.
         ssl_context: For a CA of your own: ``ssl.create_default_context(cafile=…)``.
@@ -132,11 +94,14 @@ class ClientConfig:
     cid_version: int = 1
     profile: str | None = None
     verify: bool = True
-    timeouts: Timeouts = Timeouts()
-    retries: Retries = Retries()
+    timeouts: Timeouts = Timeouts()  # noqa: RUF009 - frozen
+    retries: Retries = Retries()  # noqa: RUF009 - frozen
     rate_limit: float | None = None
+    hedge_after: float | None = None
     max_json_bytes: int = MAX_JSON_BYTES
     path: str | os.PathLike[str] | None = None
+    cache_path: str | os.PathLike[str] | None = None
+    on_event: EventHook | None = None
     proxy: Secret | None = None
     trust_env: bool = False
     ssl_context: ssl.SSLContext | None = None
@@ -222,9 +187,12 @@ CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "verify": checks.flag,
     "timeouts": _settings(Timeouts),
     "retries": _settings(Retries),
-    "rate_limit": checks.rate_limit,
+    "rate_limit": checks.rate,
+    "hedge_after": checks.rate,
     "max_json_bytes": checks.whole,
     "path": checks.path,
+    "cache_path": checks.path,
+    "on_event": checks.hook,
     "proxy": checks.proxy,
     "trust_env": checks.flag,
     "ssl_context": checks.ssl_context,
@@ -304,8 +272,17 @@ def _from_environment(name: str) -> Any:
         if not text.isdecimal():
             raise ConfigError(f"{variable} must be a whole number")
         return int(text)
+    if check is checks.rate:
+        return _number(variable, text)
     if check is checks.gateways:
         return tuple(each.strip() for each in text.split(",") if each.strip())
     if check not in {checks.provider, checks.profile, checks.path, checks.base_url}:
         raise ConfigError(f"{variable}: {name} cannot be set from the environment")
     return text
+
+
+def _number(variable: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"{variable} must be a number") from None

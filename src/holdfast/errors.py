@@ -6,15 +6,15 @@
     ├── ConfigError(ValueError)                     a field of the configuration is wrong
     ├── InvalidCIDError(ValueError)                 "Invalid CID"; .reason
     ├── SerializationError(ValueError)              not JSON, or not of the expected shape
-    ├── NetworkError(ConnectionError)               nobody could be reached, or the line broke
+    ├── NetworkError(ConnectionError)               nobody reached, or the line broke; .sent
     │   └── RequestTimeoutError(TimeoutError)       … in the time allowed
     ├── ClientClosedError(RuntimeError)             used after close
     ├── NotAFileError(IsADirectoryError)            the CID names a directory
-    ├── ProviderError                               .status  .details  .request_id
+    ├── ProviderError                               .status  .details  .request_id  .retry_after
     │   ├── AuthenticationError                     401
     │   ├── PermissionDeniedError                   403
     │   ├── NotFoundError                           404
-    │   └── RateLimitError                          429  .retry_after
+    │   └── RateLimitError                          429
     └── VerificationError                           .cid; the bytes are not what the CID names
         ├── MalformedError(ValueError)              a block or CAR that nobody can read, or a bomb
         └── UnprovenError                           not disproven, but no way to prove them
@@ -67,7 +67,17 @@ class SerializationError(ClientError, ValueError):
 
 
 class NetworkError(ClientError, ConnectionError):
-    """The provider or gateway could not be reached, or the connection broke."""
+    """The provider or gateway could not be reached, or the connection broke.
+
+    Attributes:
+        sent: Whether the request had gone out whole, so that the peer may have acted on it.
+        transient: Whether sending it again may help; a wrong certificate stays wrong.
+    """
+
+    def __init__(self, message: str, *, sent: bool = False, transient: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.transient = transient
 
 
 class RequestTimeoutError(NetworkError, TimeoutError):
@@ -92,6 +102,7 @@ class ProviderError(ClientError):
         status: The HTTP status, or None where the provider is not an HTTP service.
         details: The provider's own words, where it had any.
         request_id: What the provider calls this request, for a support ticket.
+        retry_after: The wait in seconds that the provider asked for, where it did.
     """
 
     def __init__(
@@ -101,11 +112,13 @@ class ProviderError(ClientError):
         status: int | None = None,
         details: str | None = None,
         request_id: str | None = None,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.details = details
         self.request_id = request_id
+        self.retry_after = retry_after
 
 
 class AuthenticationError(ProviderError):
@@ -122,18 +135,6 @@ class NotFoundError(ProviderError):
 
 class RateLimitError(ProviderError):
     """HTTP 429: too many requests. ``retry_after`` is the wait asked for, in seconds."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int | None = None,
-        details: str | None = None,
-        request_id: str | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(message, status=status, details=details, request_id=request_id)
-        self.retry_after = retry_after
 
 
 class VerificationError(ClientError):

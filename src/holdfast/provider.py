@@ -109,3 +109,11 @@ class Reconfigurable(Protocol):
 
     def with_config(self, config: ClientConfig) -> Self:
         """A copy with `config` over the same connections; `ConfigError` where they cannot."""
+
+
+@runtime_checkable
+class Openable(Protocol):
+    """A provider whose files can be read in parts."""
+
+    def open_file(self, cid: str) -> Any:
+        """The file at `cid`, readable and seekable; of an async provider, awaited."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, Unpack
 
+from holdfast._async.opened import AsyncContentFile
 from holdfast._async.runtime import run_blocking
 from holdfast.blob import Blob
 from holdfast.checks import seal
@@ -14,7 +15,7 @@ from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.sources import Uploadable, open_source
 from holdfast.protocol import json_text
-from holdfast.provider import AsyncStorageProvider, Linkable, Progress, Reconfigurable
+from holdfast.provider import AsyncStorageProvider, Linkable, Openable, Progress, Reconfigurable
 from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
 from holdfast.registry import build_async_provider
 
@@ -127,13 +128,15 @@ class AsyncClient:
         name: str | None = None,
         progress: Progress | None = None,
     ) -> ClientRecord[None]:
-        """Store a file: a path, bytes, a binary file (from where it stands) or a `Blob`.
+        """Store a file: a path, bytes, a binary file from where it stands, a `Blob`, an iterable.
 
         Args:
-            file: What to store. It is streamed, never held in memory whole.
+            file: What to store. It is streamed, never held in memory whole. An iterable gives the
+                bytes in pieces; one that can be had only once (a generator, a pipe) is not sent
+                again when the connection breaks.
             options: Reserved; see `StoreOptions`.
             name: The file name to send; by default the file's own, else ``client-file``.
-            progress: Called with the bytes sent so far and the bytes in all.
+            progress: Called with the bytes sent so far and the bytes in all, if known.
 
         Example:
             >>> async def example(client: AsyncClient) -> int:
@@ -163,7 +166,8 @@ class AsyncClient:
 
         Args:
             cid: What to read.
-            to: Where to write it, whole or not at all. The blob is then over that file.
+            to: Where to write it, whole or not at all. The blob is then over that file. What was
+                proven before an interruption is kept in `cache_path` for the next try.
             progress: Called with the bytes that came so far and the bytes in all, if known.
 
         Example:
@@ -174,6 +178,25 @@ class AsyncClient:
         self._check_open()
         _check_progress(progress)
         return await self._provider.get_file(str(Reference.parse(cid)), to=to, progress=progress)
+
+    async def open(self, cid: str) -> AsyncContentFile:
+        """The file at `cid`, to be read in parts: readable, seekable, every part proven.
+
+        Nothing is downloaded but what is read, and what is needed to prove it.
+
+        Example:
+            >>> async def last_line(client: AsyncClient, cid: str) -> bytes:
+            ...     async with await client.open(cid) as file:
+            ...         file.seek(-200, 2)
+            ...         return (await file.read()).splitlines()[-1]
+        """
+        self._check_open()
+        if not isinstance(self._provider, Openable):
+            raise ConfigError(
+                f"{type(self._provider).__name__} cannot open files in parts; use download"
+            )
+        opened: AsyncContentFile = await self._provider.open_file(str(Reference.parse(cid)))
+        return opened
 
     async def send(self, recipient_id: str, message: str) -> ClientRecord[ClientMessage]:
         """Store a message for `recipient_id` as plain JSON. Nothing delivers it: pass on the CID.

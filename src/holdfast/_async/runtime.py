@@ -3,13 +3,17 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 now = time.monotonic
+sleep = asyncio.sleep
+
+AsyncSlots = asyncio.BoundedSemaphore
 
 
 async def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -17,16 +21,7 @@ async def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.k
 
     A cancelled call still waits for the thread: whoever cleans up afterwards has the files alone.
     """
-    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        while not work.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([work])
-        if not work.cancelled():
-            work.exception()  # looked at, so that nobody warns of it
-        raise
+    return await _uninterrupted(asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs)))
 
 
 async def run_interruptible(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -35,3 +30,113 @@ async def run_interruptible(function: Callable[P, T], /, *args: P.args, **kwargs
     Who cancels the call does not wait for the thread: it must have nothing to clean up.
     """
     return await asyncio.to_thread(function, *args, **kwargs)
+
+
+async def _uninterrupted(work: "asyncio.Future[T]") -> T:
+    """The result of `work`, which is waited for to its end also by a caller who is cancelled."""
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        await _ended(work)
+        raise
+
+
+async def _ended(work: "asyncio.Future[Any]") -> None:
+    while not work.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([work])
+    if not work.cancelled():
+        work.exception()  # looked at, so that nobody warns of it
+
+
+class AsyncWorker:
+    """One job at a time on a worker thread, while the caller goes on: hashing, writing to disk."""
+
+    def __init__(self) -> None:
+        self._job: asyncio.Future[Any] | None = None
+
+    async def submit(self, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Begin a job, when the one before it is done; that one's result, if there was one."""
+        result = await self.drain()
+        self._job = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+        return result
+
+    async def drain(self) -> Any:
+        """Wait for the job under way; its result, or None."""
+        job, self._job = self._job, None
+        return None if job is None else await _uninterrupted(job)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._job is not None:
+            await _ended(self._job)
+
+
+class AsyncFileBase:
+    """What an open file has besides reading; the blocking one has it from `io`."""
+
+    closed = False
+
+    async def aclose(self) -> None:
+        """Close the file. A second time does nothing."""
+        self.closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+async def race(
+    runners: Sequence[Callable[[], Awaitable[T]]],
+    delay: float,
+    discard: Callable[[T], Awaitable[object]],
+) -> tuple[T | None, dict[int, Exception]]:
+    """The result of the runner that is first to succeed, and what the others failed with, by place.
+
+    They start one after the other: the next when `delay` has passed, or one has failed. Those that
+    have lost are cancelled; a result that comes too late goes to `discard`.
+    """
+    running: dict[asyncio.Future[T], int] = {}
+    failures: dict[int, Exception] = {}
+    started = 0
+    winner: asyncio.Future[T] | None = None
+    try:
+        while running or started < len(runners):
+            more = started < len(runners)
+            if more:
+                running[asyncio.ensure_future(runners[started]())] = started
+                started += 1
+            timeout = delay if started < len(runners) else None
+            done, _ = await asyncio.wait(
+                running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in done:
+                failure = task.exception()
+                if failure is None:
+                    winner = task
+                    return task.result(), failures
+                if not isinstance(failure, Exception):
+                    raise failure
+                failures[running.pop(task)] = failure
+        return None, failures
+    finally:
+        for task in running:
+            task.cancel()
+        for task in running:
+            await _ended(task)
+            if task is not winner and not task.cancelled() and task.exception() is None:
+                await discard(task.result())

@@ -21,12 +21,12 @@ except ModuleNotFoundError as missing:
 
 from holdfast import network
 from holdfast._async.runtime import now, run_interruptible
-from holdfast.config import ClientConfig, Timeouts
+from holdfast.config import ClientConfig
 from holdfast.errors import ClientClosedError
+from holdfast.limits import Timeouts
 from holdfast.protocol import faults
 from holdfast.protocol.http import Request, StreamBody
 
-POOL_SIZE: Final = 100  # connections open at once; further requests wait for one
 CHUNK_SIZE: Final = 1 << 18
 
 TABLE: Final[faults.Table] = {
@@ -53,10 +53,17 @@ TABLE: Final[faults.Table] = {
 
 
 class _Patience:
-    """How long one exchange may stand still: moved on as it passes from phase to phase."""
+    """How long one exchange may stand still: moved on as it passes from phase to phase.
 
-    def __init__(self, timeouts: Timeouts, deadline: float | None) -> None:
+    Attributes:
+        unsent: The bytes of the body that are still to go out, or None where that is not known.
+        sent: Whether the request is out whole.
+    """
+
+    def __init__(self, timeouts: Timeouts, deadline: float | None, unsent: int | None) -> None:
         self.timeouts = timeouts
+        self.unsent = unsent
+        self.sent = False
         self._deadline = deadline
         self._scope: asyncio.Timeout | None = None
         self.fault = faults.READ_TIMEOUT
@@ -79,7 +86,10 @@ class _Patience:
 
     @classmethod
     def tracing(cls) -> aiohttp.TraceConfig:
-        """Hooks for a session that limit the making of a connection, a proxy's part included."""
+        """Hooks for a session.
+
+        They limit the making of a connection, a proxy's part included, and see what goes out.
+        """
 
         async def start(_: Any, context: Any, __: Any) -> None:
             patience: _Patience = context.trace_request_ctx
@@ -88,9 +98,21 @@ class _Patience:
         async def end(_: Any, context: Any, __: Any) -> None:
             context.trace_request_ctx.allow(None)
 
+        async def headers_sent(_: Any, context: Any, __: Any) -> None:
+            patience: _Patience = context.trace_request_ctx
+            patience.sent = patience.unsent == 0
+
+        async def chunk_sent(_: Any, context: Any, about: Any) -> None:
+            patience: _Patience = context.trace_request_ctx
+            if patience.unsent is not None:
+                patience.unsent -= len(about.chunk)
+                patience.sent = patience.unsent <= 0
+
         trace = aiohttp.TraceConfig()
         trace.on_connection_create_start.append(start)
         trace.on_connection_create_end.append(end)
+        trace.on_request_headers_sent.append(headers_sent)
+        trace.on_request_chunk_sent.append(chunk_sent)
         return trace
 
 
@@ -189,7 +211,7 @@ class AsyncResponse:
             while chunk := await self._next():
                 yield chunk
         except (aiohttp.ClientError, OSError) as error:
-            failure = faults.translate(error, TABLE, self._peer)
+            failure = faults.translate(error, TABLE, self._peer, sent=True)
         if failure is not None:
             raise failure
 
@@ -223,7 +245,7 @@ class AsyncTransport:
         """Send `request` and wait for the head of the reply; no redirect is followed."""
         session = self._open_session()
         options = self._connection_options(request)
-        patience = _Patience(timeouts, deadline)
+        patience = _Patience(timeouts, deadline, request.length)
         feed: _Feed | None = None
         if request.body is not None and not isinstance(request.body, bytes):
             feed = _Feed(request, request.body, patience)
@@ -265,8 +287,10 @@ class AsyncTransport:
         if self._closed:
             return ClientClosedError()
         if type(error) is TimeoutError:
-            return faults.plain(patience.fault, request.peer)
-        return faults.translate(error, TABLE, request.peer)
+            return faults.plain(patience.fault, request.peer, sent=patience.sent)
+        # What was written to a connection that had closed before did not go anywhere.
+        sent = patience.sent and not isinstance(error, aiohttp.ClientConnectionResetError)
+        return faults.translate(error, TABLE, request.peer, sent=sent)
 
     def _connection_options(self, request: Request) -> dict[str, Any]:
         options: dict[str, Any] = {}
@@ -288,13 +312,17 @@ class AsyncTransport:
         if self._session is None:
             self._loop = loop
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=POOL_SIZE),
+                # Calls are limited, by the session, not connections: one that holds a body may
+                # need a block besides, and would wait for ever for a connection of its own kind.
+                connector=aiohttp.TCPConnector(limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
                 read_bufsize=CHUNK_SIZE,
                 skip_auto_headers=("Accept", "Content-Type"),
                 trace_configs=[_Patience.tracing()],
             )
+            # It would send a request again by itself; attempts are counted, and made, in one place.
+            self._session._retry_connection = False  # noqa: SLF001
         if self._loop is not loop:
             raise RuntimeError(
                 "this client was used in another event loop before; make one client for each loop"

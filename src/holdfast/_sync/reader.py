@@ -1,135 +1,213 @@
 # WARNING: this file is generated from src/holdfast/_async/reader.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Reading content through gateways: one after the other, until one sends what the CID names."""
+"""Reading content through gateways, none of which is trusted.
+
+Gateway after gateway has a try at a reading, in rounds; each goes on where the one before broke
+off, since what is proven stays proven.
+"""
 
 import logging
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
-from holdfast._sync.runtime import now, run_blocking
-from holdfast._sync.session import Session, read_whole
-from holdfast.content.proof import Proof, block_proof, is_raw
+from holdfast._sync.attempt import Attempt, RefusedError, Transfer, Way
+from holdfast._sync.reading import MAX_CACHED, Reading
+from holdfast._sync.runtime import now, race
+from holdfast._sync.session import Session
+from holdfast.content.blocks import BlockCache
+from holdfast.content.cid import CID
+from holdfast.content.proof import block_proof
 from holdfast.content.reference import Reference
+from holdfast.content.unixfs.walks import check_codec
 from holdfast.errors import (
     ClientError,
     NetworkError,
     NotAFileError,
     ProviderError,
     SerializationError,
+    UnprovenError,
     VerificationError,
 )
+from holdfast.events import Call
 from holdfast.files.sinks import Sink
-from holdfast.protocol.gateway import MAX_REDIRECTS, REDIRECTS, Gateway, too_many_redirects
-from holdfast.protocol.http import Reply
+from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.retrying import is_transient
 from holdfast.provider import Progress
-
-if TYPE_CHECKING:
-    from holdfast._sync.transport import Response
-
-logger = logging.getLogger("holdfast")
 
 # What a gateway's words or bytes alone can bring about; another gateway may know better.
 FROM_OUTSIDE = (VerificationError, NotAFileError, SerializationError)
+FAILURES = (NetworkError, ProviderError, *FROM_OUTSIDE)
 
-MAX_DIGITS = 18  # of a Content-Length that can be true
-BATCH_SIZE = 1 << 20  # one hop to a worker thread writes and hashes this much
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is proven of a file before any part of it is read."""
+
+    reference: Reference
+    cid: CID | None
+    size: int
+    blocks: BlockCache
 
 
 class Reader:
-    """Fills a sink with the content of a reference, proven where that is possible already."""
+    """Fills sinks with the content of references, proven, from whichever gateway has it."""
 
-    def __init__(self, session: Session, gateways: Iterable[Gateway], *, verify: bool) -> None:
+    def __init__(
+        self,
+        session: Session,
+        gateways: Gateways,
+        *,
+        verify: bool,
+        hedge_after: float | None = None,
+    ) -> None:
         self._session = session
-        self._gateways = tuple(gateways)
+        self._gateways = gateways
         self._verify = verify
+        self._hedge_after = hedge_after
 
     def read(
-        self,
-        reference: Reference,
-        sink: Sink,
-        *,
-        progress: Progress | None = None,
-        deadline: float | None = None,
+        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
     ) -> str:
-        """Fill `sink` from the first gateway that has the content; return its media type.
+        """Fill `sink`; return the media type that the gateway claims.
 
-        When all have failed, the gravest failure is raised and the others are its notes.
+        When all gateways have failed, the gravest failure is raised and the others are its notes.
         """
-        failures: list[tuple[Gateway, ClientError]] = []
-        for number, gateway in enumerate(self._gateways):
-            share = _share(deadline, len(self._gateways) - number)
-            try:
-                return self._read_from(gateway, reference, sink, progress=progress, deadline=share)
-            except (NetworkError, ProviderError, *FROM_OUTSIDE) as error:
-                failures.append((gateway, error))
-                run_blocking(sink.restart)
+        reading = Reading(reference, sink, call, progress)
+        self._fill(reading, verify=self._verify)
+        return reading.media_type
+
+    def probe(self, reference: Reference, call: Call, sink: Sink) -> Known:
+        """Read one byte of a file, and thereby learn its size.
+
+        `UnprovenError` where it can only be proven whole.
+        """
+        reading = Reading(reference, sink, call, stop=1)
+        self._fill(reading, verify=True)
+        return Known(reference, reading.cid, reading.size or 0, reading.blocks)
+
+    def read_part(self, known: Known, start: int, stop: int, call: Call, sink: Sink) -> None:
+        """Fill `sink` with the bytes from `start` up to `stop` of what `probe` found."""
+        reading = Reading(known.reference, sink, call, start=start, stop=stop, blocks=known.blocks)
+        reading.cid = known.cid
+        self._fill(reading, verify=True)
+
+    def _fill(self, reading: Reading, *, verify: bool) -> None:
+        if verify and reading.cid is not None:
+            # What no gateway could ever give a proof for is not asked for.
+            block_proof(reading.reference, reading.cid)
+            check_codec(reading.cid)
+        failures: dict[Gateway, ClientError] = {}
+        left = self._gateways.in_order(now())
+        if self._hedge_after is not None and len(left) > 1 and not reading.sink.kept:
+            if self._fill_hedged(reading, left, failures, verify=verify):
+                return
+            left = [each for each in left if _may_try(failures.get(each))]
+        backoff = self._session.backoff()
+        while left:
+            before = reading.written
+            if self._round(reading, left, failures, verify=verify):
+                return
+            if reading.written > before:
+                backoff.restart()
+            left = [each for each in left if is_transient(failures[each])]
+            last = failures[left[-1]] if left else None
+            asked = last.retry_after if isinstance(last, ProviderError) else None
+            if not left or not self._session.wait(backoff, reading.call, asked=asked, failure=last):
+                break
         raise _gravest(failures)
 
-    def _proof(self, reference: Reference) -> Proof | None:
-        return block_proof(reference) if self._verify and is_raw(reference) else None
-
-    def _read_from(
+    def _round(
         self,
-        gateway: Gateway,
-        reference: Reference,
-        sink: Sink,
+        reading: Reading,
+        gateways: list[Gateway],
+        failures: dict[Gateway, ClientError],
         *,
-        progress: Progress | None,
-        deadline: float | None,
-    ) -> str:
-        proof = self._proof(reference)
-        request = gateway.content(reference)
-        for _ in range(MAX_REDIRECTS + 1):
-            with self._session.stream(request, deadline=deadline) as response:
-                reply = Reply(response.status, response.headers)
-                if reply.status in REDIRECTS:
-                    request = gateway.redirected(request, reply, reference)
-                    continue
-                gateway.check(reply if reply.ok else read_whole(response))
-                _pour(response, sink, proof, progress)
-                if self._verify and proof is None:
-                    _warn_unproven(reference)
-                return response.headers.get("content-type", "")
-        raise too_many_redirects(request)
+        verify: bool,
+    ) -> bool:
+        """Ask the gateways one after the other; whether one of them gave all."""
+        for number, gateway in enumerate(gateways):
+            share = _share(reading.call.deadline, len(gateways) - number)
+            attempt = Attempt(self._session, gateway, reading, share)
+            try:
+                attempt.fill(verify=verify)
+            except FAILURES as error:
+                failures[gateway] = error
+            else:
+                self._session.succeeded()
+                return True
+            self._failed(attempt, failures[gateway])
+        return False
+
+    def _fill_hedged(
+        self,
+        reading: Reading,
+        gateways: list[Gateway],
+        failures: dict[Gateway, ClientError],
+        *,
+        verify: bool,
+    ) -> bool:
+        """Let the gateways race to the first proven piece, the next one starting after a delay.
+
+        The winner goes on alone. Whether it could give all.
+        """
+        way = Way.BLOCKS if verify else Way.PLAIN
+        runners: list[Callable[[], Transfer]] = []
+        for gateway in gateways:
+            # What a racer learns is its own, until it has won.
+            own = replace(reading, blocks=BlockCache(MAX_CACHED))
+            attempt = Attempt(self._session, gateway, own, reading.call.deadline)
+            runners.append(partial(attempt.begin, way))
+        outcome = race(runners, self._hedge_after or 0.0, Transfer.close)
+        transfer, lost = outcome
+        for place, error in lost.items():
+            if not isinstance(error, FAILURES):
+                raise error
+            # One that refuses this way may know another: it gets its turn.
+            if not isinstance(error, RefusedError):
+                failures[gateways[place]] = error
+                self._tell(gateways[place], error, reading.call)
+        if transfer is None:
+            return False
+        winner = transfer.attempt
+        reading.cid, reading.blocks = winner.reading.cid, winner.reading.blocks
+        reading.media_type = winner.reading.media_type
+        winner.reading = reading
+        try:
+            winner.finish(transfer)
+        except FAILURES as error:
+            failures[winner.gateway] = error
+        else:
+            self._session.succeeded()
+            return True
+        self._failed(winner, failures[winner.gateway])
+        return False
+
+    def _failed(self, attempt: Attempt, error: ClientError) -> None:
+        attempt.set_back()
+        self._tell(attempt.gateway, error, attempt.reading.call)
+
+    def _tell(self, gateway: Gateway, error: ClientError, call: Call) -> None:
+        """Tell of a gateway that failed; one that sent wrong bytes is avoided for a while."""
+        wrong = isinstance(error, VerificationError) and not isinstance(error, UnprovenError)
+        if wrong:
+            self._gateways.avoid(gateway, now())
+        call.tell(
+            "gateway",
+            "%s: %s: %s",
+            gateway.base_url,
+            error.name,
+            error.message,
+            level=logging.WARNING if wrong else logging.INFO,
+            peer=gateway.peer,
+            error=error.name,
+            status=error.status if isinstance(error, ProviderError) else None,
+            elapsed=now() - call.started,
+        )
 
 
-def _pour(response: "Response", sink: Sink, proof: Proof | None, progress: Progress | None) -> None:
-    """Write the body into `sink`; return when it is whole and right."""
-    length = response.headers.get("content-length", "")
-    total = int(length) if length.isdecimal() and len(length) <= MAX_DIGITS else None
-    done = 0
-    for batch in _batches(response):
-        run_blocking(_write, batch, sink, proof)
-        done += len(batch)
-        if progress is not None:
-            progress(done, total)
-    if proof is not None:
-        proof.finish()
-
-
-def _batches(response: "Response") -> Iterator[bytes]:
-    """The body in pieces of at least `BATCH_SIZE`, and what is left: an empty body gives one."""
-    batch = bytearray()
-    for chunk in response.chunks():
-        batch += chunk
-        if len(batch) >= BATCH_SIZE:
-            yield bytes(batch)
-            batch.clear()
-    yield bytes(batch)
-
-
-def _write(data: bytes, sink: Sink, proof: Proof | None) -> None:
-    if proof is not None:
-        proof.update(data)
-    sink.write(data)
-
-
-def _warn_unproven(reference: Reference) -> None:
-    logger.warning(
-        "%s was read unproven: this version proves raw CIDs only",
-        reference,
-        extra={"cid": str(reference)},
-    )
+def _may_try(failure: ClientError | None) -> bool:
+    return failure is None or is_transient(failure)
 
 
 def _share(deadline: float | None, parts: int) -> float | None:
@@ -137,16 +215,16 @@ def _share(deadline: float | None, parts: int) -> float | None:
     return None if deadline is None else now() + (deadline - now()) / parts
 
 
-def _gravest(failures: list[tuple[Gateway, ClientError]]) -> ClientError:
+def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
     """Wrong bytes before an HTTP error before no answer; of equals, the last."""
     ranks = (*FROM_OUTSIDE, ProviderError, ClientError)
     order = [
         next(rank for rank, kind in enumerate(ranks) if isinstance(error, kind))
-        for _, error in failures
+        for error in failures.values()
     ]
     chosen = max(position for position, rank in enumerate(order) if rank == min(order))
-    error = failures[chosen][1]
-    for position, (gateway, other) in enumerate(failures):
+    error = list(failures.values())[chosen]
+    for position, (gateway, other) in enumerate(failures.items()):
         if position != chosen:
             error.add_note(f"{gateway.base_url}: {other.name}: {other.message}")
     return error

@@ -1,50 +1,197 @@
 # WARNING: this file is generated from src/holdfast/_async/session.py
 # by scripts/generate_sync.py. Change the original instead.
-"""One conversation with peers: the configured time-outs, and replies read whole or as a stream."""
+"""Calls to peers: how many at once, how fast, how long, and how often again."""
 
+import copy
+import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holdfast._sync.runtime import now
-from holdfast.config import Timeouts
+from holdfast._sync.runtime import Slots, now, sleep
+from holdfast.config import ClientConfig
+from holdfast.errors import ClientError, NetworkError, ProviderError
+from holdfast.events import Call
+from holdfast.protocol.failures import retry_after
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
+from holdfast.protocol.retrying import RETRIED, Backoff, RateLimiter, RetryBudget
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response, Transport
 
+CALLS_AT_ONCE = 100  # further ones wait for their turn; each holds a connection or two
+
 
 class Session:
-    """Sends requests through a transport that others may share."""
+    """Sends requests through a transport, within the limits that all calls of a client share.
 
-    def __init__(self, transport: "Transport", timeouts: Timeouts) -> None:
-        self._transport = transport
-        self._timeouts = timeouts
+    Attributes:
+        transport: What sends them.
+        avoided: The gateways that have sent wrong bytes, and until when they come last.
+    """
 
-    def deadline(self) -> float | None:
-        """When a call that begins now must have ended."""
-        return None if self._timeouts.total is None else now() + self._timeouts.total
+    def __init__(self, transport: "Transport", config: ClientConfig) -> None:
+        self.transport = transport
+        self.avoided: dict[str, float] = {}
+        self._config = config
+        self._lock = threading.Lock()
+        self._slots = Slots(CALLS_AT_ONCE)
+        self._budget = RetryBudget(config.retries.budget)
+        self._limiter = None if config.rate_limit is None else RateLimiter(config.rate_limit)
 
-    def fetch(self, request: Request, *, deadline: float | None = None) -> Reply:
-        """The whole reply to `request`."""
-        with self.stream(request, deadline=deadline) as response:
-            return read_whole(response)
+    def with_config(self, config: ClientConfig) -> "Session":
+        """A session for `config` that shares the connections, and the limits that are the same."""
+        shared = copy.copy(self)
+        shared._config = config  # noqa: SLF001 - our own
+        if config.retries.budget != self._config.retries.budget:
+            shared._budget = RetryBudget(config.retries.budget)  # noqa: SLF001
+        if config.rate_limit != self._config.rate_limit:
+            limit = config.rate_limit
+            shared._limiter = None if limit is None else RateLimiter(limit)  # noqa: SLF001
+        return shared
 
     @contextmanager
-    def stream(self, request: Request, *, deadline: float | None = None) -> "Iterator[Response]":
-        """The reply to `request`, its body still to come."""
-        response = self._transport.send(request, timeouts=self._timeouts, deadline=deadline)
+    def call(self, operation: str, cid: str | None = None, *, total: bool = True) -> Iterator[Call]:
+        """An operation under way, once there is room for it; with a deadline, if it has a `total`.
+
+        The time that it waited for room is not counted.
+        """
+        with self._slots:
+            limit = self._config.timeouts.total if total else None
+            with Call(operation, cid=cid, total=limit, hook=self._config.on_event) as call:
+                yield call
+
+    def fetch(self, request: Request, call: Call) -> Reply:
+        """The whole reply to `request`, sent again where that may help."""
+        backoff = self.backoff()
+        lost = False
+        while True:
+            outcome = self._fetch_once(request, call)
+            if isinstance(outcome, Reply):
+                failure, asked = None, retry_after(outcome)
+                if outcome.status not in RETRIED:
+                    self.succeeded()
+                    return replace(outcome, reply_lost=lost)
+            else:
+                failure, asked = outcome, None
+            again = request.repeatable and (failure is None or failure.transient)
+            if not (again and self.wait(backoff, call, asked=asked, failure=failure)):
+                if isinstance(outcome, Reply):
+                    return replace(outcome, reply_lost=lost)
+                raise _with_count(outcome, call)
+            lost = lost or (failure is not None and failure.sent)
+
+    def _fetch_once(self, request: Request, call: Call) -> Reply | NetworkError:
+        """The reply, or what there was instead: returned, so that no failure is the next one's."""
+        try:
+            with self.stream(request, call) as response:
+                return read_whole(response)
+        except NetworkError as error:
+            return error
+
+    @contextmanager
+    def stream(
+        self, request: Request, call: Call, *, deadline: float | None = None
+    ) -> "Iterator[Response]":
+        """The reply to `request`, its body still to come, and closed in the end."""
+        response = self.send(request, call, deadline=deadline)
         try:
             yield response
         finally:
             response.close()
 
+    def send(self, request: Request, call: Call, *, deadline: float | None = None) -> "Response":
+        """The reply to `request`, its body still to come: the caller closes it.
 
-def read_whole(response: "Response") -> Reply:
-    """The reply with its body, of which at most `MAX_REPLY` bytes are kept."""
+        `deadline` may be nearer than the call's own.
+        """
+        delay = self._turn()
+        if delay > 0:
+            call.postpone(delay)
+            deadline = None if deadline is None else deadline + delay
+            sleep(delay)
+        call.attempt += 1
+        started = now()
+        status = error = None
+        try:
+            response = self.transport.send(
+                request,
+                timeouts=self._config.timeouts,
+                deadline=call.deadline if deadline is None else deadline,
+            )
+            status = response.status
+            return response
+        except ClientError as failure:
+            error = failure.name
+            raise
+        finally:
+            call.tell(
+                "request",
+                "%s %s: %s",
+                request.method,
+                request.peer,
+                status or error,
+                peer=request.peer,
+                status=status,
+                error=error,
+                elapsed=now() - started,
+            )
+
+    def _turn(self) -> float:
+        """The seconds to wait before the next request may be sent."""
+        if self._limiter is None:
+            return 0.0
+        with self._lock:
+            return self._limiter.reserve(now())
+
+    def backoff(self) -> Backoff:
+        """The waits of one call."""
+        return Backoff(self._config.retries, self._budget)
+
+    def succeeded(self) -> None:
+        """A peer gave what was asked for."""
+        self._budget.give_back()
+
+    def wait(
+        self,
+        backoff: Backoff,
+        call: Call,
+        *,
+        asked: float | None = None,
+        failure: ClientError | None = None,
+    ) -> bool:
+        """Wait before the next attempt; False, at once, where there is to be none."""
+        delay = backoff.next_delay(asked)
+        if delay is None or (call.deadline is not None and now() + delay >= call.deadline):
+            return False
+        call.tell(
+            "retry",
+            "%s is tried again in %.2f s",
+            call.operation,
+            delay,
+            level=logging.INFO,
+            delay=delay,
+            error=None if failure is None else failure.name,
+            status=failure.status if isinstance(failure, ProviderError) else None,
+            elapsed=now() - call.started,
+        )
+        sleep(delay)
+        return True
+
+
+def _with_count(error: NetworkError, call: Call) -> NetworkError:
+    if call.attempt > 1:
+        error.add_note(f"after {call.attempt} attempts")
+    return error
+
+
+def read_whole(response: "Response", limit: int = MAX_REPLY) -> Reply:
+    """The reply with its body, of which at most `limit` bytes are kept."""
     body = bytearray()
     for chunk in response.chunks():
         body += chunk
-        if len(body) > MAX_REPLY:
+        if len(body) > limit:
             break
-    return Reply(response.status, response.headers, bytes(body[:MAX_REPLY]))
+    return Reply(response.status, response.headers, bytes(body[:limit]))

@@ -19,9 +19,10 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util import wait_for_read
 
 from holdfast import network
-from holdfast._sync.runtime import now
-from holdfast.config import ClientConfig, Timeouts
+from holdfast._sync.runtime import now, racer
+from holdfast.config import ClientConfig
 from holdfast.errors import ClientClosedError
+from holdfast.limits import Timeouts
 from holdfast.protocol import faults
 from holdfast.protocol.http import Request, StreamBody
 from holdfast.secret import Secret
@@ -59,11 +60,12 @@ TABLE: Final[faults.Table] = {
 
 
 class _Limits:
-    """How long the next step of one exchange may take."""
+    """How long the next step of one exchange may take; and whether its request is out whole."""
 
     def __init__(self, timeouts: Timeouts, deadline: float | None) -> None:
         self._timeouts = timeouts
         self._deadline = deadline
+        self.sent = False
 
     def connect(self) -> float | None:
         return self._within(self._timeouts.connect)
@@ -133,6 +135,7 @@ class _LimitedSends:
         self._unfinished = True
         super().request(*args, **kwargs)  # type: ignore[misc]
         self._unfinished = False
+        _limits.get().sent = True
 
     @property
     def is_connected(self) -> bool:
@@ -143,6 +146,8 @@ class _LimitedSends:
     def send(self, data: Any) -> None:
         if self.sock is None:
             self.connect()  # type: ignore[attr-defined]
+        if (me := racer.get()) is not None:
+            me.watch(self.sock)
         self.sock.settimeout(_limits.get().write())
         try:
             super().send(data)  # type: ignore[misc]
@@ -213,7 +218,7 @@ class Response:
             while chunk := self._response.read1(CHUNK_SIZE, decode_content=False):
                 yield chunk
         except (library.HTTPError, OSError, http.client.HTTPException) as error:
-            failure = faults.translate(error, TABLE, self._peer)
+            failure = faults.translate(error, TABLE, self._peer, sent=True)
         if failure is not None:
             raise failure
 
@@ -255,7 +260,7 @@ class Transport:
         except _FeedFailed:
             failure = feed.failure if feed is not None else None
         except (library.HTTPError, OSError, ValueError, http.client.HTTPException) as error:
-            failure = faults.translate(error, TABLE, request.peer)
+            failure = faults.translate(error, TABLE, request.peer, sent=limits.sent)
         finally:
             _limits.reset(token)
         # Outside of the handlers: the library's own frames hold headers in the clear, so its

@@ -1,6 +1,7 @@
 """A block: bytes, and the CID that they must prove."""
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -44,3 +45,35 @@ def unsupported_hash(cid: CID) -> UnprovenError:
 def missing_block(cid: CID) -> UnprovenError:
     """The error for a block that is needed and was not to be had."""
     return UnprovenError(f"block {cid} is missing", cid=str(cid))
+
+
+class BlockCache:
+    """Proven blocks that may be needed again, the newest up to `limit` bytes of them.
+
+    Example:
+        >>> cache = BlockCache(3)
+        >>> one, two = CID.of_raw(b"1"), CID.of_raw(b"222")
+        >>> cache.put(one, b"1")
+        >>> cache.put(two, b"222")
+        >>> cache.get(one), cache.get(two)
+        (None, b'222')
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._blocks: OrderedDict[CID, bytes] = OrderedDict()
+
+    def get(self, cid: CID) -> bytes | None:
+        """The block that `cid` names, if it is here or in the CID itself."""
+        inline = inline_block(cid)
+        return inline if inline is not None else self._blocks.get(cid)
+
+    def put(self, cid: CID, block: bytes) -> None:
+        """Keep `block`, which must be proven; the oldest ones go."""
+        if cid not in self._blocks:
+            self._blocks[cid] = block
+            self._size += len(block)
+        while self._size > self._limit:
+            _, dropped = self._blocks.popitem(last=False)
+            self._size -= len(dropped)

@@ -1,51 +1,98 @@
-"""Proving bytes against the CID that names them, as they pass by."""
+"""Proving bytes against the CID that names them, as they pass by.
+
+A proof is fed a body and gives back what of it may go on: at once where each piece proves itself,
+otherwise provisionally, and `finish` says whether all of it was right.
+"""
 
 import hashlib
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 from holdfast.content.blocks import unsupported_hash
-from holdfast.content.cid import IDENTITY, RAW, SHA2_256
+from holdfast.content.cid import CID, IDENTITY, RAW, SHA2_256
 from holdfast.content.reference import Reference
 from holdfast.errors import VerificationError
 
 
 class Proof(Protocol):
-    """Is fed every byte in order; `finish` raises where they are not what the CID names."""
+    """Is fed every byte of a body in order.
 
-    def update(self, data: bytes) -> None:
-        """Take the next bytes."""
+    Attributes:
+        incremental: Whether what `update` gives is proven by then; otherwise only `finish` tells.
+    """
+
+    incremental: ClassVar[bool]
+
+    @property
+    def need(self) -> CID | None:
+        """The block that must be fed before more of the body can be proven, or None."""
+
+    @property
+    def size(self) -> int | None:
+        """The bytes of the whole file, where that is proven."""
+
+    def feed_block(self, block: bytes) -> list[Any]:
+        """Take the block that is needed; give what of the body is proven by it."""
+
+    def update(self, data: bytes) -> list[Any]:
+        """Take the next bytes; give those that may go on."""
 
     def finish(self) -> None:
         """Raise `VerificationError` unless all the bytes were right."""
 
 
-class HashProof:
+class PassingProof:
+    """What the proofs have in common that look at the bytes and let them pass provisionally."""
+
+    incremental: ClassVar[bool] = False
+    need: CID | None = None
+    size: int | None = None
+
+    def feed_block(self, block: bytes) -> list[Any]:  # noqa: ARG002 - as in the others
+        """Never asked for."""
+        raise ValueError("no block is needed")
+
+    def update(self, data: bytes) -> list[Any]:
+        """Look at the next bytes, and let them pass."""
+        self._look(data)
+        return [data]
+
+    def finish(self) -> None:
+        """Nothing."""
+
+    def _look(self, data: bytes) -> None:
+        pass
+
+
+class NoProof(PassingProof):
+    """For `verify=False`: everything passes."""
+
+
+class HashProof(PassingProof):
     """For one raw block: its hash is the CID's."""
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: Reference, cid: CID) -> None:
         self._reference = reference
+        self._digest = cid.digest
         self._hash = hashlib.sha256()
 
-    def update(self, data: bytes) -> None:
-        """Hash the next bytes."""
+    def _look(self, data: bytes) -> None:
         self._hash.update(data)
 
     def finish(self) -> None:
         """Compare the digests."""
-        if self._hash.digest() != self._reference.cid.digest:
+        if self._hash.digest() != self._digest:
             raise wrong_bytes(self._reference)
 
 
-class IdentityProof:
+class IdentityProof(PassingProof):
     """For content that the CID itself carries."""
 
-    def __init__(self, reference: Reference) -> None:
+    def __init__(self, reference: Reference, cid: CID) -> None:
         self._reference = reference
-        self._rest = reference.cid.digest
+        self._rest = cid.digest
         self._right = True
 
-    def update(self, data: bytes) -> None:
-        """Compare with what the CID carries at this place."""
+    def _look(self, data: bytes) -> None:
         self._right = self._right and self._rest.startswith(data)
         self._rest = self._rest[len(data) :]
 
@@ -55,18 +102,22 @@ class IdentityProof:
             raise wrong_bytes(self._reference)
 
 
-def block_proof(reference: Reference) -> Proof:
-    """The proof for one block; `UnprovenError` for a hash that we cannot compute."""
-    if reference.cid.hash_code == SHA2_256:
-        return HashProof(reference)
-    if reference.cid.hash_code == IDENTITY:
-        return IdentityProof(reference)
-    raise unsupported_hash(reference.cid)
+def block_proof(reference: Reference, cid: CID | None = None) -> Proof:
+    """The proof for the one block `cid` that `reference` leads to; by default its own CID.
+
+    `UnprovenError` for a hash that we cannot compute.
+    """
+    cid = cid or reference.cid
+    if cid.hash_code == SHA2_256:
+        return HashProof(reference, cid)
+    if cid.hash_code == IDENTITY:
+        return IdentityProof(reference, cid)
+    raise unsupported_hash(cid)
 
 
-def is_raw(reference: Reference) -> bool:
-    """Whether `reference` names one raw block, whose hash is the whole proof."""
-    return reference.cid.codec == RAW and not reference.path
+def is_raw(cid: CID) -> bool:
+    """Whether `cid` names one raw block, whose hash is the whole proof."""
+    return cid.codec == RAW
 
 
 def wrong_bytes(reference: Reference) -> VerificationError:

@@ -2,24 +2,24 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from holdfast.content.blocks import missing_block, unsupported_hash
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256, raw_text
-from holdfast.content.profiles import CANDIDATES, leaves_alike, profile_named
+from holdfast.content.profiles import CANDIDATES, profile_named
 from holdfast.content.proof import block_proof, wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.body import BodyProof
-from holdfast.content.unixfs.files import LeafCutter, Part, Tree
+from holdfast.content.unixfs.files import Tree
+from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits
 from holdfast.content.unixfs.walks import not_unixfs
-from holdfast.errors import InvalidCIDError, UnprovenError
-from holdfast.files.importing import Importable, chunks_of, import_content, leaves_of
-from holdfast.files.sources import existing_path
+from holdfast.errors import InvalidCIDError
+from holdfast.files.importing import chunks_of, import_content, leaves_of
+from holdfast.files.sources import Uploadable, existing_path
 
 
-def compute_cid(source: Importable, *, profile: str = "unixfs-v1-2025") -> str:
+def compute_cid(source: Uploadable, *, profile: str = "unixfs-v1-2025") -> str:
     """The CID that an IPFS node gives to `source` under `profile`. Nothing is stored or sent.
 
     Args:
@@ -39,7 +39,7 @@ def compute_cid(source: Importable, *, profile: str = "unixfs-v1-2025") -> str:
     return str(import_content(source, layout).cid)
 
 
-def verify(source: Importable, cid: str) -> bool:
+def verify(source: Uploadable, cid: str) -> bool:
     """True, if `source` is proven to be what `cid` names; anything else is an error.
 
     A CID of one raw block is proven or disproven by its hash. Another names a tree of blocks, whose
@@ -71,7 +71,7 @@ def verify(source: Importable, cid: str) -> bool:
     return True
 
 
-def _verify_block(source: Importable, reference: Reference) -> None:
+def _verify_block(source: Uploadable, reference: Reference) -> None:
     proof = block_proof(reference)
     if isinstance(source, str | os.PathLike) and existing_path(source).is_dir():
         raise wrong_bytes(reference)
@@ -80,7 +80,7 @@ def _verify_block(source: Importable, reference: Reference) -> None:
     proof.finish()
 
 
-def _verify_inline(source: Importable, reference: Reference) -> None:
+def _verify_inline(source: Uploadable, reference: Reference) -> None:
     """For a dag-pb node that the CID itself carries."""
     proof = BodyProof(reference.cid)
     proof.feed_block(reference.cid.digest)
@@ -91,25 +91,13 @@ def _verify_inline(source: Importable, reference: Reference) -> None:
     proof.finish()
 
 
-def _verify_tree(source: Importable, reference: Reference) -> None:
+def _verify_tree(source: Uploadable, reference: Reference) -> None:
     """Nothing, if a known layout gives the CID; `UnprovenError` where none does."""
     if not any(root == reference.cid for root in _roots(source)):
-        raise UnprovenError(
-            f"no known layout of this content gives {reference}: it is another content, "
-            "or was cut in another way",
-            cid=str(reference),
-        )
+        raise no_layout_fits(reference.cid)
 
 
-# Layouts that differ in their trees alone share the leaves, and with them nearly all of the work.
-_TREES_BY_LEAVES: Final = [
-    [each for each in CANDIDATES if leaves_alike(each, first)]
-    for number, first in enumerate(CANDIDATES)
-    if not any(leaves_alike(first, earlier) for earlier in CANDIDATES[:number])
-]
-
-
-def _roots(source: Importable) -> Iterator[CID]:
+def _roots(source: Uploadable) -> Iterator[CID]:
     """The root of `source` under each known layout."""
     path = existing_path(source) if isinstance(source, str | os.PathLike) else None
     if path is not None and path.is_dir():
@@ -117,38 +105,17 @@ def _roots(source: Importable) -> Iterator[CID]:
     elif path is not None and path.is_file():
         yield from _roots_of_file(path)
     else:
-        yield from _roots_of_stream(source)
+        layouts = Layouts()  # in one pass: there may be no second
+        for chunk in chunks_of(source):
+            layouts.update(chunk)
+        yield from layouts.roots().values()
 
 
 def _roots_of_file(path: Path) -> Iterator[CID]:
     """The root under each layout, one pass over the file for each kind of leaves."""
-    for profiles in _TREES_BY_LEAVES:
+    for profiles in by_leaves(CANDIDATES):
         trees = [Tree(profile) for profile in profiles]
         for leaf in leaves_of(path, profiles[0]):
             for tree in trees:
                 tree.add(leaf)
         yield from (tree.root().cid for tree in trees)
-
-
-def _roots_of_stream(source: Importable) -> Iterator[CID]:
-    """The root under each layout, in one pass: there may be no second."""
-    trees: list[Tree] = []
-    cutters: list[LeafCutter] = []
-    for profiles in _TREES_BY_LEAVES:
-        group = [Tree(profile) for profile in profiles]
-        cutters.append(LeafCutter(profiles[0], _adding_to(group)))
-        trees += group
-    for chunk in chunks_of(source):
-        for cutter in cutters:
-            cutter.update(chunk)
-    for cutter in cutters:
-        cutter.finish()
-    yield from (tree.root().cid for tree in trees)
-
-
-def _adding_to(trees: list[Tree]) -> Callable[[Part], None]:
-    def add(leaf: Part) -> None:
-        for tree in trees:
-            tree.add(leaf)
-
-    return add

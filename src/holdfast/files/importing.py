@@ -1,11 +1,10 @@
 """From what lies on this machine to its DAG: files, directories with all in them, streams."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile
@@ -14,11 +13,9 @@ from holdfast.content.unixfs.files import FileImporter, LeafCutter, Part, Tree
 from holdfast.files.hashing import hash_leaves
 from holdfast.files.sources import Uploadable, changed_while_read, existing_path, open_source
 
-Importable: TypeAlias = "Uploadable | Iterable[bytes]"
-
 
 def import_content(
-    given: Importable, profile: Profile, emit: Emit | None = None, *, threads: int | None = None
+    given: Uploadable, profile: Profile, emit: Emit | None = None, *, threads: int | None = None
 ) -> Part:
     """The DAG of `given`: a path (of a file or directory), bytes, a binary file or an iterable.
 
@@ -36,20 +33,13 @@ def import_content(
     return importer.finish()
 
 
-def chunks_of(given: Importable) -> Iterator[Any]:
+def chunks_of(given: Uploadable) -> Iterator[Any]:
     """The bytes of `given`, in pieces."""
     if isinstance(given, bytes | bytearray | memoryview):
         yield given
-    elif isinstance(given, AbstractSet | Mapping):
-        raise TypeError(f"a {type(given).__name__} has no order; give the pieces in a list")
-    elif isinstance(given, str) or hasattr(given, "read") or not isinstance(given, Iterable):
-        with open_source(cast("Uploadable", given)) as source:
-            yield from source.chunks()
     else:
-        for piece in given:
-            if not isinstance(piece, bytes | bytearray | memoryview):
-                raise TypeError(f"the iterable gave {type(piece).__name__}, not bytes")
-            yield piece
+        with open_source(given) as source:
+            yield from source.chunks()
 
 
 def leaves_of(path: Path, profile: Profile, *, threads: int | None = None) -> Iterator[Part]:

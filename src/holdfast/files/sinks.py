@@ -1,36 +1,86 @@
 """Where downloaded bytes go until they are proven: memory, a temporary file, or beside a target."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from holdfast.atomic import PendingFile
+from holdfast.atomic import PendingFile, check_target
 from holdfast.blob import Blob
+from holdfast.content.reference import Reference
 from holdfast.errors import SerializationError
+from holdfast.files.partial import PartialFile
 
 SPOOL_SIZE = 4 << 20  # up to here a download stays in memory
 
 
 class Sink(Protocol):
-    """Takes bytes; nobody sees them before the caller says that they are good."""
+    """Takes bytes; nobody sees them before the caller says that they are good.
+
+    Attributes:
+        proven: How many of the bytes that were written are proven, which whoever writes says.
+    """
+
+    proven: int
+
+    @property
+    def kept(self) -> int:
+        """How many bytes an earlier download left, to be proven again."""
 
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
 
-    def restart(self) -> None:
-        """Forget what was written: another gateway is asked."""
+    def read_kept(self, start: int, size: int) -> bytes:
+        """Some of the bytes that an earlier download left."""
+
+    def restart(self, size: int = 0) -> None:
+        """Forget what was written, but for the first `size` bytes."""
 
     def discard(self) -> None:
         """Remove what was written, unless it was handed out already."""
 
 
-class TextSink:
+class _FreshSink:
+    """What the sinks have in common that find nothing from earlier downloads."""
+
+    proven = 0
+
+    @property
+    def kept(self) -> int:
+        """Nothing is."""
+        return 0
+
+    def read_kept(self, start: int, size: int) -> bytes:
+        """Nothing."""
+        raise ValueError(f"nothing was kept: no {size} bytes at {start}")
+
+
+class MemorySink(_FreshSink):
+    """A few bytes, wanted at once."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self.data += data
+
+    def restart(self, size: int = 0) -> None:
+        """Forget what was written, but for the first `size` bytes."""
+        del self.data[size:]
+
+    def discard(self) -> None:
+        """Forget what was written."""
+        self.data.clear()
+
+
+class TextSink(MemorySink):
     """A JSON document on its way, of at most `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
+        super().__init__()
         self._limit = limit
-        self.data = bytearray()
 
     def write(self, data: bytes) -> None:
         """Take the next bytes; `SerializationError` when they are too many."""
@@ -39,18 +89,10 @@ class TextSink:
                 f"the document is larger than max_json_bytes ({self._limit}); "
                 "raise that, or use download"
             )
-        self.data += data
-
-    def restart(self) -> None:
-        """Forget what was written."""
-        self.data.clear()
-
-    def discard(self) -> None:
-        """Forget what was written."""
-        self.data.clear()
+        super().write(data)
 
 
-class SpoolSink:
+class SpoolSink(_FreshSink):
     """A download without a target: in memory while it is small, then in a temporary file."""
 
     def __init__(self) -> None:
@@ -75,11 +117,14 @@ class SpoolSink:
             self._file.write(data)
         self.size += len(data)
 
-    def restart(self) -> None:
-        """Forget what was written."""
-        self.discard()
-        self._memory.clear()
-        self.size = 0
+    def restart(self, size: int = 0) -> None:
+        """Forget what was written, but for the first `size` bytes."""
+        if self._file is not None:
+            self._file.seek(size)
+            self._file.truncate()
+        else:
+            del self._memory[size:]
+        self.size = size
 
     def commit(self) -> None:
         """All has come, and is good."""
@@ -104,37 +149,72 @@ class SpoolSink:
 
 
 class TargetSink:
-    """A download to a file that appears under its name whole, or not at all."""
+    """A download to a file that appears under its name whole, or not at all.
 
-    def __init__(self, target: str | os.PathLike[str]) -> None:
+    On its way it lies in the `cache` folder, where what is proven of it outlives an interruption.
+    Where there can be no such folder, it lies beside the target and does not.
+    """
+
+    def __init__(
+        self, target: str | os.PathLike[str], *, cache: Path | None, reference: Reference
+    ) -> None:
+        self._given = os.fspath(target)
+        self._target = Path(target)
+        self._mode: int | None = None
+        self._partial = None if cache is None else PartialFile(cache / "partial", reference)
         self._pending = PendingFile(target)
         self.size = 0
+        self.proven = 0
+
+    @property
+    def kept(self) -> int:
+        """How many bytes an earlier download left."""
+        return self._partial.kept if self._partial is not None else 0
 
     def open(self) -> None:
-        """Make the file beside the target; an `OSError` where that cannot be."""
-        self._pending.open()
+        """See that the target can be written, and make the file; an `OSError` where it cannot."""
+        self._mode = check_target(self._target, self._given)
+        if not os.access(self._target.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self._target.parent))
+        if self._partial is not None:
+            try:
+                self._partial.open()
+            except OSError:
+                self._partial = None
+        if self._partial is None:
+            self._pending.open()
+        self.size = self.kept
 
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
-        self._pending.write(data)
+        (self._partial or self._pending).write(data)
         self.size += len(data)
 
-    def restart(self) -> None:
-        """Forget what was written."""
-        self._pending.restart()
-        self.size = 0
+    def read_kept(self, start: int, size: int) -> bytes:
+        """Some of the bytes that an earlier download left."""
+        return b"" if self._partial is None else self._partial.read(start, size)
+
+    def restart(self, size: int = 0) -> None:
+        """Forget what was written, but for the first `size` bytes."""
+        (self._partial or self._pending).truncate(size)
+        self.size = size
 
     def commit(self) -> None:
         """All has come, and is good: the file gets its name."""
-        self._pending.commit()
+        if self._partial is None:
+            self._pending.commit()
+        else:
+            self._partial.commit(self._target, self._mode)
 
     def blob(self, *, type: str, name: str | None) -> Blob:
         """What was committed."""
-        target = self._pending.target
         return Blob.of_file(
-            target, size=self.size, type=type, name=name or target.name, temporary=False
+            self._target, size=self.size, type=type, name=name or self._target.name, temporary=False
         )
 
     def discard(self) -> None:
-        """Remove what was written, unless it has its name by now."""
-        self._pending.discard()
+        """Remove what was written, unless it has its name by now, or is worth keeping."""
+        if self._partial is None:
+            self._pending.discard()
+        else:
+            self._partial.close(proven=self.proven)

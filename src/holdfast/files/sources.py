@@ -8,16 +8,22 @@ import errno
 import io
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, TypeAlias
+from typing import BinaryIO, Self, TypeAlias, cast
 
 from holdfast.blob import Blob
+from holdfast.content.profiles import Profile
+from holdfast.content.unixfs.layouts import WriteCheck
+from holdfast.files.background import Background
 
 CHUNK_SIZE = 1 << 20  # one hop to a worker thread carries this much
 
-Uploadable: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Blob"
+Uploadable: TypeAlias = (
+    "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Blob | Iterable[bytes]"
+)
 
 
 class Source:
@@ -38,6 +44,7 @@ class Source:
         name: str | None = None,
         type: str = "",
         check: Callable[[], None] | None = None,
+        rewind: Callable[[], object] | None = None,
         close: bool = True,
     ) -> None:
         self.name = name
@@ -46,10 +53,20 @@ class Source:
         self.read_bytes = 0
         self._file = file
         self._check_unchanged = check
+        self._rewind = rewind
+        self._touched = False
         self._close = close
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether `chunks` can be had from the start, be it for the first time."""
+        return self._rewind is not None or not self._touched
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes, in pieces; `OSError` where they are not as many as `size` says."""
+        if self._touched and self._rewind is not None:
+            self._rewind()
+        self._touched = True
         self.read_bytes = 0
         while chunk := self._read():
             if not isinstance(chunk, bytes):
@@ -101,17 +118,57 @@ class Source:
 def open_source(given: Uploadable) -> Source:
     """The source that `given` is; `TypeError` or the `OSError` of ``open`` where it is none."""
     if isinstance(given, Blob):
-        return Source(given.open(), size=given.size, name=given.name, type=given.type)
+        file = given.open()
+        return Source(
+            file, size=given.size, name=given.name, type=given.type, rewind=lambda: file.seek(0)
+        )
     if isinstance(given, bytes | bytearray | memoryview):
-        data = bytes(given)
-        return Source(io.BytesIO(data), size=len(data))
+        data = io.BytesIO(given)
+        return Source(data, size=data.getbuffer().nbytes, rewind=lambda: data.seek(0))
     if isinstance(given, str | os.PathLike):
         return _open_path(existing_path(given))
     if hasattr(given, "read"):
-        return _open_file(given)
+        return _open_file(cast("BinaryIO", given))
+    if isinstance(given, AbstractSet | Mapping):
+        raise TypeError(f"a {type(given).__name__} has no order; give the pieces in a list")
+    if isinstance(given, Iterable):
+        pieces = _Pieces(given)
+        again = None if iter(given) is given else pieces.rewind
+        return Source(cast("BinaryIO", pieces), size=None, rewind=again)
     raise TypeError(
-        f"cannot read {type(given).__name__}: give a path, bytes, a binary file or a Blob"
+        f"cannot read {type(given).__name__}: "
+        "give a path, bytes, a binary file, a Blob or an iterable of bytes"
     )
+
+
+class _Pieces:
+    """An iterable of bytes, read like a file."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = pieces
+        self.rewind()
+
+    def rewind(self) -> None:
+        self._left = iter(self._pieces)
+        self._rest = memoryview(b"")
+
+    def read(self, size: int) -> bytes:
+        parts: list[memoryview] = []
+        while size:
+            if not self._rest:
+                piece = next(self._left, None)
+                if piece is None:
+                    break
+                if not isinstance(piece, bytes | bytearray | memoryview):
+                    raise TypeError(f"the iterable gave {type(piece).__name__}, not bytes")
+                self._rest = memoryview(piece).cast("B")
+            parts.append(self._rest[:size])
+            self._rest = self._rest[size:]
+            size -= len(parts[-1])
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Nothing: the iterable is the caller's."""
 
 
 def existing_path(given: str | os.PathLike[str]) -> Path:
@@ -136,7 +193,13 @@ def _open_path(path: Path) -> Source:
         if _state(after) != _state(before):
             raise changed_while_read(path.name, "was written to")
 
-    return Source(file, size=before.st_size, name=path.name, check=check_unchanged)
+    return Source(
+        file,
+        size=before.st_size,
+        name=path.name,
+        check=check_unchanged,
+        rewind=lambda: file.seek(0),
+    )
 
 
 def _state(status: os.stat_result) -> tuple[int, int, int]:
@@ -149,14 +212,16 @@ def _open_file(file: BinaryIO) -> Source:
         raise ValueError("the file is closed; open it again")
     if isinstance(file.read(0), str):
         raise TypeError("the file is open in text mode; open it with 'rb'")
-    return Source(file, size=_size_ahead(file), name=_file_name(file), close=False)
+    here, size = _ahead(file)
+    rewind = None if here is None else lambda: file.seek(here)
+    return Source(file, size=size, name=_file_name(file), rewind=rewind, close=False)
 
 
-def _size_ahead(file: BinaryIO) -> int | None:
-    """How many bytes lie ahead, or None where the file cannot tell."""
+def _ahead(file: BinaryIO) -> tuple[int | None, int | None]:
+    """Where the file stands and how many bytes lie ahead; None where it cannot go back, or tell."""
     try:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return None
+            return None, None
     except (OSError, AttributeError):
         pass  # no file of the system, but it may know its length all the same
     try:
@@ -165,8 +230,8 @@ def _size_ahead(file: BinaryIO) -> int | None:
         end = file.tell()
         file.seek(here)
     except (OSError, AttributeError):
-        return None
-    return max(0, end - here)
+        return None, None
+    return here, max(0, end - here)
 
 
 def _file_name(file: BinaryIO) -> str | None:
@@ -180,3 +245,36 @@ def _file_name(file: BinaryIO) -> str | None:
 def changed_while_read(name: str | None, how: str) -> OSError:
     """The error for a file that did not keep still."""
     return OSError(f"{name or 'the file'} {how} while it was read; try again")
+
+
+class CheckedSource:
+    """A source whose bytes are also given to a check, on a thread beside the one that sends them.
+
+    Every reading makes a new check: `check` is that of the last.
+    """
+
+    def __init__(self, source: Source, guess: Profile) -> None:
+        self._source = source
+        self._guess = guess
+        self.check = WriteCheck(guess)
+        self.size = source.size
+        self.type = source.type
+
+    @property
+    def read_bytes(self) -> int:
+        """How many bytes the last `chunks` gave so far."""
+        return self._source.read_bytes
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether `chunks` can be had from the start."""
+        return self._source.repeatable
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes, in pieces. When the last is taken, the check has seen them all."""
+        self.check = WriteCheck(self._guess)
+        with Background() as background:
+            for chunk in self._source.chunks():
+                background.submit(self.check.update, chunk)
+                yield chunk
+            background.drain()

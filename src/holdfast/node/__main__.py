@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 from holdfast.errors import ClientError, ConfigError
+from holdfast.locations import data_folder
 from holdfast.node.server import NodeServer, check_host
 from holdfast.node.settings import SCOPES, NodeSettings, NodeToken
-from holdfast.repository import Repository, default_path
+from holdfast.repository import Repository
 
 TOKEN_VARIABLE = "HOLDFAST_NODE_TOKEN"  # noqa: S105 - a name
 
@@ -47,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="holdfast.node", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
     parser.add_argument("--port", type=_port, default=5080, help="the port; 0 for any")
-    parser.add_argument("--path", type=Path, default=default_path(), help="the store's folder")
+    parser.add_argument("--path", type=Path, default=data_folder(), help="the store's folder")
     parser.add_argument("--token", help="the token; others on this machine can see it here")
     parser.add_argument(
         "--token-file", type=Path, help="a file with a token on each line, and its scopes behind it"

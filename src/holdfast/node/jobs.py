@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from queue import Empty, Full, Queue
 from typing import Any
 
-from holdfast._sync.session import Session
 from holdfast._sync.transport import Transport
 from holdfast.config import ClientConfig
 from holdfast.content.car import CarReader
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError
+from holdfast.limits import Timeouts
 from holdfast.node.metadata import Metadata
 from holdfast.protocol.http import Request
 from holdfast.records import now_ms
@@ -118,13 +118,15 @@ class Jobs:
 
 def _blocks(transport: Transport, gateway: str, cid: CID) -> Iterator[tuple[CID, bytes]]:
     """The blocks of a DAG from a gateway's archive, each one checked."""
-    session = Session(transport, ClientConfig().timeouts)
     url = f"{gateway.rstrip('/')}/{cid}?format=car"
     request = Request("GET", url, {"Accept": "application/vnd.ipld.car;version=1;dups=n"})
     reader = CarReader()
-    with session.stream(request) as response:
+    response = transport.send(request, timeouts=Timeouts(), deadline=None)
+    try:
         if response.status != 200:
             return
         for chunk in response.chunks():
             yield from reader.update(chunk)
+    finally:
+        response.close()
     reader.finish()

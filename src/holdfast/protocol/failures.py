@@ -21,6 +21,7 @@ UNAUTHORIZED: Final = 401
 RATE_LIMITED: Final = 429
 MAX_WORDS: Final = 500
 MAX_DETAILS: Final = 4000
+MAX_DIGITS: Final = 15  # of a number of seconds that can be meant
 REQUEST_ID_HEADERS: Final = ("x-request-id", "x-amzn-requestid", "cf-ray")
 
 CLASSES: Final[dict[int, type[ProviderError]]] = {
@@ -50,9 +51,8 @@ def failure(message: str, reply: Reply, *, details: str | None = None) -> Provid
         "status": reply.status,
         "details": details,
         "request_id": next(filter(None, found), None),
+        "retry_after": retry_after(reply),
     }
-    if reply.status == RATE_LIMITED:
-        return RateLimitError(message, retry_after=retry_after(reply), **known)
     return CLASSES.get(reply.status, ProviderError)(message, **known)
 
 
@@ -60,7 +60,7 @@ def retry_after(reply: Reply) -> float | None:
     """The wait in seconds that `reply` asks for, in either form; nonsense counts as none."""
     value = reply.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdecimal():
-        return float(value)
+        return float(value) if len(value) <= MAX_DIGITS else None
     try:
         when = parsedate_to_datetime(value)
         if when.tzinfo is None:

@@ -14,10 +14,14 @@ MAX_REASON: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What went wrong between us and a peer, in words; ``{peer}`` is the host."""
+    """What went wrong between us and a peer, in words; ``{peer}`` is the host.
+
+    `transient` faults may be gone when the request is sent again.
+    """
 
     error: type[NetworkError]
     words: str
+    transient: bool = True
 
 
 UNREACHABLE: Final = Fault(NetworkError, "cannot connect to {peer}")
@@ -25,19 +29,24 @@ UNKNOWN_HOST: Final = Fault(NetworkError, "cannot find the host {peer}")
 CONNECT_TIMEOUT: Final = Fault(RequestTimeoutError, "{peer} did not accept a connection in time")
 READ_TIMEOUT: Final = Fault(RequestTimeoutError, "{peer} did not answer in time")
 STALLED: Final = Fault(RequestTimeoutError, "{peer} took no more of the upload in time")
-TLS: Final = Fault(NetworkError, "no secure connection to {peer}")
+TLS: Final = Fault(NetworkError, "no secure connection to {peer}", transient=False)
 PROXY: Final = Fault(NetworkError, "the proxy did not connect us to {peer}")
 BROKEN: Final = Fault(NetworkError, "the connection to {peer} broke")
 GARBLED: Final = Fault(NetworkError, "{peer} sent something that is not HTTP")
-UNSENT: Final = Fault(NetworkError, "{peer} replied with success before it had the whole upload")
-BAD_ADDRESS: Final = Fault(NetworkError, "no request can be sent to {peer}")
+UNSENT: Final = Fault(
+    NetworkError, "{peer} replied with success before it had the whole upload", transient=False
+)
+BAD_ADDRESS: Final = Fault(NetworkError, "no request can be sent to {peer}", transient=False)
 
 Table: TypeAlias = "Mapping[type[Exception], Fault | None]"
 """Which exception is which fault; None is a pool that was closed."""
 
 
-def translate(error: Exception, table: Table, peer: str) -> ClientError:
-    """Our error for `error`, by its nearest class in `table`, with the system's reason if any."""
+def translate(error: Exception, table: Table, peer: str, *, sent: bool = False) -> ClientError:
+    """Our error for `error`, by its nearest class in `table`, with the system's reason if any.
+
+    `sent` says whether the request had gone out whole.
+    """
     wrapped = list(_wrapped(error))
     fault = next((table[kind] for kind in type(error).__mro__ if kind in table), BROKEN)
     if fault is None:
@@ -46,12 +55,13 @@ def translate(error: Exception, table: Table, peer: str) -> ClientError:
         fault = STALLED
     words = fault.words.format(peer=peer)
     reason = next(filter(None, map(_reason, wrapped)), "")
-    return fault.error(f"{words}: {reason}" if reason else words)
+    words = f"{words}: {reason}" if reason else words
+    return fault.error(words, sent=sent, transient=fault.transient)
 
 
-def plain(fault: Fault, peer: str) -> NetworkError:
+def plain(fault: Fault, peer: str, *, sent: bool = False) -> NetworkError:
     """Our error for a fault that we saw ourselves."""
-    return fault.error(fault.words.format(peer=peer))
+    return fault.error(fault.words.format(peer=peer), sent=sent, transient=fault.transient)
 
 
 def _wrapped(error: BaseException) -> Iterator[BaseException]:

@@ -2,11 +2,13 @@
 
 import ipaddress
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from holdfast.checks import is_loopback
+from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import NotAFileError, ProviderError
 from holdfast.protocol.failures import failure, provider_error
@@ -17,6 +19,11 @@ DEFAULT_GATEWAYS: Final = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io
 TOKEN_HEADER: Final = "x-pinata-gateway-token"  # noqa: S105 - the header's name
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS: Final = 10
+PARTIAL: Final = 206
+RAW_TYPE: Final = "application/vnd.ipld.raw"
+CAR_TYPE: Final = "application/vnd.ipld.car"
+AVOIDED_FOR: Final = 300.0  # seconds that a gateway comes last after it has sent wrong bytes
+_RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)", re.IGNORECASE)
 _NUMERIC_END: Final = re.compile(r"(^|\.)(0x[0-9a-f]*|[0-9]+)$", re.IGNORECASE)
 
 
@@ -27,9 +34,29 @@ class Gateway:
     base_url: str
     token: Secret | None = None
 
-    def content(self, reference: Reference) -> Request:
-        """The content itself, as plain bytes."""
-        return self._get(self.url(reference))
+    def content(self, reference: Reference, start: int = 0, stop: int | None = None) -> Request:
+        """The content itself, as plain bytes; or those from `start` up to `stop`."""
+        headers = {"Accept": "*/*"}
+        if start or stop is not None:
+            headers["Range"] = f"bytes={start}-{'' if stop is None else stop - 1}"
+        return self._get(self.url(reference), headers)
+
+    def block(self, cid: CID) -> Request:
+        """One block as it is."""
+        url = f"{self.base_url}/{cid}?format=raw"
+        return self._get(url, {"Accept": RAW_TYPE})
+
+    def archive(self, reference: Reference, start: int = 0, stop: int | None = None) -> Request:
+        """The blocks of a file and of the way to it; or those for its bytes in a range."""
+        url = f"{self.url(reference)}?format=car&dag-scope=entity&car-dups=y"
+        if start or stop is not None:
+            url += f"&entity-bytes={start}:{'*' if stop is None else stop - 1}"
+        return self._get(url, {"Accept": f"{CAR_TYPE};version=1;order=dfs;dups=y"})
+
+    @property
+    def peer(self) -> str:
+        """Its host, for messages."""
+        return urlsplit(self.base_url).netloc
 
     def url(self, reference: Reference) -> str:
         """The address of `reference` at this gateway."""
@@ -47,7 +74,8 @@ class Gateway:
             raise NotAFileError(f"{reference} is a directory; read a file in it by its path")
         if objection:
             raise failure(f"{request.peer} redirects {objection}; it was not followed", reply)
-        return self._get(target)
+        kept = {name: value for name, value in request.headers.items() if isinstance(value, str)}
+        return self._get(target, kept)
 
     def check(self, reply: Reply) -> None:
         """Nothing, unless `reply` is a failure or not the plain bytes that were asked for."""
@@ -57,11 +85,44 @@ class Gateway:
         if encoding not in {"", "identity"}:
             raise failure("the gateway sent compressed content, which was not asked for", reply)
 
-    def _get(self, url: str) -> Request:
-        headers: dict[str, str | Secret] = {"Accept": "*/*"}
+    def skipped(self, reply: Reply, start: int) -> int:
+        """How many bytes of the body stand before `start`, where the body was asked for from there.
+
+        A server may send all of it instead; a part that begins elsewhere is an error.
+        """
+        if reply.status != PARTIAL:
+            return start
+        sent = _RANGE.fullmatch(reply.headers.get("content-range", "").strip())
+        if sent is None or int(sent[1]) != start:
+            raise failure("the gateway sent another part of the content than was asked for", reply)
+        return 0
+
+    def _get(self, url: str, plain: Mapping[str, str]) -> Request:
+        headers: dict[str, str | Secret] = {**plain}
         if self.token is not None and origin(url) == origin(self.base_url):
             headers[TOKEN_HEADER] = self.token
         return Request("GET", url, headers)
+
+
+class Gateways:
+    """Gateways in the order in which they are asked.
+
+    `avoided` says until when each comes last; clients that share their connections share it.
+    """
+
+    def __init__(self, gateways: Iterable[Gateway], avoided: dict[str, float]) -> None:
+        self._gateways = tuple(gateways)
+        self._avoided_until = avoided
+
+    def in_order(self, now: float) -> list[Gateway]:
+        """As configured, but those last that have sent wrong bytes lately."""
+        return sorted(
+            self._gateways, key=lambda each: self._avoided_until.get(each.base_url, 0.0) > now
+        )
+
+    def avoid(self, gateway: Gateway, now: float) -> None:
+        """It has sent wrong bytes."""
+        self._avoided_until[gateway.base_url] = now + AVOIDED_FOR
 
 
 def too_many_redirects(request: Request) -> ProviderError:

@@ -9,6 +9,7 @@ from holdfast._version import __version__
 from holdfast.secret import Secret
 
 USER_AGENT = f"holdfast/{__version__}"
+MAX_DIGITS = 18  # of a Content-Length that can be true
 MAX_REPLY = 1 << 20  # an API's reply is a few hundred bytes; an error page may be larger
 
 
@@ -18,6 +19,10 @@ class StreamBody(Protocol):
     @property
     def length(self) -> int | None:
         """The number of bytes that `chunks` gives."""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether `chunks` can be had again, from the start."""
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes. Reading them may block: the transport says on which thread."""
@@ -51,15 +56,25 @@ class Request:
         """Whether it goes over TLS."""
         return urlsplit(self.url).scheme == "https"
 
+    @property
+    def length(self) -> int | None:
+        """The bytes of the body, where that is known."""
+        if self.body is None:
+            return 0
+        return len(self.body) if isinstance(self.body, bytes) else self.body.length
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it can be sent again."""
+        return self.body is None or isinstance(self.body, bytes) or self.body.repeatable
+
     def header_values(self) -> dict[str, str]:
         """The header fields in the clear, for the HTTP library alone."""
         values = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
         for name, value in self.headers.items():
             values[name] = value.reveal() if isinstance(value, Secret) else value
-        if self.body is not None:
-            length = len(self.body) if isinstance(self.body, bytes) else self.body.length
-            if length is not None:
-                values["Content-Length"] = str(length)
+        if self.body is not None and self.length is not None:
+            values["Content-Length"] = str(self.length)
         return values
 
 
@@ -68,16 +83,26 @@ class Reply:
     """A reply that was read whole. The names in `headers` are in lower case.
 
     Its body is not shown: a peer may echo what it was sent.
+
+    Attributes:
+        reply_lost: Whether the request had gone out whole before, and no reply had come to it.
     """
 
     status: int
     headers: Mapping[str, str]
     body: bytes = field(default=b"", repr=False)
+    reply_lost: bool = False
 
     @property
     def ok(self) -> bool:
         """Whether the status tells of success."""
         return 200 <= self.status < 300
+
+    @property
+    def length(self) -> int | None:
+        """The Content-Length, where there is one that can be true."""
+        value = self.headers.get("content-length", "")
+        return int(value) if value.isdecimal() and len(value) <= MAX_DIGITS else None
 
     @property
     def media_type(self) -> str:

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Iterator, Mapping
 
-from holdfast.files.sources import Source
+from holdfast.files.sources import CheckedSource, Source
 
 DEFAULT_TYPE = "application/octet-stream"
 
@@ -19,7 +19,12 @@ class FileForm:
     """
 
     def __init__(
-        self, source: Source, *, filename: str, fields: Mapping[str, str], boundary: str = ""
+        self,
+        source: Source | CheckedSource,
+        *,
+        filename: str,
+        fields: Mapping[str, str],
+        boundary: str = "",
     ) -> None:
         boundary = boundary or secrets.token_hex(16)
         self._source = source
@@ -40,6 +45,11 @@ class FileForm:
         if self._source.size is None:
             return None
         return len(self._head) + self._source.size + len(self._tail)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the form can be sent again."""
+        return self._source.repeatable
 
     def chunks(self) -> Iterator[bytes]:
         """The form's bytes. The tail comes only when the source has given all that it promised."""

@@ -5,7 +5,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from holdfast.content.cid import CID
-from holdfast.errors import InvalidCIDError, SerializationError
+from holdfast.errors import InvalidCIDError, ProviderError, SerializationError
 from holdfast.protocol import json_text
 from holdfast.protocol.failures import failure, provider_error
 from holdfast.protocol.http import Reply, Request
@@ -84,6 +84,17 @@ class PinningAPI:
             raise failure("the provider's reply holds no CID (IpfsHash)", reply) from None
         return str(cid)
 
+    def read_unpinned(self, reply: Reply) -> None:
+        """Nothing, unless the call failed.
+
+        An unpin whose reply was lost may have worked: then the repeat must say "not pinned".
+        """
+        try:
+            self.read_done(reply)
+        except ProviderError as error:
+            if not (reply.reply_lost and _says_not_pinned(reply, error)):
+                raise
+
     def read_done(self, reply: Reply) -> None:
         """Nothing, unless the call failed."""
         if not reply.ok:
@@ -114,3 +125,10 @@ class PinningAPI:
     ) -> Request:
         credential = {"Authorization": self.token.prefixed("Bearer ")}
         return Request(method, self.base_url + path, {**(headers or {}), **credential}, **more)
+
+
+def _says_not_pinned(reply: Reply, error: ProviderError) -> bool:
+    """Whether the service says that there is no such pin: by its code, or in its older words."""
+    return reply.status in {400, 404} and (
+        b"CURRENT_USER_HAS_NOT_PINNED_CID" in reply.body or "not pinned" in str(error)
+    )

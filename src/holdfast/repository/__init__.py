@@ -1,7 +1,6 @@
 """The embedded engine: blocks and pins on disk, safe for many threads and processes at once."""
 
-from holdfast.repository.location import default_path
 from holdfast.repository.pins import Pin, PinQuery
 from holdfast.repository.store import Repository
 
-__all__ = ["Pin", "PinQuery", "Repository", "default_path"]
+__all__ = ["Pin", "PinQuery", "Repository"]

@@ -19,7 +19,8 @@ from holdfast.content.unixfs.walks import (
     file_node,
     not_unixfs,
 )
-from holdfast.files.importing import Importable, import_content
+from holdfast.files.importing import import_content
+from holdfast.files.sources import Uploadable
 from holdfast.repository.adding import Adding
 from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from
 from holdfast.repository.database import Database
@@ -82,7 +83,7 @@ class Repository:
         """An add: put blocks into it, then pin. What is not pinned at the end may be collected."""
         return Adding(self._database, self._files)
 
-    def add(self, content: Importable, profile: Profile, **about: Any) -> tuple[Pin, bool]:
+    def add(self, content: Uploadable, profile: Profile, **about: Any) -> tuple[Pin, bool]:
         """Import `content` and pin it; the pin, and whether it was there before."""
         with self.adding() as adding:
             part = import_content(content, profile, adding.put)

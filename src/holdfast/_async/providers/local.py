@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from holdfast._async.opened import AsyncContentFile, AsyncRepositoryRanges
 from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
@@ -13,11 +14,13 @@ from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import ClientClosedError, ConfigError, ProviderError
+from holdfast.events import Call
 from holdfast.files.sinks import Sink, SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Source
+from holdfast.locations import data_folder
 from holdfast.protocol import json_text
 from holdfast.provider import Progress
-from holdfast.repository import Pin, PinQuery, Repository, default_path
+from holdfast.repository import Pin, PinQuery, Repository
 
 BATCH_SIZE = 4 << 20  # bytes that one hop to a worker thread reads and proves
 
@@ -67,17 +70,25 @@ class AsyncLocalProvider:
     async def put_json(self, text: str, *, name: str) -> str:
         """Keep the JSON `text` under `name`; return its CID."""
         about = {"name": name, "type": "application/json"}
-        pin, _ = await run_blocking(self.repository.add, text.encode(), self._profile, **about)
-        return pin.cid
+        with self._call("store") as call:
+            pin, _ = await run_blocking(self.repository.add, text.encode(), self._profile, **about)
+            call.cid = pin.cid
+            return pin.cid
 
     async def get_json(self, cid: str) -> Any:
         """The JSON value at `cid`."""
-        sink = TextSink(self.config.max_json_bytes)
-        await self._read(Reference.parse(cid), sink, None)
-        return json_text.from_text(sink.data)
+        with self._call("retrieve", cid):
+            sink = TextSink(self.config.max_json_bytes)
+            await self._read(Reference.parse(cid), sink, None)
+            return json_text.from_text(sink.data)
 
     async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
         """Keep the bytes of `source` as a file called `name`; return its CID."""
+        with self._call("upload") as call:
+            call.cid = cid = await self._add(source, name, progress)
+            return cid
+
+    async def _add(self, source: Source, name: str, progress: Progress | None) -> str:
         adding = self.repository.adding()
         importer = FileImporter(self._profile, adding.put)
         chunks = source.chunks()
@@ -106,24 +117,41 @@ class AsyncLocalProvider:
     ) -> Blob:
         """The file at `cid`; with `to`, written there whole or not at all."""
         reference = Reference.parse(cid)
-        sink = SpoolSink() if to is None else TargetSink(to)
-        try:
-            await run_blocking(sink.open)
-            pin = await self._read(reference, sink, progress)
-            await run_blocking(sink.commit)
-            name = reference.path[-1] if reference.path else None
-            return sink.blob(type=pin.type if pin is not None else "", name=name)
-        finally:
-            await run_blocking(sink.discard)
+        # Beside its target: what lies on this machine needs no resuming.
+        sink = SpoolSink() if to is None else TargetSink(to, cache=None, reference=reference)
+        with self._call("download", cid):
+            try:
+                await run_blocking(sink.open)
+                pin = await self._read(reference, sink, progress)
+                await run_blocking(sink.commit)
+                name = reference.path[-1] if reference.path else None
+                return sink.blob(type=pin.type if pin is not None else "", name=name)
+            finally:
+                await run_blocking(sink.discard)
+
+    async def open_file(self, cid: str) -> AsyncContentFile:
+        """The file at `cid`, to be read anywhere in it."""
+        reference = Reference.parse(cid)
+        with self._call("open", cid):
+            repository = self.repository
+            found = await run_blocking(repository.resolve, reference.cid, reference.path)
+            size = await run_blocking(repository.file_size, found)
+        name = reference.path[-1] if reference.path else None
+        return AsyncContentFile(AsyncRepositoryRanges(repository, found, size), name=name)
 
     async def delete(self, cid: str) -> None:
         """Unpin `cid`; `ProviderError` where it is not pinned."""
-        if not await run_blocking(self.repository.unpin, CID.parse(Reference.parse_cid(cid))):
-            raise ProviderError(f"The current user has not pinned the cid: {cid}")
+        with self._call("revoke", cid):
+            if not await run_blocking(self.repository.unpin, CID.parse(Reference.parse_cid(cid))):
+                raise ProviderError(f"The current user has not pinned the cid: {cid}")
 
     async def test_authentication(self) -> None:
         """Return if the repository can be read."""
-        await run_blocking(self.repository.totals)
+        with self._call("test_connection"):
+            await run_blocking(self.repository.totals)
+
+    def _call(self, operation: str, cid: str | None = None) -> Call:
+        return Call(operation, cid=cid, hook=self.config.on_event)
 
     async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """What is pinned, newest first."""
@@ -175,7 +203,7 @@ def _pour(pieces: Iterator[bytes], sink: Sink) -> int:
 
 
 def _open(config: ClientConfig) -> Repository:
-    path = Path(config.path) if config.path is not None else default_path()
+    path = Path(config.path) if config.path is not None else data_folder()
     try:
         return Repository(path)
     except OSError as error:

@@ -4,20 +4,27 @@
 
 import logging
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast._sync.reader import Reader
+from holdfast._sync.opened import BlobRanges, ContentFile, Ranges
+from holdfast._sync.reader import Known, Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
+from holdfast.content.cid import CID
+from holdfast.content.profiles import profile_for
+from holdfast.content.proof import is_raw
 from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError, VerificationError
+from holdfast.content.unixfs.layouts import Layouts, WriteCheck
+from holdfast.errors import ConfigError, UnprovenError, VerificationError
 from holdfast.files.cids import compute_cid, verify
-from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
-from holdfast.files.sources import Source
+from holdfast.files.sinks import MemorySink, SpoolSink, TargetSink, TextSink
+from holdfast.files.sources import CheckedSource, Source
+from holdfast.locations import cache_folder
 from holdfast.protocol import json_text
-from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway
+from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
 from holdfast.protocol.multipart import FileForm
 from holdfast.protocol.pinning import PinningAPI
 from holdfast.provider import Progress
@@ -40,18 +47,22 @@ class PinProvider:
         'https://gateway.pinata.cloud/ipfs/bafkqaaa'
     """
 
-    def __init__(self, config: ClientConfig, *, transport: "Transport | None" = None) -> None:
+    def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
         if config.provider_token is None:
             raise ConfigError(
                 f"provider_token is missing: provider {config.provider!r} needs the service's JWT"
             )
         self.config = config
-        self._transport = transport or _open_transport(config)
-        self._session = Session(self._transport, config.timeouts)
+        self._session = session or Session(_open_transport(config), config)
         self._api = PinningAPI(config.pin_api_url, config.provider_token, config.cid_version)
         first, *others = config.gateway_url or DEFAULT_GATEWAYS
-        self._gateways = (Gateway(first, config.gateway_token), *map(Gateway, others))
-        self._reader = Reader(self._session, self._gateways, verify=config.verify)
+        self._first_gateway = Gateway(first, config.gateway_token)
+        gateways = Gateways([self._first_gateway, *map(Gateway, others)], self._session.avoided)
+        self._reader = Reader(
+            self._session, gateways, verify=config.verify, hedge_after=config.hedge_after
+        )
+        # Services cut files in ways of their own: what fitted the last upload is the next guess.
+        self._guess = profile_for(config.profile, config.cid_version)
 
     @classmethod
     def from_config(cls, config: ClientConfig) -> Self:
@@ -59,32 +70,38 @@ class PinProvider:
         return cls(config)
 
     def with_config(self, config: ClientConfig) -> Self:
-        """A copy with `config` over the same connections."""
+        """A copy with `config` over the same connections and limits."""
         for name in CONNECTION_FIELDS:
             if getattr(config, name) != getattr(self.config, name):
                 raise ConfigError(
                     f"{name} belongs to the connections, which are shared: make a new client for it"
                 )
-        return type(self)(config, transport=self._transport)
+        return type(self)(config, session=self._session.with_config(config))
 
     def put_json(self, text: str, *, name: str) -> str:
         """Pin the JSON `text` with `name` as its metadata; return its CID."""
-        request = self._api.pin_json(text, name=name)
-        reply = self._session.fetch(request, deadline=self._session.deadline())
-        cid = self._api.read_cid(reply)
-        run_blocking(_compare, cid, text)
-        return cid
+        with self._session.call("store") as call:
+            request = self._api.pin_json(text, name=name)
+            call.cid = cid = self._api.read_cid(self._session.fetch(request, call))
+            if self.config.verify:
+                run_blocking(_compare_json, cid, text)
+            return cid
 
     def get_json(self, cid: str) -> Any:
         """The JSON value at `cid`, read through a gateway."""
-        sink = TextSink(self.config.max_json_bytes)
-        self._reader.read(Reference.parse(cid), sink, deadline=self._session.deadline())
-        return json_text.from_text(sink.data)
+        with self._session.call("retrieve", cid) as call:
+            sink = TextSink(self.config.max_json_bytes)
+            self._reader.read(Reference.parse(cid), sink, call)
+            return json_text.from_text(sink.data)
 
     def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
-        """Pin the bytes of `source` as a file called `name`; return its CID."""
-        form = FileForm(source, filename=name, fields=self._api.file_fields())
+        """Pin the bytes of `source` as a file called `name`; return its CID.
 
+        The CID is computed while they are sent. Where it proves that something else was pinned,
+        that is a `VerificationError`.
+        """
+        checked = CheckedSource(source, self._guess) if self.config.verify else None
+        form = FileForm(checked or source, filename=name, fields=self._api.file_fields())
         told = -1
 
         def on_sent(sent: int) -> None:
@@ -94,8 +111,29 @@ class PinProvider:
                 told = done
                 progress(done, source.size)
 
-        reply = self._session.fetch(self._api.pin_file(form, on_sent=on_sent))
-        return self._api.read_cid(reply)
+        with self._session.call("upload", total=False) as call:
+            request = self._api.pin_file(form, on_sent=on_sent)
+            call.cid = cid = self._api.read_cid(self._session.fetch(request, call))
+            if checked is not None:
+                run_blocking(self._compare_file, CID.parse(cid), checked.check, source)
+            return cid
+
+    def _compare_file(self, cid: CID, check: WriteCheck, source: Source) -> None:
+        """See that `cid` names what was sent, as far as that can be told; else log it."""
+        profile = check.profile_of(cid)
+        if profile is None and source.repeatable and not is_raw(cid):
+            layouts = Layouts()
+            for chunk in source.chunks():
+                layouts.update(chunk)
+            profile = next((each for each, root in layouts.roots().items() if root == cid), None)
+        if profile is not None:
+            self._guess = profile
+        else:
+            logger.info(
+                "the provider stored the upload as %s, which no known layout gives; reads prove it",
+                cid,
+                extra={"operation": "upload", "cid": str(cid)},
+            )
 
     def get_file(
         self,
@@ -106,35 +144,54 @@ class PinProvider:
     ) -> Blob:
         """The file at `cid`, through a gateway; with `to`, written there whole or not at all."""
         reference = Reference.parse(cid)
-        sink = SpoolSink() if to is None else TargetSink(to)
+        sink = SpoolSink() if to is None else self._target_sink(to, reference)
+        with self._session.call("download", cid, total=False) as call:
+            try:
+                run_blocking(sink.open)
+                media_type = self._reader.read(reference, sink, call, progress=progress)
+                run_blocking(sink.commit)
+                return sink.blob(type=media_type, name=_name(reference))
+            finally:
+                run_blocking(sink.discard)
+
+    def _target_sink(self, to: str | os.PathLike[str], reference: Reference) -> TargetSink:
+        given = self.config.cache_path
+        cache = cache_folder() if given is None else Path(given)
+        return TargetSink(to, cache=cache, reference=reference)
+
+    def open_file(self, cid: str) -> ContentFile:
+        """The file at `cid`, to be read anywhere in it. Always proven, whatever `verify` says."""
+        reference = Reference.parse(cid)
         try:
-            run_blocking(sink.open)
-            media_type = self._reader.read(reference, sink, progress=progress)
-            name = reference.path[-1] if reference.path else None
-            run_blocking(sink.commit)
-            return sink.blob(type=media_type, name=name)
-        finally:
-            run_blocking(sink.discard)
+            with self._session.call("open", cid) as call:
+                known = self._reader.probe(reference, call, MemorySink())
+        except UnprovenError:
+            # One block, or a gateway without blocks: then the whole is the smallest proof.
+            proving = self.with_config(self.config.with_options(verify=True))
+            ranges: Ranges = BlobRanges(proving.get_file(cid))
+        else:
+            ranges = _AsyncGatewayRanges(self._session, self._reader, known)
+        return ContentFile(ranges, name=_name(reference))
 
     def delete(self, cid: str) -> None:
         """Unpin `cid`."""
-        request = self._api.unpin(Reference.parse_cid(cid))
-        self._api.read_done(self._session.fetch(request, deadline=self._session.deadline()))
+        with self._session.call("revoke", cid) as call:
+            request = self._api.unpin(Reference.parse_cid(cid))
+            self._api.read_unpinned(self._session.fetch(request, call))
 
     def test_authentication(self) -> None:
         """Return if the service takes the token."""
-        request = self._api.test_authentication()
-        self._api.read_authentication(
-            self._session.fetch(request, deadline=self._session.deadline())
-        )
+        with self._session.call("test_connection") as call:
+            request = self._api.test_authentication()
+            self._api.read_authentication(self._session.fetch(request, call))
 
     def url(self, cid: str) -> str:
         """The address of `cid` at the first gateway."""
-        return self._gateways[0].url(Reference.parse(cid))
+        return self._first_gateway.url(Reference.parse(cid))
 
     def close(self) -> None:
         """Close the connections."""
-        self._transport.close()
+        self._session.transport.close()
 
 
 def _open_transport(config: ClientConfig) -> "Transport":
@@ -144,7 +201,28 @@ def _open_transport(config: ClientConfig) -> "Transport":
     return Transport(config)
 
 
-def _compare(cid: str, text: str) -> None:
+class _AsyncGatewayRanges:
+    """Of a file behind gateways."""
+
+    def __init__(self, session: Session, reader: Reader, known: Known) -> None:
+        self._session = session
+        self._reader = reader
+        self._known = known
+        self.size = known.size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """The bytes from `start` up to `stop`."""
+        sink = MemorySink()
+        with self._session.call("open", str(self._known.reference)) as call:
+            self._reader.read_part(self._known, start, stop, call, sink)
+        return bytes(sink.data)
+
+
+def _name(reference: Reference) -> str | None:
+    return reference.path[-1] if reference.path else None
+
+
+def _compare_json(cid: str, text: str) -> None:
     """Log where no known layout of the text that we sent has the service's CID.
 
     That is no error: the service may write JSON anew. What it stored is proven when it is read.

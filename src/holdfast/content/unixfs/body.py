@@ -3,12 +3,14 @@
 The root block tells how the file is cut and what each piece must hash to. A piece under a raw CID
 is hashed as it is. A piece under a dag-pb CID is most likely a leaf, so it is framed as one; where
 that does not fit, the block itself is asked for, and may turn out to be an inner node: then the
-same bytes are cut further. Works for every chunker and layout, at the cost of one SHA-256.
+same bytes are cut further. Works for every chunker and layout, at the cost of one SHA-256, and
+copies nothing: the bytes are held as they came until their piece is whole.
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from holdfast.content.blocks import MAX_BLOCK, check_block, unsupported_hash
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
@@ -25,10 +27,14 @@ from holdfast.errors import VerificationError
 
 
 class _Piece(NamedTuple):
-    """A run of the body that one CID stands for; `depth` guards against endless chains."""
+    """A run of the file that one CID stands for; `depth` guards against endless chains.
+
+    Of the root, the block alone tells the size; what is given before that is a guess.
+    """
 
     cid: CID
-    size: int | None
+    start: int
+    size: int
     depth: int
 
 
@@ -37,6 +43,14 @@ class BodyProof:
 
     Feed it the body by `update`, and, whenever `need` names a CID, that block by `feed_block`, the
     root block being the first. `finish` says that the body is at its end.
+
+    Args:
+        root: What the file must prove to be.
+        start: Where in the file to begin. The body must then begin at `position`, which is known
+            when no block is needed, and lies at or before `start`.
+        stop: Where in the file to end, or None for its end; the body must reach to `end`.
+        length: How many bytes the whole file may have, if its sender says so. Then a file of one
+            leaf is proven without its block.
 
     Example:
         >>> from holdfast.content.profiles import UNIXFS_V1_2025
@@ -51,11 +65,19 @@ class BodyProof:
         2097152
     """
 
-    def __init__(self, root: CID) -> None:
+    incremental: ClassVar[bool] = True
+
+    def __init__(
+        self, root: CID, start: int = 0, stop: int | None = None, *, length: int | None = None
+    ) -> None:
         self._root = root
-        self._pieces = [_Piece(root, None, 0)]
-        self._buffer = bytearray()
-        self._needs_block = True
+        self._start = start
+        self._stop = stop
+        guess = MAX_BLOCK + 1 if length is None or start or stop is not None else length
+        self._pieces = [_Piece(root, 0, guess, 0)]
+        self._held: deque[memoryview] = deque()
+        self._held_size = 0
+        self._needs_block = guess > MAX_BLOCK
         self.size: int | None = None
 
     @property
@@ -63,7 +85,27 @@ class BodyProof:
         """The block that must be fed before more of the body can be proven, or None."""
         return self._pieces[-1].cid if self._needs_block and self._pieces else None
 
-    def feed_block(self, block: bytes) -> list[bytes]:
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is wanting any more."""
+        return not self._pieces
+
+    @property
+    def position(self) -> int:
+        """Where in the file the first byte stands that is not proven yet."""
+        return self._pieces[-1].start if self._pieces else self.end
+
+    @property
+    def end(self) -> int:
+        """Where in the file the last piece ends that is still to come."""
+        last = self._pieces[0] if self._pieces else None
+        return last.start + last.size if last is not None else self.size or 0
+
+    def held(self) -> list[memoryview]:
+        """What came and is not proven yet."""
+        return list(self._held)
+
+    def feed_block(self, block: bytes) -> list[Any]:
         """Take the block that is needed; give what of the body is proven by it."""
         if self.need is None:
             raise ValueError("no block is needed now")
@@ -72,53 +114,98 @@ class BodyProof:
         if piece.depth > MAX_DEPTH:
             raise malformed(piece.cid, f"the DAG is deeper than {MAX_DEPTH} levels")
         node = file_node(piece.cid, block)
-        if piece.size is None:
+        if piece.depth == 0 and self.size is None:
             self.size = node.size
         elif piece.size != node.size:
             raise malformed(piece.cid, "its size is not the one that its parent declares")
-        parts = [_Piece(cid, size, piece.depth + 1) for cid, size in node.children if size]
+        parts = []
+        position = piece.start
         if node.data:
-            parts.insert(0, _Piece(_inline(node.data), len(node.data), piece.depth))
+            parts.append(_Piece(_inline(node.data), position, len(node.data), piece.depth + 1))
+            position += len(node.data)
+        for cid, size in node.children:
+            if size:
+                parts.append(_Piece(cid, position, size, piece.depth + 1))
+                position += size
+        parts = [part for part in parts if self._wants(part)]
         if len(self._pieces) + len(parts) > MAX_PENDING:
             raise malformed(piece.cid, "the DAG is too wide at too many levels")
         self._pieces[-1:] = reversed(parts)
-        self._needs_block = False
+        self._needs_block = bool(self._pieces) and self._pieces[-1].size > MAX_BLOCK
+        self._check_size()
         return list(self._advance())
 
-    def update(self, data: bytes) -> list[bytes]:
-        """Take the next bytes of the body; give what is proven."""
-        self._buffer += data
+    def update(self, data: bytes) -> list[Any]:
+        """Take the next bytes of the body, which must not change; give what is proven."""
+        if data:
+            self._held.append(memoryview(data))
+            self._held_size += len(data)
         return list(self._advance())
 
     def finish(self) -> None:
         """Nothing, if every byte of the file came and no other; else `VerificationError`."""
         if self._pieces:
-            raise self._wrong(f"the body for {self._root} ends too early")
-        if self._buffer:
-            raise self._wrong(f"the body for {self._root} is too long")
+            raise self._wrong("ends too early")
+        self._check_end()
 
-    def _advance(self) -> Iterator[bytes]:
+    def _wants(self, piece: _Piece) -> bool:
+        return piece.start + piece.size > self._start and (
+            self._stop is None or piece.start < self._stop
+        )
+
+    def _advance(self) -> Iterator[Any]:
         while self._pieces and not self._needs_block:
             piece = self._pieces[-1]
-            size = piece.size or 0
-            if size > MAX_BLOCK:
-                if piece.cid.codec != DAG_PB:
-                    raise malformed(piece.cid, f"a block of more than {MAX_BLOCK} bytes")
-                self._needs_block = True  # no leaf is as large
+            if self._held_size < piece.size:
                 return
-            if len(self._buffer) < size:
-                return
-            content = bytes(self._buffer[:size])
+            content = self._take(piece.size)
             if not self._proves(piece.cid, content):
+                self._held.extendleft(reversed(content))
+                self._held_size += piece.size
                 self._needs_block = True
                 return
-            del self._buffer[:size]
             self._pieces.pop()
-            yield content
-        if not self._pieces and self._buffer:
-            raise self._wrong(f"the body for {self._root} is too long")
+            if self._pieces:
+                self._check_size()
+                self._needs_block = self._pieces[-1].size > MAX_BLOCK  # no leaf is as large
+            yield from self._cut(piece, content)
+        if not self._pieces:
+            self._check_end()
 
-    def _proves(self, cid: CID, content: bytes) -> bool:
+    def _cut(self, piece: _Piece, content: list[memoryview]) -> Iterator[memoryview]:
+        """What of `content` lies within the range."""
+        position = piece.start
+        for view in content:
+            stop = len(view) if self._stop is None else self._stop - position
+            part = view[max(0, self._start - position) : max(0, stop)]
+            position += len(view)
+            if part:
+                yield part
+
+    def _take(self, size: int) -> list[memoryview]:
+        taken = []
+        self._held_size -= size
+        while size:
+            view = self._held.popleft()
+            if len(view) > size:
+                self._held.appendleft(view[size:])
+                view = view[:size]
+            taken.append(view)
+            size -= len(view)
+        return taken
+
+    def _check_size(self) -> None:
+        """A piece that cannot be a block can only be an inner node, and those are dag-pb."""
+        if self._pieces:
+            piece = self._pieces[-1]
+            if piece.size > MAX_BLOCK and piece.cid.codec != DAG_PB:
+                raise malformed(piece.cid, f"a block of more than {MAX_BLOCK} bytes")
+
+    def _check_end(self) -> None:
+        if self._held_size:
+            raise self._wrong("is too long")
+
+    def _proves(self, cid: CID, content: list[memoryview]) -> bool:
         """Whether `content` is what `cid` names; False where only the block itself can tell."""
         if not cid.is_provable:
             raise unsupported_hash(cid)
@@ -127,15 +214,18 @@ class BodyProof:
         if cid.codec != RAW:
             raise not_unixfs(cid)
         if cid.hash_code == IDENTITY:
-            right = content == cid.digest
+            right = b"".join(content) == cid.digest
         else:
-            right = hashlib.sha256(content).digest() == cid.digest
+            right = _digest(content) == cid.digest
         if not right:
-            raise self._wrong(f"the bytes that came for {self._root} are not what this CID names")
+            raise VerificationError(
+                f"the bytes that came for {self._root} are not what this CID names",
+                cid=str(self._root),
+            )
         return True
 
-    def _wrong(self, words: str) -> VerificationError:
-        return VerificationError(words, cid=str(self._root))
+    def _wrong(self, how: str) -> VerificationError:
+        return VerificationError(f"the body for {self._root} {how}", cid=str(self._root))
 
 
 def _inline(content: bytes) -> CID:
@@ -143,10 +233,15 @@ def _inline(content: bytes) -> CID:
     return CID(1, RAW, SHA2_256, hashlib.sha256(content).digest())
 
 
-def _leaf_digest(kind: Kind, content: bytes) -> bytes:
+def _digest(views: list[memoryview], head: bytes = b"", tail: bytes = b"") -> bytes:
+    whole = hashlib.sha256(head)
+    for view in views:
+        whole.update(view)
+    whole.update(tail)
+    return whole.digest()
+
+
+def _leaf_digest(kind: Kind, content: list[memoryview]) -> bytes:
     """The digest of the usual dag-pb leaf around `content`."""
-    head, tail = dag_pb_frame(kind, len(content))
-    block_hash = hashlib.sha256(head)
-    block_hash.update(content)
-    block_hash.update(tail)
-    return block_hash.digest()
+    head, tail = dag_pb_frame(kind, sum(map(len, content)))
+    return _digest(content, head, tail)

@@ -72,6 +72,12 @@ def not_unixfs(cid: CID) -> UnprovenError:
     return UnprovenError(f"{cid} is no UnixFS: its codec is {cid.codec:#x}", cid=str(cid))
 
 
+def check_codec(cid: CID) -> None:
+    """Nothing, if `cid` may name a file; else `UnprovenError`."""
+    if cid.codec not in {RAW, DAG_PB}:
+        raise not_unixfs(cid)
+
+
 def not_a_file(cid: CID, kind: Kind) -> NotAFileError | MalformedError:
     """The error for a node that is something other than a file."""
     if kind in {Kind.DIRECTORY, Kind.SHARD}:
@@ -242,6 +248,12 @@ class PathWalk(_Walk):
             self._replace([Pending(shards[0], size=used, depth=pending.depth + 1)])
         else:
             self._step(pending.cid, [link.cid for link in links if link.name == prefix + name])
+
+    def end(self) -> CID:
+        """Where the path has led, when `need` is None."""
+        if self.found is None:
+            raise ValueError("the walk is not over yet")
+        return self.found
 
     def _step(self, cid: CID, matches: list[CID]) -> None:
         if len(matches) > 1:

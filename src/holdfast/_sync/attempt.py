@@ -1,0 +1,385 @@
+# WARNING: this file is generated from src/holdfast/_async/attempt.py
+# by scripts/generate_sync.py. Change the original instead.
+"""One gateway's try at a reading. There are three ways to prove what it sends.
+
+::
+
+    BLOCKS     the plain body, and beside it the few blocks that tell how it is cut
+    ARCHIVE    a CAR, which brings all blocks
+    LAYOUTS    the plain body alone, imported anew in all known ways
+
+What is proven stays in the reading, also when the try fails: the next one goes on behind it.
+"""
+
+import enum
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from holdfast._sync.reading import Reading
+from holdfast._sync.runtime import Worker, run_blocking
+from holdfast._sync.session import Session, read_whole
+from holdfast.content.blocks import MAX_BLOCK, check_block
+from holdfast.content.cid import CID
+from holdfast.content.proof import NoProof, Proof, block_proof, is_raw
+from holdfast.content.unixfs.archive import ArchiveProof
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.layouts import LayoutProof
+from holdfast.content.unixfs.walks import PathWalk, check_codec
+from holdfast.errors import ProviderError, UnprovenError, VerificationError
+from holdfast.protocol.gateway import (
+    CAR_TYPE,
+    MAX_REDIRECTS,
+    RAW_TYPE,
+    REDIRECTS,
+    Gateway,
+    too_many_redirects,
+)
+from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.retrying import is_transient
+
+if TYPE_CHECKING:
+    from holdfast._sync.transport import Response
+
+BATCH_SIZE = 1 << 20  # one hop to a worker thread writes and hashes this much
+SMALL_BATCH = 1 << 16  # not worth a hop
+
+
+class Way(enum.Enum):
+    """How a gateway's bytes are proven."""
+
+    PLAIN = enum.auto()  # not at all: verify=False
+    BLOCKS = enum.auto()
+    ARCHIVE = enum.auto()
+    LAYOUTS = enum.auto()
+
+
+PROVEN_WAYS = (Way.BLOCKS, Way.ARCHIVE, Way.LAYOUTS)
+
+
+class RefusedError(UnprovenError):
+    """A gateway does not give what a way of proving needs; another way may do."""
+
+
+@dataclass
+class Transfer:
+    """One body on its way, proven as far as it has come.
+
+    Attributes:
+        attempt: Whose it is.
+        proof: What its bytes have to pass.
+        pieces: What has passed of its beginning, to be written yet.
+        ended: Whether that was all.
+    """
+
+    attempt: "Attempt"
+    proof: Proof
+    response: "Response | None" = None
+    batches: "Iterator[list[bytes]] | None" = None
+    pieces: list[Any] = field(default_factory=list)
+    ended: bool = False
+
+    @property
+    def total(self) -> int | None:
+        """The bytes of the whole file: proven, or else what the gateway says."""
+        if self.proof.size is not None or self.response is None:
+            return self.proof.size
+        return Reply(self.response.status, self.response.headers).length
+
+    def close(self) -> None:
+        """Let go of the reply."""
+        if self.response is not None:
+            self.response.close()
+
+
+class Attempt:
+    """Fills a reading from one gateway."""
+
+    def __init__(
+        self, session: Session, gateway: Gateway, reading: Reading, deadline: float | None
+    ) -> None:
+        self._session = session
+        self._deadline = deadline
+        self.gateway = gateway
+        self.reading = reading
+
+    def fill(self, *, verify: bool) -> None:
+        """Get all that is still to come, in one way or another."""
+        reading = self.reading
+        if reading.sink.kept and not reading.written:
+            self._recover(verify=verify)
+        reading.imported = False
+        obstacle: UnprovenError | None = None
+        for way in PROVEN_WAYS if verify else (Way.PLAIN,):
+            if way is Way.LAYOUTS and not reading.can_be_imported:
+                continue
+            try:
+                self.finish(self.begin(way))
+            except UnprovenError as error:
+                if obstacle is None or isinstance(obstacle, RefusedError):
+                    obstacle = error
+            else:
+                return
+            self.set_back()
+        if obstacle is not None:
+            raise obstacle
+
+    def begin(self, way: Way) -> Transfer:
+        """Ask for the body, and prove its beginning; of a small one, all."""
+        reading, gateway = self.reading, self.gateway
+        reference, position = reading.reference, reading.position
+        proof: Proof | None = None
+        skipped_to: int | None = None
+        if way is Way.ARCHIVE:
+            proof = ArchiveProof(reference.cid, reference.path, position, reading.stop)
+            request = gateway.archive(reference, position, reading.stop)
+            response = self._open_or_refuse(request)
+        elif way is Way.BLOCKS and not reading.is_fresh:
+            proof = self._range_proof()
+            if proof.is_complete:
+                return Transfer(self, proof, ended=True)  # there is nothing to ask for
+            skipped_to = proof.position
+            stop = None if reading.stop is None else proof.end
+            response = self._open(gateway.content(reference, skipped_to, stop))
+        else:
+            response = self._open(gateway.content(reference))
+        try:
+            reply = Reply(response.status, response.headers)
+            if way is Way.ARCHIVE:
+                self._check_type(reply, CAR_TYPE)
+            else:
+                reading.media_type = reply.headers.get("content-type", "")
+            proof = proof or self._fresh_proof(way, reply.length)
+            if reading.written and not proof.incremental:
+                run_blocking(reading.restart)
+            skip = 0 if skipped_to is None else gateway.skipped(reply, skipped_to)
+            transfer = Transfer(self, proof, response, _batches(response, skip))
+            self._lead(transfer)
+        except BaseException:
+            response.close()
+            raise
+        return transfer
+
+    def finish(self, transfer: Transfer) -> None:
+        """Write what has passed of the body, and let the rest pass."""
+        reading, proof = self.reading, transfer.proof
+        try:
+            if not transfer.ended:
+                self._pour(transfer)
+                proof.finish()
+                reading.sink.proven = reading.written
+            elif _total(transfer.pieces) <= SMALL_BATCH:
+                reading.take(transfer.pieces, proven=True)
+            else:
+                run_blocking(reading.take, transfer.pieces, proven=True)
+            reading.tell(transfer.total)
+            reading.size = proof.size
+        finally:
+            transfer.close()
+
+    def set_back(self) -> None:
+        """Forget what is written and not proven."""
+        if self.reading.written != self.reading.sink.proven:
+            run_blocking(self.reading.restart)
+
+    # Proofs
+
+    def _fresh_proof(self, way: Way, length: int | None) -> Proof:
+        """The proof for a plain body from its first byte on."""
+        if way is Way.PLAIN:
+            return NoProof()
+        cid = self._target()
+        if is_raw(cid):
+            return block_proof(self.reading.reference, cid)
+        return LayoutProof(cid) if way is Way.LAYOUTS else BodyProof(cid, length=length)
+
+    def _range_proof(self) -> BodyProof:
+        """The proof for a part of the body, with the blocks that tell where its pieces begin."""
+        cid = self._target()
+        if is_raw(cid):
+            raise RefusedError(f"{cid} is one block, and can only be proven whole", cid=str(cid))
+        proof = BodyProof(cid, self.reading.position, self.reading.stop)
+        while (need := proof.need) is not None:
+            proof.feed_block(self._block(need))
+        return proof
+
+    def _target(self) -> CID:
+        """The CID that the reference leads to, found through proven directories."""
+        reading = self.reading
+        if reading.cid is not None:
+            return reading.cid
+        walk = PathWalk(reading.reference.cid, reading.reference.path)
+        while (need := walk.need) is not None:
+            walk.feed(self._block(need))
+        reading.cid = walk.end()
+        check_codec(reading.cid)
+        return reading.cid
+
+    def _recover(self, *, verify: bool) -> None:
+        """Prove anew what an earlier download left; go on behind what is proven of it."""
+        sink = self.reading.sink
+        proven = position = 0
+        # Bytes that are wrong, or blocks that are refused: then what is proven so far counts.
+        with suppress(VerificationError):
+            cid = self._target() if verify else None
+            if cid is not None and not is_raw(cid):
+                proof = BodyProof(cid)
+                while position < sink.kept:
+                    chunk = run_blocking(sink.read_kept, position, BATCH_SIZE)
+                    position += len(chunk)
+                    proven += _total(run_blocking(proof.update, chunk))
+                    while (need := proof.need) is not None:
+                        block = self._block(need)
+                        proven += _total(run_blocking(proof.feed_block, block))
+        run_blocking(self.reading.restart, proven)
+
+    # Bodies
+
+    def _lead(self, transfer: Transfer) -> None:
+        """Prove the beginning of the body: as much as a block may have, or all."""
+        chunks = [] if transfer.batches is None else next(transfer.batches, [])
+        transfer.ended = _total(chunks) < MAX_BLOCK
+        _absorb(transfer, chunks)
+        while (need := transfer.proof.need) is not None:
+            try:
+                block = self._block(need)
+            except RefusedError:
+                if need != self.reading.cid or not isinstance(transfer.proof, BodyProof):
+                    raise
+                # Not even the root: import anew what has come, and all that will.
+                held = [bytes(view) for view in transfer.proof.held()]
+                transfer.proof = LayoutProof(need)
+                self.reading.imported = True
+                _absorb(transfer, held)
+            else:
+                transfer.pieces += run_blocking(transfer.proof.feed_block, block)
+        if transfer.ended:
+            transfer.proof.finish()
+
+    def _pour(self, transfer: Transfer) -> None:
+        """Let the rest of the body pass: one batch is proven and written while the next comes."""
+        reading, proof = self.reading, transfer.proof
+        if transfer.batches is None:
+            return
+        with Worker() as worker:
+            worker.submit(reading.take, transfer.pieces, proven=proof.incremental)
+            transfer.pieces = []
+            for chunks in transfer.batches:
+                need = worker.submit(_pass_on, proof, chunks, reading)
+                self._supply(need, proof, worker)
+                reading.tell(transfer.total)
+            self._supply(worker.drain(), proof, worker)
+
+    def _supply(self, need: CID | None, proof: Proof, worker: Worker) -> None:
+        """Feed the proof the blocks that it needs, the first of which is `need`."""
+        while need is not None:
+            block = self._block(need)
+            worker.drain()  # or it would look at the proof at the same time
+            need = run_blocking(_pass_block, proof, block, self.reading)
+
+    # Requests
+
+    def _block(self, cid: CID) -> bytes:
+        """One proven block; a refusal where the gateway does not give blocks."""
+        block = self.reading.blocks.get(cid)
+        if block is not None:
+            return block
+        response = self._open_or_refuse(self.gateway.block(cid))
+        try:
+            reply = read_whole(response, MAX_BLOCK + 1)
+        finally:
+            response.close()
+        try:
+            check_block(cid, reply.body)
+        except VerificationError:
+            # One that does not know the format sends the plain content: that is no lie.
+            self._check_type(reply, RAW_TYPE)
+            raise
+        self.reading.blocks.put(cid, reply.body)
+        return reply.body
+
+    def _check_type(self, reply: Reply, wanted: str) -> None:
+        if reply.media_type != wanted:
+            raise self._refusal() from None
+
+    def _open_or_refuse(self, request: Request) -> "Response":
+        try:
+            return self._open(request)
+        except ProviderError as error:
+            if is_transient(error):
+                raise
+            refusal = self._refusal()
+            refusal.add_note(f"{self.gateway.base_url}: {error.name}: {error.message}")
+        raise refusal
+
+    def _open(self, request: Request) -> "Response":
+        """The reply to `request`, redirects followed, its body still to come."""
+        for _ in range(MAX_REDIRECTS + 1):
+            response = self._session.send(request, self.reading.call, deadline=self._deadline)
+            try:
+                reply = Reply(response.status, response.headers)
+                if reply.status not in REDIRECTS:
+                    self.gateway.check(reply if reply.ok else read_whole(response))
+                    return response
+                request = self.gateway.redirected(request, reply, self.reading.reference)
+            except BaseException:
+                response.close()
+                raise
+            response.close()
+        raise too_many_redirects(request)
+
+    def _refusal(self) -> RefusedError:
+        reference = str(self.reading.reference)
+        return RefusedError(
+            f"{reference} cannot be proven: {self.gateway.base_url} gives neither its blocks nor "
+            "an archive of them; add a gateway that does, or say verify=False to take its word",
+            cid=reference,
+        )
+
+
+def _batches(response: "Response", skip: int) -> "Iterator[list[bytes]]":
+    """The body behind its first `skip` bytes: first as much as a block may have, then batches."""
+    limit = MAX_BLOCK
+    batch: list[bytes] = []
+    size = 0
+    for chunk in response.chunks():
+        if skip >= len(chunk):
+            skip -= len(chunk)
+            continue
+        batch.append(chunk[skip:] if skip else chunk)
+        size += len(batch[-1])
+        skip = 0
+        if size >= limit:
+            yield batch
+            batch, size, limit = [], 0, BATCH_SIZE
+    if batch:
+        yield batch
+
+
+def _absorb(transfer: Transfer, chunks: list[bytes]) -> None:
+    if _total(chunks) <= SMALL_BATCH:
+        transfer.pieces += _passed(transfer.proof, chunks)
+    else:
+        transfer.pieces += run_blocking(_passed, transfer.proof, chunks)
+
+
+def _passed(proof: Proof, chunks: list[bytes]) -> list[Any]:
+    pieces: list[Any] = []
+    for chunk in chunks or [b""]:
+        pieces += proof.update(chunk)
+    return pieces
+
+
+def _pass_on(proof: Proof, chunks: list[bytes], reading: Reading) -> CID | None:
+    reading.take(_passed(proof, chunks), proven=proof.incremental)
+    return proof.need
+
+
+def _pass_block(proof: Proof, block: bytes, reading: Reading) -> CID | None:
+    reading.take(proof.feed_block(block), proven=proof.incremental)
+    return proof.need
+
+
+def _total(pieces: list[Any]) -> int:
+    return sum(map(len, pieces))

@@ -1,0 +1,144 @@
+# WARNING: this file is generated from src/holdfast/_async/opened.py
+# by scripts/generate_sync.py. Change the original instead.
+"""A file on IPFS, open for reading anywhere in it; what is read is proven."""
+
+import io
+from typing import Protocol
+
+from holdfast._sync.runtime import FileBase, run_blocking
+from holdfast.blob import Blob
+from holdfast.content.cid import CID
+from holdfast.repository import Repository
+
+FIRST_WINDOW = 1 << 18  # bytes that are read at once, where nobody asks for more …
+LARGEST_WINDOW = 8 << 20  # … and after some reading in a row
+
+
+class Ranges(Protocol):
+    """Proven bytes of one file, from anywhere in it."""
+
+    size: int
+
+    def read(self, start: int, stop: int) -> bytes:
+        """The bytes from `start` up to `stop`, which lie within the file."""
+
+
+class BlobRanges:
+    """Of a file that was downloaded whole."""
+
+    def __init__(self, blob: Blob) -> None:
+        self._blob = blob
+        self.size = blob.size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """The bytes from `start` up to `stop`."""
+        return run_blocking(self._read, start, stop)
+
+    def _read(self, start: int, stop: int) -> bytes:
+        with self._blob.open() as file:
+            file.seek(start)
+            return file.read(stop - start)
+
+
+class RepositoryRanges:
+    """Of a file in a repository on this machine."""
+
+    def __init__(self, repository: Repository, cid: CID, size: int) -> None:
+        self._repository = repository
+        self._cid = cid
+        self.size = size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """The bytes from `start` up to `stop`."""
+        return run_blocking(self._read, start, stop)
+
+    def _read(self, start: int, stop: int) -> bytes:
+        return b"".join(self._repository.read(self._cid, start, stop))
+
+
+class ContentFile(FileBase):
+    """What `Client.open` gives: readable, seekable, and proven in every part that is read.
+
+    Use it from one task at a time, and close it, best by ``with``.
+
+    Attributes:
+        size: How many bytes the file has.
+        name: Its name, where it was opened by a path.
+    """
+
+    def __init__(self, ranges: Ranges, *, name: str | None = None) -> None:
+        self._ranges = ranges
+        self._position = 0
+        self._window = b""
+        self._window_start = 0
+        self._ahead = FIRST_WINDOW
+        self.size = ranges.size
+        self.name = name
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next `size` bytes, fewer at the end; without a size, all that are left."""
+        self._check_open()
+        left = max(0, self.size - self._position)
+        wanted = left if size is None or size < 0 else min(size, left)
+        parts = []
+        while wanted:
+            part = (self._filled(wanted))[:wanted]
+            self._position += len(part)
+            wanted -= len(part)
+            parts.append(part)
+        return b"".join(parts)
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes, those that are there without another request if there are any."""
+        part = self.peek()
+        part = part if size < 0 else part[:size]
+        self._position += len(part)
+        return part
+
+    def peek(self, _size: int = 0, /) -> bytes:
+        """Some of the next bytes, without moving on."""
+        self._check_open()
+        return self._filled(1) if self._position < self.size else b""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go to `offset` from the start, from here or from the end; where that is."""
+        self._check_open()
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}.get(whence)
+        if base is None:
+            raise ValueError(f"whence is 0, 1 or 2, not {whence}")
+        if base + offset < 0:
+            raise ValueError(f"there is nothing before the start, at {base + offset}")
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        """Where the next byte is read."""
+        self._check_open()
+        return self._position
+
+    def readable(self) -> bool:
+        """True."""
+        self._check_open()
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        self._check_open()
+        return True
+
+    def _filled(self, wanted: int) -> bytes:
+        """At least one byte from here on, from the window where it lies there."""
+        offset = self._position - self._window_start
+        if not 0 <= offset < len(self._window):
+            follows = self._position == self._window_start + len(self._window)
+            self._ahead = min(2 * self._ahead, LARGEST_WINDOW) if follows else FIRST_WINDOW
+            count = min(max(wanted, self._ahead), LARGEST_WINDOW)
+            stop = min(self._position + count, self.size)
+            self._window = self._ranges.read(self._position, stop)
+            self._window_start = self._position
+            offset = 0
+        return self._window[offset:] if offset else self._window
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("the file is closed")

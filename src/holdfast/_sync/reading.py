@@ -1,0 +1,86 @@
+# WARNING: this file is generated from src/holdfast/_async/reading.py
+# by scripts/generate_sync.py. Change the original instead.
+"""What is wanted of a file, and what of it is there by now. It outlives every attempt to get it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.content.blocks import BlockCache
+from holdfast.content.cid import CID
+from holdfast.content.proof import is_raw
+from holdfast.content.reference import Reference
+from holdfast.events import Call
+from holdfast.files.sinks import Sink
+from holdfast.provider import Progress
+
+MAX_CACHED = 8 << 20  # bytes of inner blocks that one reading keeps
+
+
+@dataclass
+class Reading:
+    """A file, or a part of one, on its way into a sink.
+
+    Attributes:
+        start: Where in the file to begin.
+        stop: Where in the file to end; None is its end.
+        cid: What the reference leads to, once that is proven.
+        size: The bytes of the whole file, once that is proven.
+        blocks: The blocks that came beside the body, proven.
+        written: How many bytes are in the sink. Those that are not proven will be, or go.
+        imported: Whether the body of the present gateway was imported anew already, in vain.
+        media_type: What the gateway calls it.
+    """
+
+    reference: Reference
+    sink: Sink
+    call: Call
+    progress: Progress | None = None
+    start: int = 0
+    stop: int | None = None
+    cid: CID | None = None
+    size: int | None = None
+    blocks: BlockCache = field(default_factory=lambda: BlockCache(MAX_CACHED))
+    written: int = 0
+    imported: bool = False
+    media_type: str = ""
+    _told: int = -1
+
+    def __post_init__(self) -> None:
+        if not self.reference.path:
+            self.cid = self.reference.cid
+
+    @property
+    def position(self) -> int:
+        """Where in the file the first byte stands that is still to come."""
+        return self.start + self.written
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the whole file is wanted, and nothing of it is there."""
+        return self.position == 0 and self.stop is None
+
+    @property
+    def can_be_imported(self) -> bool:
+        """Whether the whole file is wanted, is a tree of blocks, and was not imported in vain."""
+        whole = self.start == 0 and self.stop is None
+        return whole and self.cid is not None and not is_raw(self.cid) and not self.imported
+
+    def take(self, pieces: Sequence[Any], *, proven: bool) -> None:
+        """Write `pieces`."""
+        for piece in pieces:
+            self.sink.write(piece)
+            self.written += len(piece)
+        if proven:
+            self.sink.proven = self.written
+
+    def restart(self, size: int = 0) -> None:
+        """Forget all but the first `size` bytes."""
+        self.sink.restart(size)
+        self.sink.proven = self.written = size
+
+    def tell(self, total: int | None) -> None:
+        """Report the progress, if there is any."""
+        if self.progress is not None and self.written != self._told:
+            self._told = self.written
+            self.progress(self.written, total)

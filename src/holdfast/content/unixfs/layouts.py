@@ -1,0 +1,132 @@
+"""Which known layout gives a CID: the roots of a stream under several profiles, in one pass."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from holdfast.content.blocks import MAX_BLOCK
+from holdfast.content.cid import CID, IDENTITY
+from holdfast.content.profiles import CANDIDATES, Profile, leaves_alike
+from holdfast.content.proof import PassingProof, is_raw
+from holdfast.content.unixfs.files import LeafCutter, Part, Tree
+from holdfast.errors import UnprovenError, VerificationError
+
+
+def by_leaves(profiles: Iterable[Profile]) -> list[list[Profile]]:
+    """`profiles` in groups that cut a file into the same leaves, and so share nearly all work."""
+    groups: list[list[Profile]] = []
+    for profile in profiles:
+        for group in groups:
+            if leaves_alike(group[0], profile):
+                group.append(profile)
+                break
+        else:
+            groups.append([profile])
+    return groups
+
+
+class Layouts:
+    """Is fed a file's bytes; gives its root under each of `profiles`.
+
+    Example:
+        >>> layouts = Layouts()
+        >>> layouts.update(b"hello")
+        >>> for profile, cid in layouts.roots().items():
+        ...     print(profile.name, cid)
+        unixfs-v1-2025 bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq
+        kubo-test-cidv1 bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq
+        unixfs-v0-2015 QmWfVY9y3xjsixTgbd9AorQxH7VtMpzfx2HaWtsoUYecaX
+        kubo-legacy-cidv1 bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq
+    """
+
+    def __init__(self, profiles: Iterable[Profile] = CANDIDATES) -> None:
+        self._trees: dict[str, tuple[Profile, Tree]] = {}
+        self._cutters: list[LeafCutter] = []
+        for group in by_leaves(profiles):
+            trees = [Tree(profile) for profile in group]
+            self._cutters.append(LeafCutter(group[0], _adding_to(trees)))
+            for profile, tree in zip(group, trees, strict=True):
+                self._trees[profile.name] = (profile, tree)
+
+    def update(self, data: Any) -> None:
+        """Take the next bytes: any buffer."""
+        for cutter in self._cutters:
+            cutter.update(data)
+
+    def roots(self) -> dict[Profile, CID]:
+        """The root under each layout. The end."""
+        for cutter in self._cutters:
+            cutter.finish()
+        return {profile: tree.root().cid for profile, tree in self._trees.values()}
+
+
+def _adding_to(trees: list[Tree]) -> Callable[[Part], None]:
+    def add(leaf: Part) -> None:
+        for tree in trees:
+            tree.add(leaf)
+
+    return add
+
+
+def no_layout_fits(cid: CID) -> UnprovenError:
+    """The error for content that may or may not be what `cid` names."""
+    return UnprovenError(
+        f"no known layout of this content gives {cid}: it is another content, "
+        "or was cut in another way",
+        cid=str(cid),
+    )
+
+
+class LayoutProof(PassingProof):
+    """For a gateway that gives no blocks: the body, imported anew, must give the CID."""
+
+    def __init__(self, root: CID) -> None:
+        self._root = root
+        self._layouts = Layouts()
+
+    def _look(self, data: bytes) -> None:
+        self._layouts.update(data)
+
+    def finish(self) -> None:
+        """Raise `UnprovenError` unless a known layout gives the CID: no match proves nothing."""
+        if self._root not in self._layouts.roots().values():
+            raise no_layout_fits(self._root)
+
+
+class WriteCheck:
+    """Computes the CID of an upload as it goes by, to compare it with the provider's.
+
+    Example:
+        >>> from holdfast.content.profiles import UNIXFS_V1_2025
+        >>> check = WriteCheck(UNIXFS_V1_2025)
+        >>> check.update(b"hello")
+        >>> check.profile_of(CID.of_raw(b"hello")).name
+        'unixfs-v1-2025'
+    """
+
+    def __init__(self, guess: Profile) -> None:
+        self._layouts = Layouts(each for each in CANDIDATES if leaves_alike(each, guess))
+        self._whole = hashlib.sha256()
+        self._size = 0
+
+    def update(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self._layouts.update(data)
+        self._size += len(data)
+        if self._size <= MAX_BLOCK:
+            self._whole.update(data)  # should the provider make a single block of it
+
+    def profile_of(self, cid: CID) -> Profile | None:
+        """The layout under which what went by is `cid`; None if these layouts cannot tell.
+
+        A raw CID that is another is a `VerificationError`: raw blocks can be cut in one way only.
+        """
+        found = next((each for each, root in self._layouts.roots().items() if root == cid), None)
+        if found is not None or not is_raw(cid):
+            return found
+        digest = hashlib.sha256(cid.digest).digest() if cid.hash_code == IDENTITY else cid.digest
+        if cid.is_provable and (self._size > MAX_BLOCK or self._whole.digest() != digest):
+            raise VerificationError(
+                f"the provider stored the upload as {cid}, which is not what was sent", cid=str(cid)
+            )
+        return None

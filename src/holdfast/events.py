@@ -1,0 +1,117 @@
+"""What a client does, told to the ``holdfast`` logger and to a hook of the user's.
+
+A `Call` is one operation under way. All that happens for it is told through it, so every event
+and every log record says which operation it belongs to. Nothing secret is ever told: no header, no
+body, no query.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from types import TracebackType
+from typing import Any, Literal, Self, TypeAlias
+
+logger = logging.getLogger("holdfast")
+
+Kind: TypeAlias = Literal["request", "retry", "gateway", "call"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened in a client.
+
+    Attributes:
+        kind: ``request``: a request was answered or failed. ``retry``: it will be sent again, after
+            `delay` seconds. ``gateway``: a gateway did not give what the CID names. ``call``: the
+            whole operation has ended.
+        operation: ``store``, ``retrieve``, ``upload``, ``download``, ``open``, ``revoke`` or
+            ``test_connection``; messages are stored and retrieved.
+        cid: What it is about, where that is known.
+        attempt: How many requests the operation has sent so far.
+        peer: The host that was asked.
+        status: Its HTTP status, if it gave one.
+        elapsed: Seconds since the request, or for ``call`` the operation, began.
+        delay: For ``retry``, the seconds until the next attempt.
+        error: The class of the error that it ended with, if it did.
+
+    Example:
+        >>> from holdfast import Client
+        >>> def count(event: Event) -> None:
+        ...     if event.kind == "call":
+        ...         print(event.operation, event.error)
+        >>> import tempfile
+        >>> with Client.init(path=tempfile.mkdtemp(), on_event=count) as client:
+        ...     cid = client.store([1]).cid
+        store None
+    """
+
+    kind: Kind
+    operation: str
+    cid: str | None = None
+    attempt: int = 0
+    peer: str | None = None
+    status: int | None = None
+    elapsed: float = 0.0
+    delay: float | None = None
+    error: str | None = None
+
+
+EventHook: TypeAlias = Callable[[Event], None]
+
+
+class Call:
+    """One operation under way: its name, its deadline, and whom to tell about it."""
+
+    def __init__(
+        self,
+        operation: str,
+        *,
+        cid: str | None = None,
+        total: float | None = None,
+        hook: EventHook | None = None,
+    ) -> None:
+        self.operation = operation
+        self.cid = cid
+        self.attempt = 0
+        self.started = time.monotonic()
+        self.deadline = None if total is None else self.started + total
+        self._hook = hook
+
+    def postpone(self, seconds: float) -> None:
+        """Move the deadline: waiting for one's own turn is not the peer's fault."""
+        if self.deadline is not None:
+            self.deadline += seconds
+
+    def tell(
+        self, kind: Kind, words: str, *args: object, level: int = logging.DEBUG, **facts: Any
+    ) -> None:
+        """Log `words` and call the hook. What the hook raises is logged, and stops nothing."""
+        if self._hook is None and not logger.isEnabledFor(level):
+            return
+        event = Event(
+            kind=kind,
+            operation=self.operation,
+            attempt=self.attempt,
+            **{"cid": self.cid, **facts},
+        )
+        logger.log(level, words, *args, extra=asdict(event))
+        if self._hook is not None:
+            try:
+                self._hook(event)
+            except Exception:
+                logger.exception("on_event raised; the call goes on")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        name = None if kind is None else kind.__name__
+        elapsed = time.monotonic() - self.started
+        outcome = f"ended with {name}" if name else "succeeded"
+        self.tell("call", "%s %s", self.operation, outcome, elapsed=elapsed, error=name)
