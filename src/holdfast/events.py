@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
 logger = logging.getLogger("holdfast")
+logger.addHandler(logging.NullHandler())  # what nobody asked to see does not go to stderr
 
 Kind: TypeAlias = Literal["request", "retry", "gateway", "call"]
 

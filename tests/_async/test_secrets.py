@@ -126,7 +126,7 @@ async def test_no_repr_shows_a_secret(server):
         for each in (client, client.config, client.provider, client.provider._api):
             assert_clean(repr(each) + str(each))
         request = client.provider._api.pin_json("1", name="x")
-        assert_clean(repr(request) + repr(client.provider._gateways))
+        assert_clean(repr(request) + repr(client.provider._first_gateway))
 
 
 async def test_nothing_with_a_token_can_be_pickled(server):
@@ -147,7 +147,7 @@ async def test_no_log_record_shows_a_secret(server, caplog):
             server.reply(200, pinned())
             await client.store({"a": 1})
             server.reply(200, pinned())
-            await client.upload(b"x")
+            await client.upload(b"hello")
             server.reply(200, b"")
             await client.download(EMPTY_FILE_V0)
             server.reply(401, {"error": {"details": TOKEN}})

@@ -9,7 +9,10 @@ import pytest
 
 from holdfast import AsyncClient, Blob
 from holdfast.errors import NetworkError, ProviderError
-from tests.support import HELLO_CID, TOKEN, config_for, pinned
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, config_for, pinned
+
+# A dag-pb CID may stand for anything, cut in some way of the service's own.
+SOME_TREE = EMPTY_DIRECTORY_V0
 
 
 def parts_of(request):
@@ -30,7 +33,7 @@ def file_part(request):
 
 
 async def test_upload_posts_a_form_with_the_file_under_the_key_file(server, client):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     await client.upload(b"hello")
     (request,) = server.requests
     assert (request.method, request.target) == ("POST", "/pinning/pinFileToIPFS")
@@ -44,7 +47,7 @@ async def test_upload_posts_a_form_with_the_file_under_the_key_file(server, clie
 
 
 async def test_upload_sends_the_options_field_and_no_metadata(server, client):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     await client.upload(b"hello", {"label": "my label"})
     (options, _file) = parts_of(server.requests[0])
     assert options == (
@@ -56,11 +59,11 @@ async def test_upload_sends_the_options_field_and_no_metadata(server, client):
 
 
 async def test_upload_returns_a_record_without_data_and_with_the_size_in_bytes(server, client):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     before = time.time_ns() // 1_000_000
     record = await client.upload("ü".encode() * 3)
     after = time.time_ns() // 1_000_000
-    assert record.cid == HELLO_CID
+    assert record.cid == SOME_TREE
     assert record.data is None
     assert record.size == 6
     assert before <= record.timestamp <= after
@@ -69,7 +72,7 @@ async def test_upload_returns_a_record_without_data_and_with_the_size_in_bytes(s
 async def test_the_filename_is_the_files_own(server, client, tmp_path):
     path = tmp_path / 'my "quoted" ünïcode.txt'
     path.write_bytes(b"content")
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     await client.upload(path)
     headers, content = file_part(server.requests[0])
     assert 'filename="my %22quoted%22 ünïcode.txt"' in headers
@@ -78,7 +81,7 @@ async def test_the_filename_is_the_files_own(server, client, tmp_path):
 
 async def test_a_path_may_be_a_string(server, client, tmp_path):
     (tmp_path / "a.txt").write_bytes(b"content")
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     record = await client.upload(str(tmp_path / "a.txt"))
     assert record.size == 7
     assert 'filename="a.txt"' in file_part(server.requests[0])[0]
@@ -86,7 +89,7 @@ async def test_a_path_may_be_a_string(server, client, tmp_path):
 
 async def test_an_open_file_is_sent_from_where_it_stands_and_left_open(server, client, tmp_path):
     (tmp_path / "b.bin").write_bytes(b"0123456789")
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     with (tmp_path / "b.bin").open("rb") as file:
         file.seek(4)
         record = await client.upload(file)
@@ -98,8 +101,8 @@ async def test_an_open_file_is_sent_from_where_it_stands_and_left_open(server, c
 
 
 async def test_a_blob_with_a_name_is_a_file_and_without_one_is_client_file(server, client):
-    server.reply(200, pinned())
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
+    server.reply(200, pinned(SOME_TREE))
     await client.upload(Blob(b"x", name="named.txt", type="text/plain"))
     await client.upload(Blob(b"x"))
     first, second = (file_part(request)[0] for request in server.requests)
@@ -110,7 +113,7 @@ async def test_a_blob_with_a_name_is_a_file_and_without_one_is_client_file(serve
 
 @pytest.mark.parametrize("data", [bytearray(b"abc"), memoryview(b"abc"), io.BytesIO(b"abc")])
 async def test_bytes_come_in_many_forms(server, client, data):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     assert (await client.upload(data)).size == 3
     headers, content = file_part(server.requests[0])
     assert content == b"abc"
@@ -119,13 +122,13 @@ async def test_bytes_come_in_many_forms(server, client, data):
 
 async def test_a_given_name_wins(server, client, tmp_path):
     (tmp_path / "a.txt").write_bytes(b"content")
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     await client.upload(tmp_path / "a.txt", name="other.txt")
     assert 'filename="other.txt"' in file_part(server.requests[0])[0]
 
 
 async def test_an_empty_file_is_a_file(server, client):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     calls = []
     record = await client.upload(b"", progress=lambda *call: calls.append(call))
     assert record.size == 0
@@ -134,7 +137,7 @@ async def test_an_empty_file_is_a_file(server, client):
 
 
 async def test_line_breaks_in_a_name_cannot_add_headers(server, client):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     await client.upload(b"x", name="a\r\nX-Evil: 1")
     assert 'filename="a%0D%0AX-Evil: 1"' in file_part(server.requests[0])[0]
 
@@ -142,7 +145,7 @@ async def test_line_breaks_in_a_name_cannot_add_headers(server, client):
 async def test_a_large_file_is_streamed_whole(server, client, tmp_path):
     data = os.urandom(5_000_000)
     (tmp_path / "large").write_bytes(data)
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     calls = []
     record = await client.upload(tmp_path / "large", progress=lambda *call: calls.append(call))
     assert record.size == len(data)
@@ -156,7 +159,7 @@ async def test_a_stream_of_unknown_length_is_sent_in_chunks(server, client):
     reading, writing = os.pipe()
     writer = threading.Thread(target=lambda: (os.write(writing, b"piped"), os.close(writing)))
     writer.start()
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     with os.fdopen(reading, "rb") as pipe:
         record = await client.upload(pipe)
     writer.join()
@@ -246,7 +249,7 @@ async def test_a_file_that_changes_while_it_is_sent_is_an_error(
             changed.append(done)
             change(path)
 
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     with pytest.raises(OSError, match=words) as caught:
         await client.upload(path, progress=progress)
     assert not isinstance(caught.value, ConnectionError)
@@ -289,7 +292,7 @@ async def test_an_early_refusal_surfaces_as_the_refusal(server):
 
 async def test_an_upload_that_nobody_takes_ends_by_the_write_timeout(server):
     # The peer accepts, reads the head, and then nothing more.
-    server.reply(200, pinned(), early=True, delay=5)
+    server.reply(200, pinned(SOME_TREE), early=True, delay=5)
     async with await AsyncClient.init(
         config_for(server, timeouts={"write": 0.3, "read": 0.3})
     ) as client:
@@ -313,7 +316,7 @@ async def test_a_connection_with_half_an_upload_in_it_is_not_used_again(server):
 
 
 async def test_a_success_before_the_whole_upload_is_no_success(server):
-    server.reply(200, pinned(), early=True)
+    server.reply(200, pinned(SOME_TREE), early=True)
     async with await AsyncClient.init(
         config_for(server, timeouts={"write": 0.5, "read": 2})
     ) as client:
@@ -338,7 +341,7 @@ async def test_progress_must_be_a_function(server, client):
 
 async def test_a_memory_map_is_a_file(server, client, tmp_path):
     (tmp_path / "mapped").write_bytes(b"0123456789")
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     with (
         (tmp_path / "mapped").open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,

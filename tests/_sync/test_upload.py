@@ -11,7 +11,10 @@ import pytest
 
 from holdfast import Blob, Client
 from holdfast.errors import NetworkError, ProviderError
-from tests.support import HELLO_CID, TOKEN, config_for, pinned
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, config_for, pinned
+
+# A dag-pb CID may stand for anything, cut in some way of the service's own.
+SOME_TREE = EMPTY_DIRECTORY_V0
 
 
 def parts_of(request):
@@ -32,7 +35,7 @@ def file_part(request):
 
 
 def test_upload_posts_a_form_with_the_file_under_the_key_file(server, client):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     client.upload(b"hello")
     (request,) = server.requests
     assert (request.method, request.target) == ("POST", "/pinning/pinFileToIPFS")
@@ -46,7 +49,7 @@ def test_upload_posts_a_form_with_the_file_under_the_key_file(server, client):
 
 
 def test_upload_sends_the_options_field_and_no_metadata(server, client):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     client.upload(b"hello", {"label": "my label"})
     (options, _file) = parts_of(server.requests[0])
     assert options == (
@@ -58,11 +61,11 @@ def test_upload_sends_the_options_field_and_no_metadata(server, client):
 
 
 def test_upload_returns_a_record_without_data_and_with_the_size_in_bytes(server, client):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     before = time.time_ns() // 1_000_000
     record = client.upload("ü".encode() * 3)
     after = time.time_ns() // 1_000_000
-    assert record.cid == HELLO_CID
+    assert record.cid == SOME_TREE
     assert record.data is None
     assert record.size == 6
     assert before <= record.timestamp <= after
@@ -71,7 +74,7 @@ def test_upload_returns_a_record_without_data_and_with_the_size_in_bytes(server,
 def test_the_filename_is_the_files_own(server, client, tmp_path):
     path = tmp_path / 'my "quoted" ünïcode.txt'
     path.write_bytes(b"content")
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     client.upload(path)
     headers, content = file_part(server.requests[0])
     assert 'filename="my %22quoted%22 ünïcode.txt"' in headers
@@ -80,7 +83,7 @@ def test_the_filename_is_the_files_own(server, client, tmp_path):
 
 def test_a_path_may_be_a_string(server, client, tmp_path):
     (tmp_path / "a.txt").write_bytes(b"content")
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     record = client.upload(str(tmp_path / "a.txt"))
     assert record.size == 7
     assert 'filename="a.txt"' in file_part(server.requests[0])[0]
@@ -88,7 +91,7 @@ def test_a_path_may_be_a_string(server, client, tmp_path):
 
 def test_an_open_file_is_sent_from_where_it_stands_and_left_open(server, client, tmp_path):
     (tmp_path / "b.bin").write_bytes(b"0123456789")
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     with (tmp_path / "b.bin").open("rb") as file:
         file.seek(4)
         record = client.upload(file)
@@ -100,8 +103,8 @@ def test_an_open_file_is_sent_from_where_it_stands_and_left_open(server, client,
 
 
 def test_a_blob_with_a_name_is_a_file_and_without_one_is_client_file(server, client):
-    server.reply(200, pinned())
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
+    server.reply(200, pinned(SOME_TREE))
     client.upload(Blob(b"x", name="named.txt", type="text/plain"))
     client.upload(Blob(b"x"))
     first, second = (file_part(request)[0] for request in server.requests)
@@ -112,7 +115,7 @@ def test_a_blob_with_a_name_is_a_file_and_without_one_is_client_file(server, cli
 
 @pytest.mark.parametrize("data", [bytearray(b"abc"), memoryview(b"abc"), io.BytesIO(b"abc")])
 def test_bytes_come_in_many_forms(server, client, data):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     assert (client.upload(data)).size == 3
     headers, content = file_part(server.requests[0])
     assert content == b"abc"
@@ -121,13 +124,13 @@ def test_bytes_come_in_many_forms(server, client, data):
 
 def test_a_given_name_wins(server, client, tmp_path):
     (tmp_path / "a.txt").write_bytes(b"content")
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     client.upload(tmp_path / "a.txt", name="other.txt")
     assert 'filename="other.txt"' in file_part(server.requests[0])[0]
 
 
 def test_an_empty_file_is_a_file(server, client):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     calls = []
     record = client.upload(b"", progress=lambda *call: calls.append(call))
     assert record.size == 0
@@ -136,7 +139,7 @@ def test_an_empty_file_is_a_file(server, client):
 
 
 def test_line_breaks_in_a_name_cannot_add_headers(server, client):
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     client.upload(b"x", name="a\r\nX-Evil: 1")
     assert 'filename="a%0D%0AX-Evil: 1"' in file_part(server.requests[0])[0]
 
@@ -144,7 +147,7 @@ def test_line_breaks_in_a_name_cannot_add_headers(server, client):
 def test_a_large_file_is_streamed_whole(server, client, tmp_path):
     data = os.urandom(5_000_000)
     (tmp_path / "large").write_bytes(data)
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     calls = []
     record = client.upload(tmp_path / "large", progress=lambda *call: calls.append(call))
     assert record.size == len(data)
@@ -158,7 +161,7 @@ def test_a_stream_of_unknown_length_is_sent_in_chunks(server, client):
     reading, writing = os.pipe()
     writer = threading.Thread(target=lambda: (os.write(writing, b"piped"), os.close(writing)))
     writer.start()
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     with os.fdopen(reading, "rb") as pipe:
         record = client.upload(pipe)
     writer.join()
@@ -246,7 +249,7 @@ def test_a_file_that_changes_while_it_is_sent_is_an_error(server, client, tmp_pa
             changed.append(done)
             change(path)
 
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     with pytest.raises(OSError, match=words) as caught:
         client.upload(path, progress=progress)
     assert not isinstance(caught.value, ConnectionError)
@@ -287,7 +290,7 @@ def test_an_early_refusal_surfaces_as_the_refusal(server):
 
 def test_an_upload_that_nobody_takes_ends_by_the_write_timeout(server):
     # The peer accepts, reads the head, and then nothing more.
-    server.reply(200, pinned(), early=True, delay=5)
+    server.reply(200, pinned(SOME_TREE), early=True, delay=5)
     with Client.init(config_for(server, timeouts={"write": 0.3, "read": 0.3})) as client:
         start = time.monotonic()
         with pytest.raises(TimeoutError):
@@ -307,7 +310,7 @@ def test_a_connection_with_half_an_upload_in_it_is_not_used_again(server):
 
 
 def test_a_success_before_the_whole_upload_is_no_success(server):
-    server.reply(200, pinned(), early=True)
+    server.reply(200, pinned(SOME_TREE), early=True)
     with Client.init(config_for(server, timeouts={"write": 0.5, "read": 2})) as client:
         with pytest.raises(NetworkError, match="before it had the whole upload"):
             client.upload(b"x" * 30_000_000)
@@ -330,7 +333,7 @@ def test_progress_must_be_a_function(server, client):
 
 def test_a_memory_map_is_a_file(server, client, tmp_path):
     (tmp_path / "mapped").write_bytes(b"0123456789")
-    server.reply(200, pinned())
+    server.reply(200, pinned(SOME_TREE))
     with (
         (tmp_path / "mapped").open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,

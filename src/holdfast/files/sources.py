@@ -130,15 +130,31 @@ def open_source(given: Uploadable) -> Source:
     if hasattr(given, "read"):
         return _open_file(cast("BinaryIO", given))
     if isinstance(given, AbstractSet | Mapping):
-        raise TypeError(f"a {type(given).__name__} has no order; give the pieces in a list")
+        raise TypeError(
+            f"cannot read {type(given).__name__}: it has no order; give the pieces in a list"
+        )
     if isinstance(given, Iterable):
-        pieces = _Pieces(given)
-        again = None if iter(given) is given else pieces.rewind
-        return Source(cast("BinaryIO", pieces), size=None, rewind=again)
+        return _open_pieces(given)
     raise TypeError(
         f"cannot read {type(given).__name__}: "
         "give a path, bytes, a binary file, a Blob or an iterable of bytes"
     )
+
+
+def _open_pieces(given: Iterable[bytes]) -> Source:
+    size = None
+    if isinstance(given, list | tuple):
+        size = sum(memoryview(_piece(each)).nbytes for each in given)
+    pieces = _Pieces(given)
+    again = None if iter(given) is given else pieces.rewind
+    return Source(cast("BinaryIO", pieces), size=size, rewind=again)
+
+
+def _piece(given: bytes) -> bytes:
+    """`given`, if it is bytes; whoever iterates can give anything."""
+    if not isinstance(given, bytes | bytearray | memoryview):
+        raise TypeError(f"cannot read {type(given).__name__}: the iterable must give bytes")
+    return given
 
 
 class _Pieces:
@@ -159,9 +175,7 @@ class _Pieces:
                 piece = next(self._left, None)
                 if piece is None:
                     break
-                if not isinstance(piece, bytes | bytearray | memoryview):
-                    raise TypeError(f"the iterable gave {type(piece).__name__}, not bytes")
-                self._rest = memoryview(piece).cast("B")
+                self._rest = memoryview(_piece(piece)).cast("B")
             parts.append(self._rest[:size])
             self._rest = self._rest[size:]
             size -= len(parts[-1])

@@ -1,4 +1,4 @@
-"""For tests of your own: a real node, and servers that reply as they are told.
+"""For tests of your own: a real node, and servers that reply, or fail, as they are told.
 
 Example:
     >>> from holdfast import Client
@@ -11,7 +11,7 @@ Example:
 
 from typing import TYPE_CHECKING, Any
 
-from holdfast.testing.server import Recorded, Scripted, ScriptedServer
+from holdfast.testing.server import Recorded, Scripted, ScriptedServer, forward_to
 
 if TYPE_CHECKING:
     from holdfast.testing.node import RunningNode, running_node
@@ -21,6 +21,7 @@ __all__ = [
     "RunningNode",
     "Scripted",
     "ScriptedServer",
+    "forward_to",
     "running_node",
 ]
 

@@ -1,17 +1,22 @@
-"""A real TCP server that records the bytes of each request and replies as it is told."""
+"""A real TCP server that records the bytes of each request, and replies, or fails, as told."""
 
 import contextlib
+import http.client
 import json
 import socket
 import ssl
+import struct
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
+from urllib.parse import urlsplit
 
 REASONS = {200: "OK", 301: "Moved Permanently", 307: "Temporary Redirect", 400: "Bad Request"}
+# Header fields that belong to one connection, or that are made anew for the next.
+HOPS = frozenset({"host", "connection", "keep-alive", "transfer-encoding", "content-length"})
 RECEIVE_SIZE = 1 << 18
 
 
@@ -40,7 +45,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scripted:
-    """A reply, and how it is to be sent.
+    r"""A reply, and what goes wrong with it.
 
     Attributes:
         status: The HTTP status.
@@ -48,10 +53,18 @@ class Scripted:
         body: The body; anything but bytes is sent as JSON.
         delay: Seconds to wait before the first byte.
         drip: Seconds to wait after each byte of the head and the body.
-        cut: Send only so many bytes of the body, then close.
+        cut: Send only so many bytes of the body; then comes the `ending`.
+        cut_head: Send only so many bytes of the head; then comes the `ending`.
+        ending: What follows a cut: the connection is closed, reset (RST), or left without a word.
         framed: Whether the reply has a Content-Length; if not, closing ends it.
+        chunked: Whether the body goes out in chunked encoding, in place of a Content-Length.
+        raw: The very bytes to send in place of head and body.
         early: Whether to reply before the body of the request is read, and never read it.
         hang_up: Close without a reply.
+
+    Example:
+        >>> Scripted(body=b"hello", cut=2, ending="reset").head_and_body()
+        (b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n', b'he')
     """
 
     status: int = 200
@@ -60,22 +73,47 @@ class Scripted:
     delay: float = 0
     drip: float = 0
     cut: int | None = None
+    cut_head: int | None = None
+    ending: Literal["close", "reset", "stall"] = "close"
     framed: bool = True
+    chunked: bool = False
+    raw: bytes | None = None
     early: bool = False
     hang_up: bool = False
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the connection can carry another request afterwards."""
+        broken = self.early or self.raw is not None or self.is_cut
+        return not broken and (self.framed or self.chunked)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether something of it is left out."""
+        return self.hang_up or self.cut is not None or self.cut_head is not None
+
     def head_and_body(self) -> tuple[bytes, bytes]:
         """The bytes to send."""
+        if self.hang_up:
+            return b"", b""
+        if self.raw is not None:
+            return self.raw[: self.cut], b""
         headers = {name.title(): value for name, value in self.headers.items()}
         body = self.body
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
             headers.setdefault("Content-Type", "application/json")
-        if self.framed:
+        if self.chunked:
+            headers.setdefault("Transfer-Encoding", "chunked")
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        elif self.framed:
             headers.setdefault("Content-Length", str(len(body)))
         lines = [f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Status')}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
-        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), body
+        head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        if self.cut_head is not None:
+            return head[: self.cut_head], b""
+        return head, body[: self.cut]
 
 
 Script: TypeAlias = Callable[[Recorded], Scripted]
@@ -83,6 +121,9 @@ Script: TypeAlias = Callable[[Recorded], Scripted]
 
 class ScriptedServer:
     """Replies with what was queued by `reply`, else with what its script says, else with 500.
+
+    With `forward_to` for a script it stands before a real server and breaks what passes by: queue
+    the faults with `reply`, or change the replies in a script of your own.
 
     Example:
         >>> import urllib.request
@@ -197,20 +238,23 @@ class ScriptedServer:
         return not self._stopping.wait(queued.delay) and self._send(wire.connection, queued)
 
     def _send(self, connection: socket.socket, reply: Scripted) -> bool:
-        if reply.hang_up:
-            return False
-        head, body = reply.head_and_body()
-        body = body if reply.cut is None else body[: reply.cut]
+        data = b"".join(reply.head_and_body())
         if reply.drip:
-            for byte in head + body:
+            for byte in data:
                 connection.sendall(bytes([byte]))
                 if self._stopping.wait(reply.drip):
                     return False
         else:
-            connection.sendall(head + body)
+            connection.sendall(data)
         if reply.early:
             self._stopping.wait(reply.delay or 0.2)
-        return reply.framed and reply.cut is None and not reply.early
+        if reply.is_cut and reply.ending == "stall":
+            self._stopping.wait()
+        if reply.is_cut and reply.ending == "reset":
+            # Closing with nothing to linger for is a reset.
+            linger = struct.pack("ii", 1, 0)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        return reply.is_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,3 +341,39 @@ def _shut(connection: socket.socket) -> None:
     """Wake whoever reads from `connection`."""
     with contextlib.suppress(OSError):  # it may be closed already
         connection.shutdown(socket.SHUT_RDWR)
+
+
+def forward_to(url: str) -> Script:
+    """A script that passes each request on to the server at `url`, and its reply back.
+
+    Example:
+        >>> import urllib.request
+        >>> with ScriptedServer() as real, ScriptedServer(forward_to(real.url)) as between:
+        ...     between.reply(503)
+        ...     real.reply(200, "hi")
+        ...     for _ in range(2):
+        ...         try:
+        ...             with urllib.request.urlopen(between.url) as response:
+        ...                 print(response.read())
+        ...         except OSError as error:
+        ...             print(error.code)
+        ...             error.close()
+        503
+        b'"hi"'
+    """
+    parts = urlsplit(url)
+
+    def forward(request: Recorded) -> Scripted:
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+        try:
+            headers = {name: value for name, value in request.headers.items() if name not in HOPS}
+            connection.request(request.method, request.target, request.body or None, headers)
+            with connection.getresponse() as reply:
+                found = {
+                    name: value for name, value in reply.getheaders() if name.lower() not in HOPS
+                }
+                return Scripted(status=reply.status, headers=found, body=reply.read())
+        finally:
+            connection.close()
+
+    return forward
