@@ -25,7 +25,7 @@ from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.layouts import LayoutProof
 from holdfast.content.unixfs.walks import PathWalk, check_codec
-from holdfast.errors import ProviderError, UnprovenError, VerificationError
+from holdfast.errors import NetworkError, ProviderError, UnprovenError, VerificationError
 from holdfast.protocol.gateway import (
     CAR_TYPE,
     MAX_REDIRECTS,
@@ -69,6 +69,7 @@ class AsyncTransfer:
         proof: What its bytes have to pass.
         pieces: What has passed of its beginning, to be written yet.
         ended: Whether that was all.
+        failure: What ended it too early; what has passed by then is good all the same.
     """
 
     attempt: "AsyncAttempt"
@@ -77,6 +78,7 @@ class AsyncTransfer:
     batches: "AsyncIterator[list[bytes]] | None" = None
     pieces: list[Any] = field(default_factory=list)
     ended: bool = False
+    failure: NetworkError | None = None
 
     @property
     def total(self) -> int | None:
@@ -92,13 +94,20 @@ class AsyncTransfer:
 
 
 class AsyncAttempt:
-    """Fills a reading from one gateway."""
+    """Fills a reading from one gateway; in a race with others, its beginning at first."""
 
     def __init__(
-        self, session: AsyncSession, gateway: Gateway, reading: Reading, deadline: float | None
+        self,
+        session: AsyncSession,
+        gateway: Gateway,
+        reading: Reading,
+        deadline: float | None,
+        *,
+        racing: bool = False,
     ) -> None:
         self._session = session
         self._deadline = deadline
+        self._racing = racing
         self.gateway = gateway
         self.reading = reading
 
@@ -237,22 +246,34 @@ class AsyncAttempt:
     async def _lead(self, transfer: AsyncTransfer) -> None:
         """Prove the beginning of the body: as much as a block may have, or all."""
         chunks = [] if transfer.batches is None else await anext(transfer.batches, [])
-        transfer.ended = _total(chunks) < MAX_BLOCK
         await _absorb(transfer, chunks)
         while (need := transfer.proof.need) is not None:
             try:
                 block = await self._block(need)
             except RefusedError:
-                if need != self.reading.cid or not isinstance(transfer.proof, BodyProof):
+                proof = transfer.proof
+                if self._racing or need != self.reading.cid or not isinstance(proof, BodyProof):
                     raise
-                # Not even the root: import anew what has come, and all that will.
-                held = [bytes(view) for view in transfer.proof.held()]
+                # Not even the root: import anew what has come, and all that will. A race cannot
+                # be won so, with nothing proven before the end.
+                held = [bytes(view) for view in proof.held()]
                 transfer.proof = LayoutProof(need)
                 self.reading.imported = True
                 await _absorb(transfer, held)
             else:
                 transfer.pieces += await run_blocking(transfer.proof.feed_block, block)
-        if transfer.ended:
+        if _total(chunks) < MAX_BLOCK:
+            await self._end(transfer)
+
+    async def _end(self, transfer: AsyncTransfer) -> None:
+        """See whether a body that was short has ended, or broken off."""
+        try:
+            transfer.ended = transfer.batches is None or not await anext(transfer.batches, [])
+        except NetworkError as error:
+            if not (transfer.pieces and transfer.proof.incremental):
+                raise
+            transfer.failure = error
+        else:
             transfer.proof.finish()
 
     async def _pour(self, transfer: AsyncTransfer) -> None:
@@ -263,6 +284,9 @@ class AsyncAttempt:
         async with AsyncWorker() as worker:
             await worker.submit(reading.take, transfer.pieces, proven=proof.incremental)
             transfer.pieces = []
+            if transfer.failure is not None:
+                await worker.drain()
+                raise transfer.failure
             async for chunks in transfer.batches:
                 need = await worker.submit(_pass_on, proof, chunks, reading)
                 await self._supply(need, proof, worker)
@@ -337,22 +361,31 @@ class AsyncAttempt:
 
 
 async def _batches(response: "AsyncResponse", skip: int) -> "AsyncIterator[list[bytes]]":
-    """The body behind its first `skip` bytes: first as much as a block may have, then batches."""
+    """The body behind its first `skip` bytes: first as much as a block may have, then batches.
+
+    When it breaks off, what has come is given first.
+    """
     limit = MAX_BLOCK
     batch: list[bytes] = []
     size = 0
-    async for chunk in response.chunks():
-        if skip >= len(chunk):
-            skip -= len(chunk)
-            continue
-        batch.append(chunk[skip:] if skip else chunk)
-        size += len(batch[-1])
-        skip = 0
-        if size >= limit:
-            yield batch
-            batch, size, limit = [], 0, BATCH_SIZE
+    failure: NetworkError | None = None
+    try:
+        async for chunk in response.chunks():
+            if skip >= len(chunk):
+                skip -= len(chunk)
+                continue
+            batch.append(chunk[skip:] if skip else chunk)
+            size += len(batch[-1])
+            skip = 0
+            if size >= limit:
+                yield batch
+                batch, size, limit = [], 0, BATCH_SIZE
+    except NetworkError as error:
+        failure = error
     if batch:
         yield batch
+    if failure is not None:
+        raise failure
 
 
 async def _absorb(transfer: AsyncTransfer, chunks: list[bytes]) -> None:

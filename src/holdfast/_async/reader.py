@@ -156,7 +156,7 @@ class AsyncReader:
         for gateway in gateways:
             # What a racer learns is its own, until it has won.
             own = replace(reading, blocks=BlockCache(MAX_CACHED))
-            attempt = AsyncAttempt(self._session, gateway, own, reading.call.deadline)
+            attempt = AsyncAttempt(self._session, gateway, own, reading.call.deadline, racing=True)
             runners.append(partial(attempt.begin, way))
         outcome = await race(runners, self._hedge_after or 0.0, AsyncTransfer.aclose)
         transfer, lost = outcome

@@ -156,7 +156,7 @@ class Reader:
         for gateway in gateways:
             # What a racer learns is its own, until it has won.
             own = replace(reading, blocks=BlockCache(MAX_CACHED))
-            attempt = Attempt(self._session, gateway, own, reading.call.deadline)
+            attempt = Attempt(self._session, gateway, own, reading.call.deadline, racing=True)
             runners.append(partial(attempt.begin, way))
         outcome = race(runners, self._hedge_after or 0.0, Transfer.close)
         transfer, lost = outcome

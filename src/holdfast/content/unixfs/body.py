@@ -77,6 +77,7 @@ class BodyProof:
         self._pieces = [_Piece(root, 0, guess, 0)]
         self._held: deque[memoryview] = deque()
         self._held_size = 0
+        self._begun = False  # from then on the body brings all of a piece, wanted or not
         self._needs_block = guess > MAX_BLOCK
         self.size: int | None = None
 
@@ -127,7 +128,8 @@ class BodyProof:
             if size:
                 parts.append(_Piece(cid, position, size, piece.depth + 1))
                 position += size
-        parts = [part for part in parts if self._wants(part)]
+        if not self._begun:
+            parts = [part for part in parts if self._wants(part)]
         if len(self._pieces) + len(parts) > MAX_PENDING:
             raise malformed(piece.cid, "the DAG is too wide at too many levels")
         self._pieces[-1:] = reversed(parts)
@@ -140,6 +142,7 @@ class BodyProof:
         if data:
             self._held.append(memoryview(data))
             self._held_size += len(data)
+            self._begun = True
         return list(self._advance())
 
     def finish(self) -> None:

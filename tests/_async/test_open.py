@@ -1,0 +1,177 @@
+"""`client.open`: a file to be read anywhere in it, every part proven."""
+
+import io
+import os
+import random
+from dataclasses import replace
+
+import pytest
+
+from holdfast import AsyncClient, ClientConfig
+from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.errors import ConfigError, NotAFileError, NotFoundError, VerificationError
+from holdfast.files.importing import import_content
+from tests.gateways import ODD_LAYOUT, gateway, kinds, pin
+from tests.support import config_for
+
+DATA = os.urandom(4_300_000)
+PROFILES = [UNIXFS_V1_2025, UNIXFS_V0_2015, ODD_LAYOUT]
+
+
+async def check_file(file, data):
+    """That `file` behaves as one with `data` in memory does."""
+    same = io.BytesIO(data)
+    assert file.size == len(data)
+    assert file.readable()
+    assert file.seekable()
+    chance = random.Random(5)  # noqa: S311
+    for _ in range(25):
+        place = chance.randrange(len(data) + 10)
+        size = chance.choice([0, 1, 100, 70_000, 300_000])
+        assert file.seek(place) == same.seek(place)
+        assert await file.read(size) == same.read(size)
+        assert file.tell() == same.tell()
+    for offset, whence in ((-10, io.SEEK_END), (-5, io.SEEK_CUR), (3, io.SEEK_CUR)):
+        assert file.seek(offset, whence) == same.seek(offset, whence)
+        assert await file.read(7) == same.read(7)
+    file.seek(0)
+    assert await file.read() == data
+    assert await file.read() == b""
+    assert await file.read(5) == b""
+
+
+@pytest.mark.parametrize("refuse", [(), ("raw",)], ids=["blocks", "archive"])
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_a_file_behind_a_gateway(node, profile, refuse):
+    cid = pin(node, DATA, profile)
+    with gateway(node, refuse=refuse) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            async with await client.open(cid) as file:
+                await check_file(file, DATA)
+            with pytest.raises(ValueError, match="closed"):
+                await file.read()
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_a_file_in_the_local_store(tmp_path, profile):
+    async with await AsyncClient.init(path=tmp_path) as client:
+        pinned, _ = client.provider.repository.add(DATA, profile, name="x")
+        async with await client.open(pinned.cid) as file:
+            await check_file(file, DATA)
+
+
+@pytest.mark.parametrize("data", [b"", b"hello"], ids=["empty", "small"])
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_small_files(node, profile, data):
+    cid = pin(node, data, profile)
+    with gateway(node) as server:
+        async with (
+            await AsyncClient.init(config_for(server)) as client,
+            await client.open(cid) as file,
+        ):
+            assert await file.read() == data
+            assert file.size == len(data)
+
+
+async def test_only_what_is_read_is_asked_for(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+    sent = []
+
+    def count(kind, request, reply):
+        sent.append(len(reply.body))
+        return reply
+
+    with gateway(node, count) as server:
+        async with (
+            await AsyncClient.init(config_for(server)) as client,
+            await client.open(cid) as file,
+        ):
+            file.seek(-10, io.SEEK_END)
+            assert await file.read() == DATA[-10:]
+    # The root block and the first piece when it is opened, then the last piece.
+    assert kinds(server) == ["raw", "plain", "plain"]
+    assert server.requests[2].headers["range"] == f"bytes=4194304-{len(DATA) - 1}"
+    assert sum(sent) < 1_300_000
+
+
+async def test_wrong_bytes_in_a_part_are_found_and_only_there(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+
+    def flip(kind, request, reply):
+        if kind == "plain" and "bytes=2097152-" in request.headers.get("range", ""):
+            return replace(reply, body=bytes([reply.body[0] ^ 1]) + reply.body[1:])
+        return reply
+
+    with gateway(node, flip) as server:
+        async with (
+            await AsyncClient.init(config_for(server)) as client,
+            await client.open(cid) as file,
+        ):
+            assert await file.read(100) == DATA[:100]
+            file.seek(2_500_000)
+            with pytest.raises(VerificationError):
+                await file.read(10)
+            file.seek(4_200_000)
+            assert await file.read(10) == DATA[4_200_000:4_200_010]
+
+
+async def test_a_gateway_without_blocks_or_archives_gives_the_whole_file_once(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+    with gateway(node, refuse={"raw", "car"}) as server:
+        async with (
+            await AsyncClient.init(config_for(server)) as client,
+            await client.open(cid) as file,
+        ):
+            await check_file(file, DATA)
+    assert kinds(server).count("plain") == 1
+
+
+async def test_a_file_in_a_directory_has_its_name(node, tmp_path):
+    (tmp_path / "a.bin").write_bytes(DATA)
+    (tmp_path / "b.bin").write_bytes(b"small")
+    with node.repository.adding() as adding:
+        part = import_content(tmp_path, UNIXFS_V1_2025, adding.put)
+        adding.pin(part.cid, name="tree", size=part.dag_size)
+    with gateway(node) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            for name, data in (("a.bin", DATA), ("b.bin", b"small")):
+                async with await client.open(f"{part.cid}/{name}") as file:
+                    assert file.name == name
+                    assert await file.read() == data
+            with pytest.raises(NotAFileError):
+                await client.open(str(part.cid))
+            with pytest.raises(NotFoundError):
+                await client.open(f"{part.cid}/c.bin")
+
+
+async def test_bad_places_are_value_errors(tmp_path):
+    async with await AsyncClient.init(path=tmp_path) as client:
+        record = await client.upload(b"hello")
+        async with await client.open(record.cid) as file:
+            with pytest.raises(ValueError, match="nothing before the start"):
+                file.seek(-1)
+            with pytest.raises(ValueError, match="whence"):
+                file.seek(0, 7)
+
+
+async def test_a_provider_that_cannot_open_says_so(tmp_path):
+    class Plain:
+        config = ClientConfig(path=tmp_path)
+
+        async def put_json(self, text, *, name): ...
+
+        async def get_json(self, cid): ...
+
+        async def put_file(self, source, *, name, progress=None): ...
+
+        async def get_file(self, cid, *, to=None, progress=None): ...
+
+        async def delete(self, cid): ...
+
+        async def test_authentication(self): ...
+
+        async def aclose(self): ...
+
+    client = AsyncClient(Plain())
+    with pytest.raises(ConfigError, match="Plain cannot open files in parts"):
+        await client.open("bafkqaaa")

@@ -1,0 +1,379 @@
+"""Retries, hedging, the rate limit, verified writes, and what is told about all of it."""
+
+import io
+import logging
+import os
+import time
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from holdfast import AsyncClient, Event
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.errors import NetworkError, ProviderError, VerificationError
+from holdfast.files.importing import import_content
+from holdfast.testing import Scripted
+from tests._async.parallel import in_parallel
+from tests.gateways import ODD_LAYOUT, gateway, kinds, pin
+from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for, pinned, raw_cid
+
+AGAIN = {"attempts": 4, "base": 0.01, "cap": 0.05}
+DATA = os.urandom(3_000_000)
+
+
+# Uploads again
+
+
+class Stream(io.RawIOBase):
+    """Bytes that can be read once, like those of a pipe."""
+
+    def __init__(self, data):
+        self._data = io.BytesIO(data)
+
+    def readable(self):
+        return True
+
+    def read(self, size=-1):
+        return self._data.read(size)
+
+
+@pytest.fixture
+def uploadable(tmp_path, kind):
+    """Something to upload, and whether it can be rewound."""
+    path = tmp_path / "file.bin"
+    path.write_bytes(DATA)
+    with path.open("rb") as opened:
+        yield {
+            "path": (path, True),
+            "bytes": (DATA, True),
+            "file": (opened, True),
+            "list": ([DATA[:1000], DATA[1000:]], True),
+            "stream": (Stream(DATA), False),
+            "generator": ((DATA[at : at + 999] for at in range(0, len(DATA), 999)), False),
+        }[kind]
+        assert not opened.closed
+
+
+@pytest.mark.parametrize("kind", ["path", "bytes", "file", "list", "stream", "generator"])
+async def test_an_upload_is_sent_again_only_where_its_source_can_be_rewound(server, uploadable):
+    given, again = uploadable
+    cid = str(import_content(DATA, UNIXFS_V1_2025).cid)
+    server.reply(503)
+    server.reply(200, pinned(cid))
+    async with await AsyncClient.init(config_for(server, retries=AGAIN)) as client:
+        if again:
+            record = await client.upload(given)
+            assert (record.cid, record.size) == (cid, len(DATA))
+        else:
+            with pytest.raises(ProviderError) as caught:
+                await client.upload(given)
+            assert caught.value.status == 503
+    assert len(server.requests) == (2 if again else 1)
+    assert all(DATA in request.body for request in server.requests)
+
+
+async def test_a_stream_that_was_not_touched_may_be_tried_again(server):
+    """A refused connection has taken nothing of it."""
+    config = config_for(server, pin_api_url=closed_port_url(), retries=AGAIN)
+    events = []
+    async with await AsyncClient.init(config, on_event=events.append) as client:
+        with pytest.raises(NetworkError) as caught:
+            await client.upload(iter([b"a", b"b"]))
+    assert caught.value.__notes__ == ["after 4 attempts"]
+    assert [event.kind for event in events].count("retry") == 3
+
+
+async def test_an_iterator_of_any_pieces_is_streamed(server, client):
+    pieces = [b"", b"a", bytearray(b"b"), memoryview(b"cd"), b""]
+    server.reply(200, pinned(raw_cid(b"abcd")))
+    record = await client.upload(iter(pieces))
+    assert record.size == 4
+    assert b"abcd" in server.requests[0].body
+
+
+# Verified writes
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [UNIXFS_V1_2025, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1, ODD_LAYOUT],
+    ids=lambda profile: profile.name,
+)
+async def test_any_honest_layout_of_an_upload_is_accepted(server, client, profile, caplog):
+    cid = str(import_content(DATA, profile).cid)
+    server.reply(200, pinned(cid))
+    with caplog.at_level(logging.INFO, "holdfast"):
+        assert (await client.upload(DATA)).cid == cid
+    assert ("no known layout" in caplog.text) == (profile is ODD_LAYOUT)
+
+
+async def test_the_layout_of_the_last_upload_is_the_next_guess(server, client, tmp_path):
+    """A service that cuts in its own way costs a second reading once, not every time."""
+    data = DATA
+    cid = str(import_content(data, KUBO_LEGACY_CIDV1).cid)
+
+    class Counted(io.BytesIO):
+        count = 0
+
+        def read(self, size=-1):
+            Counted.count += 1
+            return super().read(size)
+
+    for _ in range(2):
+        server.reply(200, pinned(cid))
+    await client.upload(Counted(data))
+    first, Counted.count = Counted.count, 0
+    await client.upload(Counted(data))
+    assert first > 1.5 * Counted.count
+
+
+@pytest.mark.parametrize("data", [b"hellO", DATA], ids=["small", "large"])
+async def test_a_raw_cid_that_is_not_the_uploads_is_a_verification_error(server, client, data):
+    server.reply(200, pinned(HELLO_CID))
+    with pytest.raises(VerificationError, match="not what was sent") as caught:
+        await client.upload(data)
+    assert caught.value.cid == HELLO_CID
+
+
+@pytest.mark.parametrize("size", [1_500_000, 2_097_152])
+async def test_a_raw_block_larger_than_our_pieces_is_proven_too(server, client, size):
+    server.reply(200, pinned(raw_cid(DATA[:size])))
+    await client.upload(DATA[:size])
+
+
+async def test_without_verify_the_providers_cid_is_taken(server):
+    server.reply(200, pinned(HELLO_CID))
+    async with await AsyncClient.init(config_for(server, verify=False)) as client:
+        assert (await client.upload(b"hellO")).cid == HELLO_CID
+
+
+# Several gateways, and racing them
+
+
+def config(*servers, **changes):
+    return config_for(servers[0], gateway_url=[f"{each.url}/ipfs" for each in servers], **changes)
+
+
+async def test_gateways_take_turns_in_rounds(server, other_server):
+    for status in (503, 503):
+        server.reply(status)
+    other_server.reply(404)
+    server.reply(200, b"hello")
+    async with await AsyncClient.init(config(server, other_server, retries=AGAIN)) as client:
+        assert (await client.download(HELLO_CID)).read() == b"hello"
+    # What one has not, it will not have in a moment: only the one that was unwell is asked again.
+    assert (len(server.requests), len(other_server.requests)) == (3, 1)
+
+
+async def test_a_stalled_gateway_is_left_for_the_next(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+
+    def stall(kind, request, reply):
+        return replace(reply, cut=1_500_000, ending="stall") if kind == "plain" else reply
+
+    started = time.monotonic()
+    with gateway(node, stall) as bad, gateway(node) as good:
+        timeouts = {"read": 0.3}
+        async with await AsyncClient.init(config(bad, good, timeouts=timeouts)) as client:
+            assert (await client.download(cid)).read() == DATA
+    assert good.requests[0].headers["range"] == "bytes=1048576-"
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("profile", [UNIXFS_V1_2025, None], ids=["tree", "raw"])
+async def test_a_slow_gateway_is_overtaken(node, profile):
+    data = DATA if profile else DATA[:1000]
+    cid = pin(node, data, profile or UNIXFS_V1_2025)
+
+    def slow(kind, request, reply):
+        return replace(reply, delay=5)
+
+    started = time.monotonic()
+    with gateway(node, slow) as first, gateway(node) as second:
+        settings = config(first, second, hedge_after=0.05)
+        async with await AsyncClient.init(settings) as client:
+            assert (await client.download(cid)).read() == data
+            assert time.monotonic() - started < 4
+    assert len(first.requests) == 1
+    assert kinds(second)[0] == "plain"
+
+
+async def test_a_quick_gateway_is_not_raced(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+    with gateway(node) as first, gateway(node) as second:
+        async with await AsyncClient.init(config(first, second, hedge_after=5)) as client:
+            assert (await client.download(cid)).read() == DATA
+    assert second.requests == []
+
+
+async def test_a_liar_does_not_win_the_race(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+
+    def lie(kind, request, reply):
+        return replace(reply, body=bytes(len(reply.body))) if kind == "plain" else reply
+
+    def slow(kind, request, reply):
+        return replace(reply, delay=0.3)
+
+    with gateway(node, lie) as quick, gateway(node, slow) as honest:
+        async with await AsyncClient.init(config(quick, honest, hedge_after=0.01)) as client:
+            assert (await client.download(cid)).read() == DATA
+
+
+async def test_a_winner_that_breaks_off_is_followed_by_the_others(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+
+    def die(kind, request, reply):
+        return replace(reply, cut=2_200_000) if kind == "plain" else reply
+
+    with gateway(node, die) as quick, gateway(node) as other:
+        async with await AsyncClient.init(config(quick, other, hedge_after=3)) as client:
+            assert (await client.download(cid)).read() == DATA
+
+
+async def test_when_all_lose_the_race_the_gravest_failure_is_raised(server, other_server):
+    server.reply(404)
+    other_server.reply(200, b"wrong")
+    async with await AsyncClient.init(config(server, other_server, hedge_after=0.01)) as client:
+        with pytest.raises(VerificationError) as caught:
+            await client.download(HELLO_CID)
+    assert "HTTP error 404" in "\n".join(caught.value.__notes__)
+    assert (len(server.requests), len(other_server.requests)) == (1, 1)
+
+
+async def test_a_gateway_that_knows_no_blocks_has_its_turn_after_the_race(node):
+    cid = pin(node, DATA, ODD_LAYOUT)
+    with gateway(node, refuse={"raw"}) as first, gateway(node, refuse={"raw", "car"}) as second:
+        async with await AsyncClient.init(config(first, second, hedge_after=0.01)) as client:
+            assert (await client.download(cid)).read() == DATA
+
+
+# The rate limit
+
+
+async def test_requests_are_evenly_spaced_over_all_callers(server):
+    for _ in range(12):
+        server.reply(200, {"message": "hi"}, delay=0)
+    async with await AsyncClient.init(config_for(server, rate_limit=1200)) as client:
+        started = time.monotonic()
+        copy = client.with_options(timeouts={"total": 0.2})
+        await in_parallel([client.test_connection, copy.test_connection] * 6)
+        elapsed = time.monotonic() - started
+    # 12 requests, one each 50 ms; and waiting for one's turn does not count as time of the call.
+    assert 0.55 <= elapsed < 5
+
+
+async def test_attempts_count_against_the_limit_as_well(server):
+    for status in (503, 503, 200):
+        server.reply(status, {"message": "hi"})
+    limited = config_for(server, rate_limit=600, retries=AGAIN)
+    async with await AsyncClient.init(limited) as client:
+        started = time.monotonic()
+        await client.test_connection()
+        assert time.monotonic() - started >= 0.2
+
+
+# What is told
+
+
+async def test_every_request_retry_and_call_is_told(server):
+    server.reply(503)
+    server.reply(200, pinned())
+    events = []
+    settings = config_for(server, retries=AGAIN, on_event=events.append)
+    async with await AsyncClient.init(settings) as client:
+        record = await client.store({"a": 1})
+    assert all(isinstance(event, Event) for event in events)
+    assert [(event.kind, event.attempt, event.status) for event in events] == [
+        ("request", 1, 503),
+        ("retry", 1, None),
+        ("request", 2, 200),
+        ("call", 2, None),
+    ]
+    assert {event.operation for event in events} == {"store"}
+    assert events[-1].cid == record.cid
+    assert events[-1].error is None
+    assert 0 <= events[1].delay <= 0.01
+    assert all(event.elapsed >= 0 for event in events)
+
+
+async def test_a_failed_call_and_a_bad_gateway_are_told(server):
+    server.reply(200, b"wrong")
+    events = []
+    async with await AsyncClient.init(config_for(server, on_event=events.append)) as client:
+        with pytest.raises(VerificationError):
+            await client.download(HELLO_CID)
+    assert [(event.kind, event.error) for event in events] == [
+        ("request", None),
+        ("gateway", "VerificationError"),
+        ("call", "VerificationError"),
+    ]
+    assert {event.cid for event in events} == {HELLO_CID}
+
+
+async def test_the_local_store_tells_of_its_calls_too(tmp_path):
+    events = []
+    async with await AsyncClient.init(path=tmp_path, on_event=events.append) as client:
+        cid = (await client.store([1])).cid
+        await client.retrieve(cid)
+        with pytest.raises(ProviderError):
+            await client.revoke(HELLO_CID)
+    told = [(event.kind, event.operation, event.error) for event in events]
+    assert told == [
+        ("call", "store", None),
+        ("call", "retrieve", None),
+        ("call", "revoke", "ProviderError"),
+    ]
+
+
+async def test_a_hook_that_raises_stops_nothing(server, caplog):
+    def broken(event):
+        raise RuntimeError("the metrics are down")
+
+    server.reply(200, pinned())
+    async with await AsyncClient.init(config_for(server, on_event=broken)) as client:
+        await client.store({"a": 1})
+    assert "on_event raised" in caplog.text
+
+
+async def test_log_records_carry_their_facts(server, client, caplog):
+    server.reply(200, pinned())
+    with caplog.at_level(logging.DEBUG, "holdfast"):
+        await client.store({"hello": 1})
+    request, *_, call = caplog.records
+    assert (request.operation, request.attempt, request.status) == ("store", 1, 200)
+    assert request.elapsed > 0
+    assert (call.operation, call.cid) == ("store", HELLO_CID)
+    assert TOKEN not in caplog.text
+
+
+# How many at once, and how often in all
+
+
+async def test_more_calls_than_there_is_room_for_wait_for_their_turn(server):
+    def script(request):
+        return Scripted(body=b"hello", delay=0.01)
+
+    server._script = script
+    async with await AsyncClient.init(config_for(server)) as client:
+        blobs = await in_parallel([partial(client.download, HELLO_CID)] * 250)
+    assert len(blobs) == 250
+    assert server.connections <= 100
+
+
+async def test_a_dead_service_soon_gets_no_repeats(server):
+    settings = config_for(server, retries={"attempts": 4, "base": 0.001, "budget": 5})
+    async with await AsyncClient.init(settings) as client:
+        for _ in range(8):
+            server.reply(503)
+        for expected in (4, 3, 1):
+            before = len(server.requests)
+            with pytest.raises(ProviderError):
+                await client.test_connection()
+            assert len(server.requests) - before == expected
+        server.reply(200, {"message": "hi"})
+        await client.test_connection()
+        server.reply(503)
+        server.reply(200, {"message": "hi"})
+        await client.test_connection()  # the success paid for it

@@ -1,0 +1,305 @@
+"""Reads are proven, whichever gateway answers, in whichever way it can."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from holdfast import AsyncClient
+from holdfast.content.profiles import CANDIDATES, KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.errors import (
+    NotAFileError,
+    NotFoundError,
+    ProviderError,
+    UnprovenError,
+    VerificationError,
+)
+from holdfast.files.importing import import_content
+from tests.gateways import ODD_LAYOUT, gateway, kinds, pin
+from tests.support import config_for
+
+DATA = os.urandom(3_500_000)
+LAYOUTS = [*CANDIDATES, ODD_LAYOUT]
+
+
+def config(*servers, **changes):
+    return config_for(servers[0], gateway_url=[f"{each.url}/ipfs" for each in servers], **changes)
+
+
+@pytest.mark.parametrize("profile", LAYOUTS, ids=lambda profile: profile.name)
+async def test_any_layout_is_proven_by_its_blocks(node, profile, tmp_path):
+    cid = pin(node, DATA, profile)
+    with gateway(node) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            assert (await client.download(cid)).read() == DATA
+            await client.download(cid, to=tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == DATA
+    assert set(kinds(server)) == {"plain", "raw"}
+
+
+async def test_a_file_of_one_level_costs_one_further_request(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+    with gateway(node) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            await client.download(cid)
+    assert kinds(server) == ["plain", "raw"]
+    assert server.requests[0].target == f"/ipfs/{cid}"
+    assert server.requests[1].target == f"/ipfs/{cid}?format=raw"
+    assert server.requests[1].headers["accept"] == "application/vnd.ipld.raw"
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 262_144])
+@pytest.mark.parametrize("profile", LAYOUTS[:4], ids=lambda profile: profile.name)
+async def test_a_file_of_one_block_costs_no_further_request(node, profile, size):
+    cid = pin(node, DATA[:size], profile)
+    with gateway(node) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            assert (await client.download(cid)).read() == DATA[:size]
+    assert kinds(server) == ["plain"]
+
+
+@pytest.mark.parametrize("how", [{"refuse": {"raw"}}, {"ignore": {"raw"}}], ids=["406", "ignored"])
+@pytest.mark.parametrize("profile", LAYOUTS[:4], ids=lambda profile: profile.name)
+async def test_without_blocks_the_body_is_imported_anew(node, profile, how):
+    cid = pin(node, DATA, profile)
+    with gateway(node, **how) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            assert (await client.download(cid)).read() == DATA
+    assert kinds(server) == ["plain", "raw"]
+
+
+async def test_without_blocks_and_in_an_odd_layout_the_archive_proves(node):
+    cid = pin(node, DATA, ODD_LAYOUT)
+    with gateway(node, refuse={"raw"}) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            assert (await client.download(cid)).read() == DATA
+    assert kinds(server) == ["plain", "raw", "car"]
+
+
+@pytest.mark.parametrize("how", ["refuse", "ignore"])
+async def test_what_cannot_be_proven_is_not_returned(node, how, tmp_path):
+    cid = pin(node, DATA, ODD_LAYOUT)
+    with gateway(node, **{how: {"raw", "car"}}) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            with pytest.raises(UnprovenError, match="no known layout") as caught:
+                await client.download(cid, to=tmp_path / "copy")
+            assert caught.value.cid == cid
+            assert (await client.with_options(verify=False).download(cid)).read() == DATA
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_gateway_that_gives_the_root_but_no_further_blocks(node):
+    """As a gateway may that serves only what is pinned at it."""
+    cid = pin(node, DATA, ODD_LAYOUT)
+
+    def only_root(kind, request, reply):
+        if kind == "raw" and cid not in request.target:
+            return replace(reply, status=403, body=b"", headers={})
+        return reply
+
+    with gateway(node, only_root) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            assert (await client.download(cid)).read() == DATA
+    assert kinds(server)[-1] == "car"
+    legacy = pin(node, bytes(60_000_000), KUBO_LEGACY_CIDV1)
+    with gateway(node, only_root, refuse={"car"}) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            blob = await client.download(legacy)
+            assert blob.size == 60_000_000
+    assert kinds(server).count("plain") == (2 if "raw" in kinds(server)[2:] else 1)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A directory with a small and a large file, a directory in it, and a symbolic link."""
+    root = tmp_path / "tree"
+    (root / "sub dir").mkdir(parents=True)
+    (root / "sub dir" / "ü?.json").write_bytes(b'{"deep":true}')
+    (root / "large.bin").write_bytes(DATA)
+    (root / "link").symlink_to("large.bin")
+    return root
+
+
+def pin_tree(node, path, profile):
+    with node.repository.adding() as adding:
+        part = import_content(path, profile, adding.put)
+        adding.pin(part.cid, name="tree", size=part.dag_size)
+    return str(part.cid)
+
+
+@pytest.mark.parametrize("refuse", [(), ("raw",)], ids=["blocks", "archive"])
+@pytest.mark.parametrize("profile", [UNIXFS_V1_2025, UNIXFS_V0_2015], ids=lambda each: each.name)
+async def test_files_in_directories_are_proven_from_the_root_on(node, tree, profile, refuse):
+    cid = pin_tree(node, tree, profile)
+    with gateway(node, refuse=refuse) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            assert await client.retrieve(f"{cid}/sub dir/ü%3F.json") == {"deep": True}
+            blob = await client.download(f"/ipfs/{cid}/large.bin")
+            assert blob.read() == DATA
+            assert blob.name == "large.bin"
+
+
+async def test_another_file_of_the_directory_is_not_taken_for_the_one_asked_for(node, tree):
+    (tree / "other.bin").write_bytes(DATA[::-1])
+    cid = pin_tree(node, tree, UNIXFS_V1_2025)
+
+    def other_name(kind, request, reply):
+        if kind == "plain":
+            return replace(reply, body=DATA[::-1])
+        return reply
+
+    with gateway(node, other_name) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            with pytest.raises(VerificationError):
+                await client.download(f"{cid}/large.bin")
+
+
+async def test_a_path_cannot_be_proven_without_blocks_or_archive(node, tree):
+    cid = pin_tree(node, tree, UNIXFS_V1_2025)
+    with gateway(node, refuse={"raw", "car"}) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            with pytest.raises(UnprovenError, match="gives neither its blocks nor an archive"):
+                await client.download(f"{cid}/large.bin")
+
+
+async def test_a_path_to_nothing_and_a_path_to_a_directory(node, tree):
+    cid = pin_tree(node, tree, UNIXFS_V1_2025)
+    with gateway(node) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            with pytest.raises(NotFoundError):
+                await client.download(f"{cid}/missing.bin")
+            with pytest.raises(NotAFileError):
+                await client.download(f"{cid}/sub dir")
+            with pytest.raises(NotAFileError):
+                await client.download(cid)
+
+
+async def test_a_listing_is_not_taken_for_a_file(node, tree):
+    """A gateway may answer with an HTML page where a directory stands."""
+    cid = pin_tree(node, tree, UNIXFS_V1_2025)
+
+    def listing(kind, request, reply):
+        if kind == "plain":
+            return replace(reply, status=200, headers={}, body=b"<html>index</html>")
+        return reply
+
+    with gateway(node, listing) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            with pytest.raises(NotAFileError, match="is a directory"):
+                await client.download(cid)
+
+
+@pytest.mark.parametrize("position", [0, 1_700_000, len(DATA) - 1], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("profile", LAYOUTS, ids=lambda profile: profile.name)
+async def test_a_flipped_bit_is_found_and_the_next_gateway_asked(node, profile, position, tmp_path):
+    cid = pin(node, DATA, profile)
+
+    def flip(kind, request, reply):
+        if kind != "plain":
+            return reply
+        body = bytearray(reply.body)
+        body[position - len(DATA) + len(body)] ^= 1  # also where only a part was asked for
+        return replace(reply, body=bytes(body))
+
+    target = tmp_path / "copy"
+    with gateway(node, flip) as bad, gateway(node) as good:
+        async with await AsyncClient.init(config(bad)) as client:
+            with pytest.raises(VerificationError):
+                await client.download(cid, to=target)
+            assert not target.exists()
+        async with await AsyncClient.init(config(bad, good)) as client:
+            await client.download(cid, to=target)
+            assert target.read_bytes() == DATA
+            # From now on the one that lied comes last.
+            before = len(bad.requests)
+            await client.download(cid, to=target)
+            assert len(bad.requests) == before
+
+
+async def test_the_next_gateway_goes_on_where_the_last_one_broke_off(node, tmp_path):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+
+    def die(kind, request, reply):
+        return replace(reply, cut=2_500_000) if kind == "plain" else reply
+
+    calls = []
+    with gateway(node, die) as bad, gateway(node) as good:
+        async with await AsyncClient.init(config(bad, good)) as client:
+            await client.download(
+                cid, to=tmp_path / "copy", progress=lambda *call: calls.append(call)
+            )
+    assert (tmp_path / "copy").read_bytes() == DATA
+    assert kinds(good) == ["plain"]
+    assert good.requests[0].headers["range"] == "bytes=2097152-"
+    assert calls == sorted(calls)
+    assert calls[-1] == (len(DATA), len(DATA))
+
+
+async def test_one_gateway_that_breaks_off_again_and_again_is_enough(node, tmp_path):
+    """Every attempt proves some more, and then counts anew."""
+    data = os.urandom(12_000_000)
+    cid = pin(node, data, UNIXFS_V1_2025)
+
+    def die(kind, request, reply):
+        return replace(reply, cut=1_200_000) if kind == "plain" else reply
+
+    retries = {"attempts": 2, "base": 0.001}
+    with gateway(node, die) as server:
+        async with await AsyncClient.init(config(server, retries=retries)) as client:
+            assert (await client.download(cid)).read() == data
+    assert kinds(server).count("plain") == 12
+
+
+async def test_a_hash_or_codec_that_cannot_be_proven_is_not_asked_for(node, server):
+    async with await AsyncClient.init(config(server)) as client:
+        for cid in ("bafyreigbtj4x7ip5legnfznufuopl4sg4knzc2cof6duas4b3q2fy6swua",):
+            with pytest.raises(UnprovenError):
+                await client.download(cid)
+    assert server.requests == []
+
+
+async def test_a_refused_block_is_not_the_end_but_a_broken_one_is(node):
+    """A failure of the moment is retried in the same way; it does not make the proof weaker."""
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+    failures = [503, 503]
+
+    def unwell(kind, request, reply):
+        if kind == "raw" and failures:
+            return replace(reply, status=failures.pop(), body=b"")
+        return reply
+
+    with gateway(node, unwell) as server:
+        retries = {"attempts": 4, "base": 0.001}
+        async with await AsyncClient.init(config(server, retries=retries)) as client:
+            assert (await client.download(cid)).read() == DATA
+    assert kinds(server) == ["plain", "raw"] * 3
+
+
+async def test_a_wrong_block_is_a_verification_error(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+
+    def lie(kind, request, reply):
+        return replace(reply, body=reply.body[::-1]) if kind == "raw" else reply
+
+    with gateway(node, lie) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            with pytest.raises(VerificationError) as caught:
+                await client.download(cid)
+    assert not isinstance(caught.value, UnprovenError)
+
+
+async def test_messages_and_json_of_many_blocks_are_proven_too(node):
+    text = b'["' + b"x" * 2_000_000 + b'"]'
+    cid = pin(node, text, UNIXFS_V0_2015)
+    with gateway(node) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            assert await client.retrieve(cid) == ["x" * 2_000_000]
+
+
+async def test_the_gateways_http_error_is_the_error(node):
+    with gateway(node) as server:
+        async with await AsyncClient.init(config(server)) as client:
+            with pytest.raises(ProviderError) as caught:
+                await client.download("QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH")
+    assert caught.value.status == 404
+    assert kinds(server) == ["plain"]

@@ -1,0 +1,179 @@
+# WARNING: this file is generated from tests/_async/test_open.py
+# by scripts/generate_sync.py. Change the original instead.
+"""`client.open`: a file to be read anywhere in it, every part proven."""
+
+import io
+import os
+import random
+from dataclasses import replace
+
+import pytest
+
+from holdfast import Client, ClientConfig
+from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.errors import ConfigError, NotAFileError, NotFoundError, VerificationError
+from holdfast.files.importing import import_content
+from tests.gateways import ODD_LAYOUT, gateway, kinds, pin
+from tests.support import config_for
+
+DATA = os.urandom(4_300_000)
+PROFILES = [UNIXFS_V1_2025, UNIXFS_V0_2015, ODD_LAYOUT]
+
+
+def check_file(file, data):
+    """That `file` behaves as one with `data` in memory does."""
+    same = io.BytesIO(data)
+    assert file.size == len(data)
+    assert file.readable()
+    assert file.seekable()
+    chance = random.Random(5)  # noqa: S311
+    for _ in range(25):
+        place = chance.randrange(len(data) + 10)
+        size = chance.choice([0, 1, 100, 70_000, 300_000])
+        assert file.seek(place) == same.seek(place)
+        assert file.read(size) == same.read(size)
+        assert file.tell() == same.tell()
+    for offset, whence in ((-10, io.SEEK_END), (-5, io.SEEK_CUR), (3, io.SEEK_CUR)):
+        assert file.seek(offset, whence) == same.seek(offset, whence)
+        assert file.read(7) == same.read(7)
+    file.seek(0)
+    assert file.read() == data
+    assert file.read() == b""
+    assert file.read(5) == b""
+
+
+@pytest.mark.parametrize("refuse", [(), ("raw",)], ids=["blocks", "archive"])
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+def test_a_file_behind_a_gateway(node, profile, refuse):
+    cid = pin(node, DATA, profile)
+    with gateway(node, refuse=refuse) as server:
+        with Client.init(config_for(server)) as client:
+            with client.open(cid) as file:
+                check_file(file, DATA)
+            with pytest.raises(ValueError, match="closed"):
+                file.read()
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+def test_a_file_in_the_local_store(tmp_path, profile):
+    with Client.init(path=tmp_path) as client:
+        pinned, _ = client.provider.repository.add(DATA, profile, name="x")
+        with client.open(pinned.cid) as file:
+            check_file(file, DATA)
+
+
+@pytest.mark.parametrize("data", [b"", b"hello"], ids=["empty", "small"])
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+def test_small_files(node, profile, data):
+    cid = pin(node, data, profile)
+    with gateway(node) as server:
+        with (
+            Client.init(config_for(server)) as client,
+            client.open(cid) as file,
+        ):
+            assert file.read() == data
+            assert file.size == len(data)
+
+
+def test_only_what_is_read_is_asked_for(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+    sent = []
+
+    def count(kind, request, reply):
+        sent.append(len(reply.body))
+        return reply
+
+    with gateway(node, count) as server:
+        with (
+            Client.init(config_for(server)) as client,
+            client.open(cid) as file,
+        ):
+            file.seek(-10, io.SEEK_END)
+            assert file.read() == DATA[-10:]
+    # The root block and the first piece when it is opened, then the last piece.
+    assert kinds(server) == ["raw", "plain", "plain"]
+    assert server.requests[2].headers["range"] == f"bytes=4194304-{len(DATA) - 1}"
+    assert sum(sent) < 1_300_000
+
+
+def test_wrong_bytes_in_a_part_are_found_and_only_there(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+
+    def flip(kind, request, reply):
+        if kind == "plain" and "bytes=2097152-" in request.headers.get("range", ""):
+            return replace(reply, body=bytes([reply.body[0] ^ 1]) + reply.body[1:])
+        return reply
+
+    with gateway(node, flip) as server:
+        with (
+            Client.init(config_for(server)) as client,
+            client.open(cid) as file,
+        ):
+            assert file.read(100) == DATA[:100]
+            file.seek(2_500_000)
+            with pytest.raises(VerificationError):
+                file.read(10)
+            file.seek(4_200_000)
+            assert file.read(10) == DATA[4_200_000:4_200_010]
+
+
+def test_a_gateway_without_blocks_or_archives_gives_the_whole_file_once(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+    with gateway(node, refuse={"raw", "car"}) as server:
+        with (
+            Client.init(config_for(server)) as client,
+            client.open(cid) as file,
+        ):
+            check_file(file, DATA)
+    assert kinds(server).count("plain") == 1
+
+
+def test_a_file_in_a_directory_has_its_name(node, tmp_path):
+    (tmp_path / "a.bin").write_bytes(DATA)
+    (tmp_path / "b.bin").write_bytes(b"small")
+    with node.repository.adding() as adding:
+        part = import_content(tmp_path, UNIXFS_V1_2025, adding.put)
+        adding.pin(part.cid, name="tree", size=part.dag_size)
+    with gateway(node) as server:
+        with Client.init(config_for(server)) as client:
+            for name, data in (("a.bin", DATA), ("b.bin", b"small")):
+                with client.open(f"{part.cid}/{name}") as file:
+                    assert file.name == name
+                    assert file.read() == data
+            with pytest.raises(NotAFileError):
+                client.open(str(part.cid))
+            with pytest.raises(NotFoundError):
+                client.open(f"{part.cid}/c.bin")
+
+
+def test_bad_places_are_value_errors(tmp_path):
+    with Client.init(path=tmp_path) as client:
+        record = client.upload(b"hello")
+        with client.open(record.cid) as file:
+            with pytest.raises(ValueError, match="nothing before the start"):
+                file.seek(-1)
+            with pytest.raises(ValueError, match="whence"):
+                file.seek(0, 7)
+
+
+def test_a_provider_that_cannot_open_says_so(tmp_path):
+    class Plain:
+        config = ClientConfig(path=tmp_path)
+
+        def put_json(self, text, *, name): ...
+
+        def get_json(self, cid): ...
+
+        def put_file(self, source, *, name, progress=None): ...
+
+        def get_file(self, cid, *, to=None, progress=None): ...
+
+        def delete(self, cid): ...
+
+        def test_authentication(self): ...
+
+        def close(self): ...
+
+    client = Client(Plain())
+    with pytest.raises(ConfigError, match="Plain cannot open files in parts"):
+        client.open("bafkqaaa")

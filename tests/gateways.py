@@ -1,0 +1,63 @@
+"""Gateways in front of a real node: without blocks, without archives, lying, dying."""
+
+import io
+from contextlib import contextmanager
+from dataclasses import replace
+
+from holdfast.content.cid import CID
+from holdfast.content.profiles import Profile
+from holdfast.testing import Scripted, ScriptedServer, forward_to
+
+ODD_LAYOUT = Profile(
+    name="odd",
+    cid_version=1,
+    chunk_size=100_000,
+    width=5,
+    raw_leaves=True,
+    directory_size="block",
+)
+"""A layout that no profile of ours has, and of many levels."""
+
+
+def pin(node, data, profile):
+    """Put `data` into the node's store in the given layout; its CID."""
+    found, _ = node.repository.add(io.BytesIO(data), profile, name="test")
+    return found.cid
+
+
+def kind_of(request):
+    """What a request asks a gateway for: "raw", "car" or "plain"."""
+    for kind in ("raw", "car"):
+        if f"format={kind}" in request.target:
+            return kind
+    return "plain"
+
+
+@contextmanager
+def gateway(node, change=lambda kind, request, reply: reply, *, refuse=(), ignore=()):
+    """A gateway that passes requests on to `node`, and changes its replies.
+
+    It answers 406 to the kinds in `refuse`, and with the plain content to those in `ignore`.
+    """
+    forward = forward_to(node.gateway_url)
+
+    def script(request):
+        kind = kind_of(request)
+        if kind in refuse:
+            return Scripted(status=406)
+        if kind in ignore:
+            headers = {**request.headers, "accept": "*/*"}
+            request = replace(request, target=request.target.partition("?")[0], headers=headers)
+        return change(kind, request, forward(request))
+
+    with ScriptedServer(script) as server:
+        yield server
+
+
+def kinds(server):
+    """The kinds of all requests that a server had, in order."""
+    return [kind_of(request) for request in server.requests]
+
+
+def root_of(cid):
+    return CID.parse(cid)
