@@ -40,6 +40,7 @@ fuzz: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python bench/cids.py
 	$(BIN)/python bench/node.py
+	$(BIN)/python bench/transfers.py
 
 generate: $(STAMP)
 	$(BIN)/python scripts/generate_sync.py

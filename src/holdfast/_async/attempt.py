@@ -13,7 +13,8 @@ import enum
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast._async.reading import Reading
 from holdfast._async.runtime import AsyncWorker, run_blocking
@@ -277,28 +278,42 @@ class AsyncAttempt:
             transfer.proof.finish()
 
     async def _pour(self, transfer: AsyncTransfer) -> None:
-        """Let the rest of the body pass: one batch is proven and written while the next comes."""
+        """Let the rest of the body pass.
+
+        While one batch comes, the one before it is proven and the one before that is written.
+        """
         reading, proof = self.reading, transfer.proof
         if transfer.batches is None:
             return
-        async with AsyncWorker() as worker:
-            await worker.submit(reading.take, transfer.pieces, proven=proof.incremental)
+        take = partial(reading.take, proven=proof.incremental)
+        async with AsyncWorker() as writer, AsyncWorker() as prover:
+            await writer.submit(take, transfer.pieces)
             transfer.pieces = []
             if transfer.failure is not None:
-                await worker.drain()
+                await writer.drain()
                 raise transfer.failure
             async for chunks in transfer.batches:
-                need = await worker.submit(_pass_on, proof, chunks, reading)
-                await self._supply(need, proof, worker)
+                proven = await prover.submit(_prove, proof, chunks)
+                while proven is not None:
+                    await writer.submit(take, proven.pieces)
+                    proven = await self._supply(proven.need, proof, prover)
                 reading.tell(transfer.total)
-            await self._supply(await worker.drain(), proof, worker)
+            proven = await prover.drain()
+            while proven is not None:
+                await writer.submit(take, proven.pieces)
+                proven = await self._supply(proven.need, proof, prover)
+            await writer.drain()
 
-    async def _supply(self, need: CID | None, proof: Proof, worker: AsyncWorker) -> None:
-        """Feed the proof the blocks that it needs, the first of which is `need`."""
-        while need is not None:
-            block = await self._block(need)
-            await worker.drain()  # or it would look at the proof at the same time
-            need = await run_blocking(_pass_block, proof, block, self.reading)
+    async def _supply(
+        self, need: CID | None, proof: Proof, prover: AsyncWorker
+    ) -> "_Proven | None":
+        """Feed the proof the block that it needs, if it does; what that proves."""
+        if need is None:
+            return None
+        block = await self._block(need)
+        # Nobody else looks at the proof meanwhile. It has only put aside what came.
+        await prover.drain()
+        return await run_blocking(_prove_block, proof, block)
 
     # Requests
 
@@ -395,21 +410,26 @@ async def _absorb(transfer: AsyncTransfer, chunks: list[bytes]) -> None:
         transfer.pieces += await run_blocking(_passed, transfer.proof, chunks)
 
 
+class _Proven(NamedTuple):
+    """What of a body has passed, and the block without which no more can."""
+
+    pieces: list[Any]
+    need: CID | None
+
+
+def _prove(proof: Proof, chunks: list[bytes]) -> _Proven:
+    return _Proven(_passed(proof, chunks), proof.need)
+
+
+def _prove_block(proof: Proof, block: bytes) -> _Proven:
+    return _Proven(proof.feed_block(block), proof.need)
+
+
 def _passed(proof: Proof, chunks: list[bytes]) -> list[Any]:
     pieces: list[Any] = []
     for chunk in chunks or [b""]:
         pieces += proof.update(chunk)
     return pieces
-
-
-def _pass_on(proof: Proof, chunks: list[bytes], reading: Reading) -> CID | None:
-    reading.take(_passed(proof, chunks), proven=proof.incremental)
-    return proof.need
-
-
-def _pass_block(proof: Proof, block: bytes, reading: Reading) -> CID | None:
-    reading.take(proof.feed_block(block), proven=proof.incremental)
-    return proof.need
 
 
 def _total(pieces: list[Any]) -> int:

@@ -15,7 +15,8 @@ import enum
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast._sync.reading import Reading
 from holdfast._sync.runtime import Worker, run_blocking
@@ -279,28 +280,40 @@ class Attempt:
             transfer.proof.finish()
 
     def _pour(self, transfer: Transfer) -> None:
-        """Let the rest of the body pass: one batch is proven and written while the next comes."""
+        """Let the rest of the body pass.
+
+        While one batch comes, the one before it is proven and the one before that is written.
+        """
         reading, proof = self.reading, transfer.proof
         if transfer.batches is None:
             return
-        with Worker() as worker:
-            worker.submit(reading.take, transfer.pieces, proven=proof.incremental)
+        take = partial(reading.take, proven=proof.incremental)
+        with Worker() as writer, Worker() as prover:
+            writer.submit(take, transfer.pieces)
             transfer.pieces = []
             if transfer.failure is not None:
-                worker.drain()
+                writer.drain()
                 raise transfer.failure
             for chunks in transfer.batches:
-                need = worker.submit(_pass_on, proof, chunks, reading)
-                self._supply(need, proof, worker)
+                proven = prover.submit(_prove, proof, chunks)
+                while proven is not None:
+                    writer.submit(take, proven.pieces)
+                    proven = self._supply(proven.need, proof, prover)
                 reading.tell(transfer.total)
-            self._supply(worker.drain(), proof, worker)
+            proven = prover.drain()
+            while proven is not None:
+                writer.submit(take, proven.pieces)
+                proven = self._supply(proven.need, proof, prover)
+            writer.drain()
 
-    def _supply(self, need: CID | None, proof: Proof, worker: Worker) -> None:
-        """Feed the proof the blocks that it needs, the first of which is `need`."""
-        while need is not None:
-            block = self._block(need)
-            worker.drain()  # or it would look at the proof at the same time
-            need = run_blocking(_pass_block, proof, block, self.reading)
+    def _supply(self, need: CID | None, proof: Proof, prover: Worker) -> "_Proven | None":
+        """Feed the proof the block that it needs, if it does; what that proves."""
+        if need is None:
+            return None
+        block = self._block(need)
+        # Nobody else looks at the proof meanwhile. It has only put aside what came.
+        prover.drain()
+        return run_blocking(_prove_block, proof, block)
 
     # Requests
 
@@ -397,21 +410,26 @@ def _absorb(transfer: Transfer, chunks: list[bytes]) -> None:
         transfer.pieces += run_blocking(_passed, transfer.proof, chunks)
 
 
+class _Proven(NamedTuple):
+    """What of a body has passed, and the block without which no more can."""
+
+    pieces: list[Any]
+    need: CID | None
+
+
+def _prove(proof: Proof, chunks: list[bytes]) -> _Proven:
+    return _Proven(_passed(proof, chunks), proof.need)
+
+
+def _prove_block(proof: Proof, block: bytes) -> _Proven:
+    return _Proven(proof.feed_block(block), proof.need)
+
+
 def _passed(proof: Proof, chunks: list[bytes]) -> list[Any]:
     pieces: list[Any] = []
     for chunk in chunks or [b""]:
         pieces += proof.update(chunk)
     return pieces
-
-
-def _pass_on(proof: Proof, chunks: list[bytes], reading: Reading) -> CID | None:
-    reading.take(_passed(proof, chunks), proven=proof.incremental)
-    return proof.need
-
-
-def _pass_block(proof: Proof, block: bytes, reading: Reading) -> CID | None:
-    reading.take(proof.feed_block(block), proven=proof.incremental)
-    return proof.need
 
 
 def _total(pieces: list[Any]) -> int:
