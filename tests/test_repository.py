@@ -469,3 +469,27 @@ def test_both_versions_of_a_cid_are_one_pin_and_each_is_answered_in_its_own(repo
     pin, duplicate = repository.pin(as_v1)
     assert duplicate
     assert pin.cid == str(as_v1)
+
+
+def test_a_store_may_be_used_on_both_sides_of_a_fork(tmp_path):
+    code = """
+import os, sys
+from holdfast import Client
+client = Client.init(path=sys.argv[1])
+before = client.store("before").cid
+child = os.fork()
+if child == 0:
+    right = client.retrieve(before) == "before" and client.store("child").cid
+    os._exit(0 if right else 1)
+for number in range(20):
+    client.store(number)
+_, status = os.waitpid(child, 0)
+with Client.init(path=sys.argv[1]) as fresh:
+    found = [fresh.retrieve(client.store("child").cid), len(list(fresh.provider.repository.pins()))]
+print(status, *found, *client.provider.repository.check())
+client.close()
+"""
+    result = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert (result.stdout, result.stderr) == ("0 child 22\n", "")

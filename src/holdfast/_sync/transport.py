@@ -6,6 +6,7 @@ them. Here every read and write of the socket first asks `_Limits` how long it m
 
 import http.client
 import io
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -235,6 +236,7 @@ class Transport:
         self._managers: dict[tuple[Secret | None, bool], urllib3.PoolManager] = {}
         self._lock = threading.Lock()
         self._closed = False
+        self._process = os.getpid()
 
     def send(self, request: Request, *, timeouts: Timeouts, deadline: float | None) -> Response:
         """Send `request` and wait for the head of the reply; no redirect is followed."""
@@ -275,6 +277,9 @@ class Transport:
     def _manager(self, request: Request) -> urllib3.PoolManager:
         proxy = network.proxy_for(request.url, self._config)
         secure = request.is_secure
+        if self._process != os.getpid():
+            # After a fork the connections are the parent's; and its threads may have held the lock.
+            self._process, self._managers, self._lock = os.getpid(), {}, threading.Lock()
         with self._lock:
             if self._closed:
                 raise ClientClosedError

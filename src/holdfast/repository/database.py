@@ -5,6 +5,7 @@ do not wait. Writers of one process queue on a lock, which is quick; those of se
 """
 
 import errno
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -66,6 +67,8 @@ class Database:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
+        self._inherited: list[sqlite3.Connection] = []
+        self._process = os.getpid()
         self._closed = False
         try:
             # One connection for all writers: what it has in its cache stays true.
@@ -76,6 +79,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection with an unchanging view, for as long as the block lasts."""
+        self._look_for_fork()
         with self._lock:
             self._check_open()
             connection = self._idle.pop() if self._idle else None
@@ -97,6 +101,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """The connection that may write; all is committed at the end, or nothing."""
+        self._look_for_fork()
         with self._writing, _full_disk_as_oserror():
             self._check_open()
             connection = self._writer
@@ -125,6 +130,18 @@ class Database:
             connection.close()
             raise
         return connection
+
+    def _look_for_fork(self) -> None:
+        """Begin with connections of our own where this process is another than the one before.
+
+        SQLite forbids to use a parent's connections, and to close them too: they are kept aside.
+        """
+        if self._process == os.getpid() or self._closed:
+            return
+        self._inherited += [self._writer, *self._idle]
+        self._process, self._idle = os.getpid(), []
+        self._lock, self._writing = threading.Lock(), threading.Lock()
+        self._writer = self._connect()
 
     def _check_open(self) -> None:
         if self._closed:

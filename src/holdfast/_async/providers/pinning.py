@@ -12,8 +12,7 @@ from holdfast._async.session import AsyncSession
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
-from holdfast.content.profiles import profile_for
-from holdfast.content.proof import is_raw
+from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck
 from holdfast.errors import ConfigError, UnprovenError, VerificationError
@@ -61,6 +60,7 @@ class AsyncPinProvider:
         )
         # Services cut files in ways of their own: what fitted the last upload is the next guess.
         self._guess = profile_for(config.profile, config.cid_version)
+        self._may_search = True
 
     @classmethod
     def from_config(cls, config: ClientConfig) -> Self:
@@ -119,11 +119,10 @@ class AsyncPinProvider:
     def _compare_file(self, cid: CID, check: WriteCheck, source: Source) -> None:
         """See that `cid` names what was sent, as far as that can be told; else log it."""
         profile = check.profile_of(cid)
-        if profile is None and source.repeatable and not is_raw(cid):
-            layouts = Layouts()
-            for chunk in source.chunks():
-                layouts.update(chunk)
-            profile = next((each for each, root in layouts.roots().items() if root == cid), None)
+        if profile is None and self._may_search and source.size is not None and source.repeatable:
+            profile = _layout_of(source, cid)
+            # A service that cuts in a way of its own would have us read every upload once more.
+            self._may_search = profile is not None
         if profile is not None:
             self._guess = profile
         else:
@@ -197,6 +196,17 @@ def _open_transport(config: ClientConfig) -> "AsyncTransport":
     from holdfast._async.transport import AsyncTransport  # noqa: PLC0415
 
     return AsyncTransport(config)
+
+
+def _layout_of(source: Source, cid: CID) -> Profile | None:
+    """The known layout in which `source` is `cid`, if there is one and it can be read again."""
+    layouts = Layouts()
+    try:
+        for chunk in source.chunks():
+            layouts.update(chunk)
+    except OSError:  # it has changed since; what was sent was whole
+        return None
+    return next((each for each, root in layouts.roots().items() if root == cid), None)
 
 
 class _AsyncGatewayRanges:
