@@ -66,7 +66,8 @@ class PendingFile:
     def discard(self) -> None:
         """Remove what was written. Does nothing after `commit`."""
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # a full disk, say: it is of no use any more
+                self._file.close()
             self._path.unlink(missing_ok=True)
 
     def _opened(self) -> BinaryIO:

@@ -1,5 +1,6 @@
 """Where downloaded bytes go until they are proven: memory, a temporary file, or beside a target."""
 
+import contextlib
 import errno
 import os
 import tempfile
@@ -141,7 +142,8 @@ class SpoolSink(_FreshSink):
     def discard(self) -> None:
         """Remove the temporary file, unless a blob owns it by now."""
         if self._file is not None:
-            self._file.close()
+            with contextlib.suppress(OSError):  # a full disk, say: it is of no use any more
+                self._file.close()
             self._file = None
         if self._path is not None:
             self._path.unlink(missing_ok=True)

@@ -41,12 +41,16 @@ def provider_error(reply: Reply, *, secret: Secret | None = None) -> ProviderErr
     words = _words(reply, secret)
     plain = f"HTTP error {reply.status}"
     silent = reply.status == UNAUTHORIZED or 300 <= reply.status < 400
-    return failure(plain if silent or not words else words, reply, details=words)
+    message = plain if silent or not words else words
+    return failure(message, reply, details=words, secret=secret)
 
 
-def failure(message: str, reply: Reply, *, details: str | None = None) -> ProviderError:
-    """An error with `message` that carries what `reply` tells about itself."""
-    found = (reply.headers.get(name) for name in REQUEST_ID_HEADERS)
+def failure(
+    message: str, reply: Reply, *, details: str | None = None, secret: Secret | None
+) -> ProviderError:
+    """An error with `message` that carries what `reply` tells about itself, but not `secret`."""
+    scrub = secret.scrub if secret is not None else str
+    found = (scrub(reply.headers.get(name, "")) for name in REQUEST_ID_HEADERS)
     known: dict[str, Any] = {
         "status": reply.status,
         "details": details,

@@ -73,7 +73,8 @@ class Gateway:
         if is_directory:
             raise NotAFileError(f"{reference} is a directory; read a file in it by its path")
         if objection:
-            raise failure(f"{request.peer} redirects {objection}; it was not followed", reply)
+            words = f"{request.peer} redirects {objection}; it was not followed"
+            raise failure(words, reply, secret=self.token)
         kept = {name: value for name, value in request.headers.items() if isinstance(value, str)}
         return self._get(target, kept)
 
@@ -83,7 +84,8 @@ class Gateway:
             raise provider_error(reply, secret=self.token)
         encoding = reply.headers.get("content-encoding", "identity").strip().lower()
         if encoding not in {"", "identity"}:
-            raise failure("the gateway sent compressed content, which was not asked for", reply)
+            words = "the gateway sent compressed content, which was not asked for"
+            raise failure(words, reply, secret=self.token)
 
     def skipped(self, reply: Reply, start: int) -> int:
         """How many bytes of the body stand before `start`, where the body was asked for from there.
@@ -94,7 +96,8 @@ class Gateway:
             return start
         sent = _RANGE.fullmatch(reply.headers.get("content-range", "").strip())
         if sent is None or int(sent[1]) != start:
-            raise failure("the gateway sent another part of the content than was asked for", reply)
+            words = "the gateway sent another part of the content than was asked for"
+            raise failure(words, reply, secret=self.token)
         return 0
 
     def _get(self, url: str, plain: Mapping[str, str]) -> Request:

@@ -82,14 +82,14 @@ class Request:
 class Reply:
     """A reply that was read whole. The names in `headers` are in lower case.
 
-    Its body is not shown: a peer may echo what it was sent.
+    Its headers and body are not shown: a peer may echo what it was sent.
 
     Attributes:
         reply_lost: Whether the request had gone out whole before, and no reply had come to it.
     """
 
     status: int
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(default=b"", repr=False)
     reply_lost: bool = False
 

@@ -81,7 +81,9 @@ class PinningAPI:
         try:
             CID.parse(cid if isinstance(cid, str) else "")
         except InvalidCIDError:
-            raise failure("the provider's reply holds no CID (IpfsHash)", reply) from None
+            raise failure(
+                "the provider's reply holds no CID (IpfsHash)", reply, secret=self.token
+            ) from None
         return str(cid)
 
     def read_unpinned(self, reply: Reply) -> None:
@@ -108,6 +110,7 @@ class PinningAPI:
                 "the reply is not the pinning API's: no message; "
                 "check pin_api_url, and whether a proxy or login page is in between",
                 reply,
+                secret=self.token,
             )
 
     def _read_json(self, reply: Reply) -> Any:

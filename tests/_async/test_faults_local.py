@@ -1,0 +1,352 @@
+"""What can go wrong on this machine while content goes up or comes down (T11)."""
+
+import errno
+import hashlib
+import io
+import os
+import subprocess
+import threading
+import time
+
+import pytest
+
+from holdfast import AsyncClient, compute_cid
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.errors import NetworkError, ProviderError
+from holdfast.protocol.gateway import RAW_TYPE
+from holdfast.testing import Scripted, ScriptedServer
+from tests.content import Blocks
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, config_for, pinned
+
+# A dag-pb CID may stand for anything, cut in some way of the service's own.
+SOME_TREE = EMPTY_DIRECTORY_V0
+DATA = hashlib.shake_128(b"local").digest(3_000_000)
+LARGE = hashlib.shake_128(b"large").digest(12_000_000)
+LARGE_ROOT, LARGE_BLOCKS = Blocks.of_file(LARGE, UNIXFS_V1_2025)
+
+
+def patient_config(server, **changes):
+    return config_for(
+        server,
+        retries={"attempts": 4, "base": 0.01, "cap": 0.05},
+        timeouts={"connect": 0.5, "read": 1, "write": 1},
+        **changes,
+    )
+
+
+def sent_file(request):
+    """The bytes of the file in a form."""
+    boundary = request.headers["content-type"].partition("boundary=")[2].encode()
+    (part,) = [each for each in request.body.split(b"--" + boundary) if b'name="file"' in each]
+    return part.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+
+
+def assert_no_token_in(error):
+    assert TOKEN not in "\n".join([str(error), repr(error), *getattr(error, "__notes__", [])])
+
+
+@pytest.fixture
+def large_gateway():
+    """A gateway that has `LARGE`."""
+
+    def answer(request):
+        if "format=raw" in request.target:
+            headers = {"Content-Type": RAW_TYPE}
+            return Scripted(body=LARGE_BLOCKS[LARGE_ROOT], headers=headers)
+        return Scripted(body=LARGE)
+
+    with ScriptedServer(answer) as server:
+        yield server
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """Mounts small file systems, where that can be done."""
+    folders = []
+
+    def mount(name, options):
+        folder = tmp_path / name
+        folder.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode:
+            pytest.skip(f"nothing can be mounted: {done.stderr.strip()}")
+        folders.append(folder)
+        return folder
+
+    yield mount
+    for folder in folders:
+        subprocess.run(["umount", str(folder)], check=True)  # noqa: S603, S607
+
+
+# Disk full
+
+
+@pytest.mark.parametrize("full", ["cache", "target"])
+async def test_a_full_disk_ends_a_download_and_leaves_nothing_at_the_target(
+    large_gateway, mounted, tmp_path, full
+):
+    small = mounted("small", "size=8m")
+    roomy = tmp_path / "roomy"
+    roomy.mkdir()
+    cache, folder = (small, roomy) if full == "cache" else (roomy, small)
+    (folder / "file").write_bytes(b"before")
+    start = time.monotonic()
+    async with await AsyncClient.init(patient_config(large_gateway, cache_path=cache)) as client:
+        with pytest.raises(OSError, match="No space left") as caught:
+            await client.download(str(LARGE_ROOT), to=folder / "file")
+        assert caught.value.errno == errno.ENOSPC
+        assert not isinstance(caught.value, NetworkError)
+        assert time.monotonic() - start < 10
+        # The plain body and the root's block, once: no gateway can help here.
+        assert len(large_gateway.requests) == 2
+        assert (folder / "file").read_bytes() == b"before"
+        assert [path.name for path in folder.iterdir() if path.is_file()] == ["file"]
+        if full == "cache":
+            assert "set cache_path to a folder on a larger disk" in str(caught.value)
+        assert_no_token_in(caught.value)
+        # The client goes on.
+        blob = await client.download(str(LARGE_ROOT))
+        assert hashlib.sha256(blob.read()).digest() == hashlib.sha256(LARGE).digest()
+
+
+async def test_a_full_disk_ends_a_download_without_a_target_and_leaves_nothing(
+    large_gateway, mounted, monkeypatch
+):
+    small = mounted("small", "size=8m")
+    (small / "other").write_bytes(b"odd")  # so that the disk is full in the midst of a write
+    monkeypatch.setattr("tempfile.tempdir", str(small))
+    async with await AsyncClient.init(patient_config(large_gateway)) as client:
+        with pytest.raises(OSError, match="No space left") as caught:
+            await client.download(str(LARGE_ROOT))
+    assert caught.value.errno == errno.ENOSPC
+    assert len(large_gateway.requests) == 2
+    assert [path.name for path in small.iterdir()] == ["other"]
+
+
+async def test_a_full_disk_ends_a_download_from_the_embedded_store(mounted, tmp_path):
+    small = mounted("small", "size=8m")
+    (small / "other").write_bytes(b"odd")  # so that the disk is full in the midst of a write
+    async with await AsyncClient.init(path=tmp_path / "store") as client:
+        record = await client.upload(LARGE)
+        with pytest.raises(OSError, match="No space left") as caught:
+            await client.download(record.cid, to=small / "file")
+    assert caught.value.errno == errno.ENOSPC
+    assert [path.name for path in small.iterdir()] == ["other"]
+
+
+# Permission
+
+
+async def test_a_folder_that_may_not_be_written_is_an_error_before_the_request(
+    server, mounted, tmp_path
+):
+    if os.geteuid() == 0:
+        # Modes do not stop root, but this does.
+        folder = mounted("sealed", "ro,size=1m")
+    else:
+        folder = tmp_path / "sealed"
+        folder.mkdir(mode=0o555)
+    async with await AsyncClient.init(patient_config(server, cache_path=tmp_path)) as client:
+        with pytest.raises(PermissionError) as caught:
+            await client.download(HELLO_CID, to=folder / "file")
+    assert caught.value.filename == str(folder)
+    assert server.requests == []
+    assert list(folder.iterdir()) == []
+
+
+# A file that does not keep still, and a client that would try again
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: os.truncate(path, 2_500_000), "ended after"),
+        (lambda path: path.write_bytes(b"a" * 7_000_000), "grew beyond"),
+        (lambda path: os.utime(path, (1, 1)), "was written to"),
+    ],
+    ids=["shrinks", "grows", "changes"],
+)
+async def test_a_file_that_changes_while_it_is_sent_is_not_sent_again(
+    server, tmp_path, change, words
+):
+    path = tmp_path / "moving"
+    path.write_bytes(b"a" * 5_000_000)
+    changed = []
+
+    def progress(done, total):
+        if done and not changed:
+            changed.append(done)
+            change(path)
+
+    server.reply(200, pinned(SOME_TREE))
+    start = time.monotonic()
+    async with await AsyncClient.init(patient_config(server)) as client:
+        with pytest.raises(OSError, match=f"moving {words}") as caught:
+            await client.upload(path, progress=progress)
+    assert time.monotonic() - start < 5
+    assert not isinstance(caught.value, NetworkError)
+    assert_no_token_in(caught.value)
+    # One connection, and no whole request on it.
+    assert server.connections == 1
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: os.truncate(path, 2_000_000), "ended after 2000000 of 3000000 bytes"),
+        (lambda path: path.write_bytes(DATA * 2), "grew beyond the 3000000 bytes"),
+        (lambda path: path.write_bytes(DATA[::-1]), "was written to"),
+    ],
+    ids=["shrinks", "grows", "changes"],
+)
+async def test_a_file_that_changes_between_two_attempts_is_not_stored_in_its_new_form(
+    server, tmp_path, change, words
+):
+    path = tmp_path / "moving"
+    path.write_bytes(DATA)
+
+    def on_event(event):
+        if event.kind == "retry":
+            change(path)
+
+    server.reply(503)
+    server.reply(200, pinned(SOME_TREE))
+    async with await AsyncClient.init(patient_config(server, on_event=on_event)) as client:
+        with pytest.raises(OSError, match=f"moving {words}"):
+            await client.upload(path)
+    assert [sent_file(request) for request in server.requests] == [DATA]
+
+
+# Streams
+
+
+class Stream(io.RawIOBase):
+    """Gives `data` in pieces of at most `most` bytes, and cannot go back."""
+
+    def __init__(self, data, most, failure=None):
+        self._rest = io.BytesIO(data)
+        self._most = most
+        self._failure = failure
+
+    def readable(self):
+        return True
+
+    def read(self, size=-1):
+        piece = self._rest.read(min(size, self._most))
+        if size and not piece and self._failure is not None:
+            raise self._failure
+        return piece
+
+
+FAULTS = {
+    "503": {"status": 503, "headers": {"Retry-After": "0"}},
+    "reset": {"hang_up": True, "ending": "reset"},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_a_stream_that_cannot_go_back_is_not_sent_again(server, fault):
+    server.reply(**fault)
+    server.reply(200, pinned(SOME_TREE))
+    async with await AsyncClient.init(patient_config(server)) as client:
+        with pytest.raises((ProviderError, NetworkError)) as caught:
+            await client.upload(Stream(DATA, 1 << 20))
+    assert [sent_file(request) for request in server.requests] == [DATA]
+    assert getattr(caught.value, "status", 503) == 503
+    assert_no_token_in(caught.value)
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+async def test_a_stream_that_can_go_back_is_sent_again_from_where_it_stood(server, fault):
+    file = io.BytesIO(b"read before" + DATA)
+    file.seek(11)
+    for _ in range(3):
+        server.reply(**fault)
+    server.reply(200, pinned(SOME_TREE))
+    async with await AsyncClient.init(patient_config(server)) as client:
+        record = await client.upload(file)
+    assert record.size == len(DATA)
+    assert [sent_file(request) for request in server.requests] == [DATA] * 4
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [OSError(errno.EIO, "the disk is broken"), ConnectionResetError("elsewhere"), KeyError("x")],
+    ids=["I/O error", "somebody else's connection", "no OSError"],
+)
+async def test_a_stream_that_raises_midway_is_not_sent_again(server, failure):
+    server.reply(200, pinned(SOME_TREE))
+    async with await AsyncClient.init(patient_config(server)) as client:
+        with pytest.raises(type(failure)) as caught:
+            await client.upload(Stream(DATA, 1 << 20, failure))
+        assert caught.value is failure
+        assert_no_token_in(caught.value)
+        # One connection, no whole request, and a client that works.
+        assert (server.connections, server.requests) == (1, [])
+        server.reply(200, pinned(SOME_TREE))
+        await client.upload(b"hello")
+
+
+@pytest.mark.parametrize("most", [1, 7, 4096, 300_001])
+async def test_short_reads_are_not_the_end(server, most):
+    data = DATA[: most * 1000]
+    server.reply(200, pinned(compute_cid(data)))
+    async with await AsyncClient.init(patient_config(server)) as client:
+        record = await client.upload(Stream(data, most))
+    assert record.size == len(data)
+    assert sent_file(server.requests[0]) == data
+
+
+@pytest.mark.parametrize("fault", [None, *FAULTS.values()], ids=["no fault", *FAULTS])
+async def test_a_named_pipe_is_read_once(server, tmp_path, fault):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=lambda: path.write_bytes(DATA))
+    writer.start()
+    if fault:
+        server.reply(**fault)
+    server.reply(200, pinned(SOME_TREE))
+    async with await AsyncClient.init(patient_config(server)) as client:
+        if fault:
+            with pytest.raises((ProviderError, NetworkError)):
+                await client.upload(path)
+        else:
+            assert (await client.upload(path)).size == len(DATA)
+    writer.join()
+    # Opened a second time it would wait for a writer for ever.
+    assert [sent_file(request) for request in server.requests] == [DATA]
+
+
+# Descriptors
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")  # noqa: PTH112
+async def test_many_uploads_and_downloads_leave_no_descriptor_open(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"hello")
+
+    def answer(request):
+        if request.method == "GET":
+            return Scripted(body=b"hello")
+        return Scripted(body=pinned())
+
+    with ScriptedServer(answer) as server:
+        config = patient_config(server, cache_path=tmp_path / "cache")
+        async with await AsyncClient.init(config) as client:
+            await client.upload(path)
+            await client.download(HELLO_CID, to=tmp_path / "copy")
+            before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+            for number in range(80):
+                if number % 4 == 3:
+                    server.reply(503)  # sent again; what was opened is closed all the same
+                if number % 10 == 9:
+                    server.reply(400, {"error": "no"})
+                    with pytest.raises(ProviderError):
+                        await client.upload(path)
+                else:
+                    await client.upload(path)
+                await client.download(HELLO_CID, to=tmp_path / "copy")
+            # Those of a server's thread that is just ending may still be there.
+            assert len(os.listdir("/proc/self/fd")) < before + 5  # noqa: PTH208

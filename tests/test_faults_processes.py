@@ -1,0 +1,356 @@
+"""Signals, forks, limits of the process, and clients that nobody closes (T11, T12).
+
+Each case is a process of its own.
+"""
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from holdfast import Client, compute_cid
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.protocol.gateway import RAW_TYPE
+from holdfast.testing import Scripted, ScriptedServer
+from tests.content import Blocks
+from tests.support import HELLO_CID, TOKEN, config_for, pinned, raw_cid
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals, forks and /proc")
+
+DATA = hashlib.shake_128(b"interrupted").digest(3_500_000)
+ROOT, BLOCKS = Blocks.of_file(DATA, UNIXFS_V1_2025)
+
+SETTINGS = """
+import sys
+settings = {
+    "provider": "pinning",
+    "provider_token": sys.argv[2],
+    "pin_api_url": sys.argv[1],
+    "gateway_url": sys.argv[1] + "/ipfs",
+    "retries": {"attempts": 4, "base": 0.01, "cap": 0.05},
+    "timeouts": {"connect": 5, "read": 5, "write": 5, "total": 10},
+}
+"""
+
+
+def started(code, *arguments):
+    command = [sys.executable, "-W", "default", "-c", SETTINGS + code, *map(str, arguments)]
+    return subprocess.Popen(  # noqa: S603
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finished(process):
+    """What a process printed and complained of, when it has ended by itself."""
+    try:
+        output, complaints = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert TOKEN not in output + complaints
+    return output, complaints
+
+
+# KeyboardInterrupt
+
+INTERRUPTED = {
+    "blocking": """
+from holdfast import Client
+with Client.init(settings, cache_path=sys.argv[4]) as client:
+    try:
+        client.download(sys.argv[3], to=sys.argv[5])
+    except KeyboardInterrupt:
+        print("interrupted")
+        raise
+""",
+    "async": """
+import asyncio
+from holdfast import AsyncClient
+async def main():
+    async with await AsyncClient.init(settings, cache_path=sys.argv[4]) as client:
+        await client.download(sys.argv[3], to=sys.argv[5])
+try:
+    asyncio.run(main())
+except KeyboardInterrupt:
+    print("interrupted")
+    raise
+""",
+}
+
+
+@pytest.mark.parametrize("code", INTERRUPTED.values(), ids=INTERRUPTED)
+def test_an_interrupted_download_leaves_no_file_and_goes_on_next_time(tmp_path, code):
+    def answer(request):
+        if "format=raw" in request.target:
+            return Scripted(body=BLOCKS[ROOT], headers={"Content-Type": RAW_TYPE})
+        if "range" in request.headers:
+            start = int(request.headers["range"].removeprefix("bytes=").partition("-")[0])
+            headers = {"Content-Range": f"bytes {start}-{len(DATA) - 1}/{len(DATA)}"}
+            return Scripted(status=206, body=DATA[start:], headers=headers)
+        return Scripted(body=DATA, cut=3_300_000, ending="stall")
+
+    target, cache = tmp_path / "target", tmp_path / "cache"
+    with ScriptedServer(answer) as server:
+        process = started(code, server.url, TOKEN, ROOT, cache, target)
+        until = time.monotonic() + 20
+        while not any(path.stat().st_size >= 2 << 20 for path in cache.rglob("*.part")):
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        output, complaints = finished(process)
+        # At once: neither the stall nor the time-out is waited for.
+        assert time.monotonic() - begun < 4
+        assert output == "interrupted\n"
+        assert complaints.rstrip().endswith("KeyboardInterrupt")
+        assert process.returncode == -signal.SIGINT
+        assert not target.exists()
+        (kept,) = cache.rglob("*.part")
+        proven = kept.stat().st_size
+        assert proven in {2 << 20, 3 << 20}
+
+        before = len(server.requests)
+        with Client.init(config_for(server, cache_path=cache)) as client:
+            client.download(str(ROOT), to=target)
+        assert target.read_bytes() == DATA
+        # What was kept is not asked for again: of the body, only what comes behind it.
+        bodies = [each for each in server.requests[before:] if "format=" not in each.target]
+        assert [each.headers["range"] for each in bodies] == [f"bytes={proven}-"]
+    assert list(cache.rglob("*.part")) == []
+
+
+# Fork after use
+
+FORKED = """
+import os
+from holdfast import Client
+with Client.init(settings) as client:
+    client.store("before")
+    child = os.fork()
+    name = "parent" if child else "child"
+    if child and sys.argv[3] == "in turn":
+        assert os.waitpid(child, 0)[1] == 0
+    for number in range(60):
+        record = client.store([name, number])
+        found = client.retrieve(record.cid)
+        assert found == [name, number], (found, name, number)
+    if child:
+        if sys.argv[3] == "at once":
+            assert os.waitpid(child, 0)[1] == 0
+        client.store("after")
+        print("good")
+"""
+
+
+@pytest.mark.parametrize("order", ["in turn", "at once"])
+def test_a_client_in_a_forked_child_does_not_use_the_parents_connection(order):
+    kept = {}
+
+    def answer(request):
+        if request.method == "GET":
+            return Scripted(body=kept[request.target.rpartition("/")[2]])
+        text = json.dumps(request.json()["pinataContent"]).encode()
+        cid = raw_cid(text)
+        kept[cid] = text
+        return Scripted(body=pinned(cid))
+
+    with ScriptedServer(answer) as server:
+        process = started(FORKED, server.url, TOKEN, order)
+        output, complaints = finished(process)
+    # One that reads the other's replies gets wrong bytes, or waits for ever.
+    assert (output, process.returncode) == ("good\n", 0), complaints
+    assert len(server.requests) == 2 + 2 * 2 * 60
+    assert server.connections == 2
+
+
+FORKED_STORE = """
+import os
+from holdfast import Client
+with Client.init(path=sys.argv[3]) as client:
+    before = client.store("before").cid
+    child = os.fork()
+    name = "parent" if child else "child"
+    for number in range(40):
+        record = client.store([name, number])
+        assert client.retrieve(record.cid) == [name, number]
+        assert client.retrieve(before) == "before"
+    if child:
+        _, status = os.waitpid(child, 0)
+        assert status == 0, status
+        repository = client.provider.repository
+        print(len(list(repository.pins())), list(repository.check()))
+"""
+
+
+def test_the_embedded_store_in_a_forked_child_loses_nothing(tmp_path):
+    process = started(FORKED_STORE, "https://unused.example", TOKEN, tmp_path)
+    output, complaints = finished(process)
+    assert (output, process.returncode) == ("81 []\n", 0), complaints
+
+
+# Descriptors
+
+LIMITED = """
+import os, resource
+from pathlib import Path
+from holdfast import Client, compute_cid
+folder = Path(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+with Client.init(settings) as client:
+    for path in sorted(folder.iterdir()):
+        client.upload(path)
+with Client.init(path=sys.argv[4]) as client:
+    for path in sorted(folder.iterdir()):
+        client.upload(path)
+print(compute_cid(folder) == sys.argv[5])
+"""
+
+
+@pytest.mark.parametrize(
+    "files",
+    [300, pytest.param(20_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])],
+)
+def test_more_files_than_descriptors(tmp_path, files):
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number in range(files):
+        (folder / f"{number:05d}").write_bytes(b"hello")
+    with ScriptedServer(lambda request: Scripted(body=pinned())) as server:
+        arguments = (server.url, TOKEN, folder, tmp_path / "store", compute_cid(folder))
+        process = started(LIMITED, *arguments)
+        output, complaints = process.communicate(timeout=500)
+    assert (output, process.returncode) == ("True\n", 0), complaints
+    assert len(server.requests) == files
+
+
+EXHAUSTED = {
+    "blocking": """
+import os, resource
+from holdfast import Client
+with Client.init(settings) as client:
+    client.store(1)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    taken = []
+    try:
+        while True:
+            taken.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError:
+        pass
+    for call in (
+        lambda: client.upload(sys.argv[3]), lambda: client.download(sys.argv[4], to=sys.argv[5])
+    ):
+        try:
+            call()
+        except OSError as error:
+            print(error.errno)
+    for each in taken:
+        os.close(each)
+    client.upload(sys.argv[3])
+    client.download(sys.argv[4], to=sys.argv[5])
+""",
+    "async": """
+import asyncio, os, resource
+from holdfast import AsyncClient
+async def main():
+    async with await AsyncClient.init(settings) as client:
+        await client.store(1)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+        taken = []
+        try:
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        for call in (
+            lambda: client.upload(sys.argv[3]), lambda: client.download(sys.argv[4], to=sys.argv[5])
+        ):
+            try:
+                await call()
+            except OSError as error:
+                print(error.errno)
+        for each in taken:
+            os.close(each)
+        await client.upload(sys.argv[3])
+        await client.download(sys.argv[4], to=sys.argv[5])
+asyncio.run(main())
+""",
+}
+
+
+@pytest.mark.parametrize("code", EXHAUSTED.values(), ids=EXHAUSTED)
+def test_no_descriptor_left_is_the_systems_error_and_passes(tmp_path, code):
+    (tmp_path / "file").write_bytes(b"hello")
+
+    def answer(request):
+        return Scripted(body=b"hello" if request.method == "GET" else pinned())
+
+    with ScriptedServer(answer) as server:
+        target = tmp_path / "target"
+        process = started(code, server.url, TOKEN, tmp_path / "file", HELLO_CID, target)
+        output, complaints = finished(process)
+    # EMFILE, twice: from opening the file, and from making the one to download to.
+    assert (output, process.returncode) == ("24\n24\n", 0), complaints
+    assert target.read_bytes() == b"hello"
+    # The one before, and the two when there was room again.
+    assert len(server.requests) == 3
+
+
+# Clients that nobody closes
+
+FORGOTTEN = {
+    "blocking": """
+import gc, os
+from holdfast import Client
+def use():
+    client = Client.init(settings)
+    client.store(1)
+for _ in range(20):
+    use()
+gc.collect()
+print(len(os.listdir("/proc/self/fd")))
+""",
+    "async": """
+import asyncio, gc, os
+from holdfast import AsyncClient
+async def use():
+    client = await AsyncClient.init(settings)
+    await client.store(1)
+async def main():
+    for _ in range(20):
+        await use()
+    gc.collect()
+    await asyncio.sleep(0.1)
+    print(len(os.listdir("/proc/self/fd")))
+asyncio.run(main())
+""",
+    "embedded": """
+import gc, os
+from holdfast import Client
+def use():
+    client = Client.init(path=sys.argv[3])
+    client.store(1)
+for _ in range(20):
+    use()
+gc.collect()
+print(len(os.listdir("/proc/self/fd")))
+""",
+}
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")  # noqa: PTH112
+@pytest.mark.parametrize("code", FORGOTTEN.values(), ids=FORGOTTEN)
+def test_clients_that_nobody_closes_go_with_their_last_reference(tmp_path, code):
+    with ScriptedServer(lambda request: Scripted(body=pinned())) as server:
+        process = started(code, server.url, TOKEN, tmp_path)
+        output, complaints = finished(process)
+    assert process.returncode == 0, complaints
+    assert "Traceback" not in complaints
+    # Twenty clients were made: their sockets are gone.
+    assert int(output) < 15
+    # The HTTP library may say that it was not closed, once or twice for each, and no more.
+    assert len(re.findall("ResourceWarning: unclosed", complaints, re.IGNORECASE)) <= 40
