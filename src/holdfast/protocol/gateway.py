@@ -144,18 +144,25 @@ def _objection(source: str, target: str) -> str:
         return "from https to http"
     if there.username is not None or there.password is not None:
         return "to an address with a user name"
-    if _is_private(there.hostname) and not _is_private(here.hostname):
+    if _privacy(there.hostname) > _privacy(here.hostname):
         return "into a private network"
     return ""
 
 
-def _is_private(host: str | None) -> bool:
-    """Whether `host` is plainly this machine or one of its neighbours."""
+def _privacy(host: str | None) -> int:
+    """How far inside `host` plainly lies: in the world, in a private network, or further in.
+
+    Link-local is where clouds keep their machines' credentials: nobody is sent there from outside.
+    """
     host = (host or "").removesuffix(".")
     if is_loopback(host) or host.endswith(".localhost"):
-        return True
+        return 1
     try:
-        return not ipaddress.ip_address(host).is_global
+        address = ipaddress.ip_address(host)
     except ValueError:
         # 2130706433, 127.1 and 0x7f000001 are addresses too, to some; no host name ends like that.
-        return bool(_NUMERIC_END.search(host))
+        return 2 if _NUMERIC_END.search(host) else 0
+    address = getattr(address, "ipv4_mapped", None) or address
+    if address.is_link_local:
+        return 2
+    return 0 if address.is_global else 1

@@ -1,0 +1,563 @@
+# WARNING: this file is generated from tests/_async/test_faults_content.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Gateways that send other content than the CID names, in each way in which content is proven.
+
+A real node has the files; before it stands a server that changes what passes by.
+"""
+
+import re
+import time
+from dataclasses import dataclass, replace
+
+import pytest
+
+from holdfast import Client
+from holdfast.content.car import CarReader, write_car
+from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
+from holdfast.content.profiles import UNIXFS_V0_2015
+from holdfast.errors import NotFoundError, ProviderError, UnprovenError, VerificationError
+from holdfast.protocol.gateway import RAW_TYPE
+from holdfast.testing import RunningNode, Scripted, ScriptedServer, forward_to, running_node
+from tests.content import Blocks, stream
+from tests.faulty import assert_shows_no_token, patient_config
+
+MIB = 1 << 20
+CHUNK = {0: MIB // 4, 1: MIB}
+VERSIONS = pytest.mark.parametrize("version", CHUNK, ids=["dag-pb leaves", "raw leaves"])
+
+
+def cut(data, size):
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A node with two files of each CID version: the right one, and the other."""
+
+    node: RunningNode
+    data: dict
+    cids: dict
+
+    def forward(self, request):
+        return forward_to(self.node.api_url)(request)
+
+    def leaves(self, version, name="right"):
+        return cut(self.data[version, name], CHUNK[version])
+
+
+@pytest.fixture(scope="module")
+def shelf():
+    data, cids = {}, {}
+    with running_node() as node:
+        for version, size in CHUNK.items():
+            config = node.config.with_options(cid_version=version)
+            with Client.init(config) as client:
+                for name in ("right", "other"):
+                    data[version, name] = b"".join(stream(name, 7 * size // 2))
+                    cids[version, name] = client.upload(data[version, name]).cid
+        yield Shelf(node, data, cids)
+
+
+# Faults: what becomes of the leaves of a file; the same for a plain body and for an archive.
+
+
+def flip(place):
+    def fault(leaves, _others):
+        changed = bytearray(leaves[place])
+        changed[len(changed) // 2] ^= 1
+        return _with(leaves, place, bytes(changed))
+
+    return fault
+
+
+def _with(leaves, place, leaf):
+    leaves = list(leaves)
+    leaves[place] = leaf
+    return leaves
+
+
+FAULTS = {
+    "bit flip in the first block": flip(0),
+    "bit flip in the middle block": flip(1),
+    "bit flip in the last block": flip(-1),
+    "swapped blocks": lambda leaves, _: [leaves[0], leaves[2], leaves[1], *leaves[3:]],
+    "extra byte": lambda leaves, _: _with(leaves, -1, leaves[-1] + b"\0"),
+    "missing byte": lambda leaves, _: _with(leaves, -1, leaves[-1][:-1]),
+    "right root, wrong leaf": lambda leaves, others: _with(leaves, 1, others[1]),
+}
+OTHER_FILE = "other valid file"
+HONEST = "no fault"
+
+
+def without_fault(leaves, _others):
+    return leaves
+
+
+class Liar:
+    """The script of a gateway that changes the right file of one version.
+
+    Attributes:
+        way: What it gives besides plain bodies: "blocks", an "archive" alone, or "nothing".
+        fault: What it does to the leaves.
+    """
+
+    def __init__(self, shelf, version, way, fault):
+        self.shelf = shelf
+        self.version = version
+        self.way = way
+        self.fault = FAULTS.get(fault, without_fault)
+        self.cid = shelf.cids[version, "right"]
+        self.swap = shelf.cids[version, "other"] if fault == OTHER_FILE else self.cid
+
+    def __call__(self, request):
+        request = replace(request, target=request.target.replace(self.cid, self.swap))
+        path, _, query = request.target.partition("?")
+        if self.way == "archive" and "format=car" in query:
+            return self.archive(request)
+        if self.way == "archive" and query:
+            return Scripted(status=406)
+        if self.way == "blocks" and query:
+            return self.shelf.forward(request)
+        # One that knows no formats overlooks that it was asked for one.
+        plain = replace(request, target=path, headers={**request.headers, "accept": "*/*"})
+        reply = self.shelf.forward(plain)
+        leaves = cut(reply.body, CHUNK[self.version])
+        others = self.shelf.leaves(self.version, "other")
+        return replace(reply, body=b"".join(self.fault(leaves, others)))
+
+    def archive(self, request):
+        reply = self.shelf.forward(request)
+        root, *leaves = blocks_of(reply.body)
+        others = blocks_of(self.other_archive(request).body)[1:]
+        changed = self.fault([data for _, data in leaves], [data for _, data in others])
+        cids = [cid for cid, _ in leaves]
+        archive = write_car([root[0]], [root, *zip(cids, changed, strict=True)])
+        return replace(reply, body=b"".join(archive))
+
+    def other_archive(self, request):
+        other = self.shelf.cids[self.version, "other"]
+        return self.shelf.forward(replace(request, target=request.target.replace(self.cid, other)))
+
+
+def blocks_of(archive):
+    return list(CarReader().update(archive))
+
+
+def queries(server):
+    """What was asked of a gateway: the formats, "" for the plain body."""
+    found = []
+    for request in server.requests:
+        query = request.target.partition("?")[2]
+        found.append(query.partition("&")[0].removeprefix("format="))
+    return found
+
+
+def failed_download(gateway, cid, kind, folder):
+    """What a download raises, in time, without a token, and with no file left behind."""
+    config = patient_config(gateway, cache_path=folder / "cache")
+    start = time.monotonic()
+    with Client.init(config) as client:
+        with pytest.raises(kind) as caught:
+            client.download(cid, to=folder / "copy")
+    assert time.monotonic() - start < 20
+    assert_shows_no_token(caught.value)
+    assert not (folder / "copy").exists()
+    return caught.value
+
+
+each_fault = pytest.mark.parametrize("fault", [*FAULTS, OTHER_FILE])
+
+
+@each_fault
+@VERSIONS
+def test_wrong_content_beside_right_blocks_is_a_verification_error(shelf, version, fault, tmp_path):
+    with ScriptedServer(Liar(shelf, version, "blocks", fault)) as liar:
+        cid = shelf.cids[version, "right"]
+        error = failed_download(liar, cid, VerificationError, tmp_path)
+        assert not isinstance(error, UnprovenError)
+        assert error.cid is not None
+        # A piece of the body that is no leaf might be an inner node: its block tells.
+        unsure = version == 0 and fault not in {"extra byte", "missing byte", OTHER_FILE}
+        assert queries(liar) == ["", "raw", *["raw"] * unsure]
+
+
+@each_fault
+@VERSIONS
+def test_wrong_content_in_an_archive_is_a_verification_error(shelf, version, fault, tmp_path):
+    with ScriptedServer(Liar(shelf, version, "archive", fault)) as liar:
+        cid = shelf.cids[version, "right"]
+        error = failed_download(liar, cid, VerificationError, tmp_path)
+        # Blocks that are sound, but not those of this file, prove nothing in either direction.
+        assert isinstance(error, UnprovenError) == (fault == OTHER_FILE)
+        assert queries(liar) == ["", "raw", "car"]
+
+
+@each_fault
+@VERSIONS
+def test_wrong_content_from_a_gateway_without_formats_is_unproven(shelf, version, fault, tmp_path):
+    with ScriptedServer(Liar(shelf, version, "nothing", fault)) as liar:
+        cid = shelf.cids[version, "right"]
+        error = failed_download(liar, cid, UnprovenError, tmp_path)
+        assert str(error).startswith(f"no known layout of this content gives {cid}")
+        assert queries(liar) == ["", "raw", "car"]
+
+
+@pytest.mark.parametrize("way", ["blocks", "archive", "nothing"])
+@VERSIONS
+def test_right_content_is_proven_in_each_way(shelf, version, way, tmp_path):
+    with ScriptedServer(Liar(shelf, version, way, HONEST)) as gateway:
+        config = patient_config(gateway, cache_path=tmp_path / "cache")
+        with Client.init(config) as client:
+            client.download(shelf.cids[version, "right"], to=tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == shelf.data[version, "right"]
+        assert queries(gateway) == ["", "raw"]
+
+
+@pytest.mark.parametrize("fault", ["bit flip in the last block", "missing byte"])
+@VERSIONS
+def test_a_right_archive_makes_up_for_a_wrong_body(shelf, version, fault, tmp_path):
+    lie = Liar(shelf, version, "archive", fault)
+    truth = Liar(shelf, version, "archive", HONEST)
+
+    def script(request):
+        return (truth if "format=" in request.target else lie)(request)
+
+    with ScriptedServer(script) as gateway:
+        config = patient_config(gateway, cache_path=tmp_path / "cache")
+        with Client.init(config) as client:
+            client.download(lie.cid, to=tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == shelf.data[version, "right"]
+        assert queries(gateway) == ["", "raw", "car"]
+
+
+@pytest.mark.parametrize("way", ["blocks", "archive", "nothing"])
+@each_fault
+def test_the_next_gateway_makes_up_for_wrong_content(shelf, fault, way, tmp_path):
+    version = 0
+    cid = shelf.cids[version, "right"]
+    with ScriptedServer(Liar(shelf, version, way, fault)) as liar:
+        config = patient_config(
+            liar, gateway_url=(liar.url, shelf.node.gateway_url), cache_path=tmp_path / "cache"
+        )
+        with Client.init(config) as client:
+            client.download(cid, to=tmp_path / "copy")
+            assert (tmp_path / "copy").read_bytes() == shelf.data[version, "right"]
+            asked = len(liar.requests)
+            client.download(cid, to=tmp_path / "again")
+            # Who lied comes last for a while; who could not prove it has not lied.
+            proven_wrong = way == "blocks" or (way == "archive" and fault != OTHER_FILE)
+            assert (len(liar.requests) == asked) == proven_wrong
+        assert (tmp_path / "again").read_bytes() == shelf.data[version, "right"]
+
+
+@VERSIONS
+def test_a_wrong_root_block_is_a_verification_error(shelf, version, tmp_path):
+    def script(request):
+        reply = shelf.forward(request)
+        if "format=raw" not in request.target:
+            return reply
+        return replace(reply, body=reply.body[:-1] + bytes([reply.body[-1] ^ 1]))
+
+    with ScriptedServer(script) as gateway:
+        cid = shelf.cids[version, "right"]
+        error = failed_download(gateway, cid, VerificationError, tmp_path)
+        assert str(error) == f"the block that came for {cid} is another one"
+        assert queries(gateway) == ["", "raw"]
+
+
+@VERSIONS
+def test_an_archive_with_sound_blocks_of_another_file_is_unproven(shelf, version):
+    lie = Liar(shelf, version, "archive", HONEST)
+
+    def script(request):
+        if "format=car" not in request.target:
+            return Scripted(status=406)
+        reply = shelf.forward(request)
+        if "entity-bytes=0:" in request.target:
+            return reply
+        root = blocks_of(reply.body)[0]
+        others = blocks_of(lie.other_archive(request).body)[1:]
+        return replace(reply, body=b"".join(write_car([root[0]], [root, *others])))
+
+    with ScriptedServer(script) as gateway:
+        with (
+            Client.init(patient_config(gateway)) as client,
+            client.open(lie.cid) as file,
+        ):
+            assert file.read(10) == shelf.data[version, "right"][:10]
+            file.seek(-10, 2)
+            with pytest.raises(UnprovenError, match=r"^block \w+ is missing$") as caught:
+                file.read(10)
+        assert_shows_no_token(caught.value)
+        # No blocks, then an archive: for the first byte, the first ones, and the last ones.
+        assert queries(gateway) == ["raw", "car"] * 3
+
+
+# CIDs of other kinds
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"inlinE", b"inlin", b"inline!", b"", b"x" * 3 * MIB],
+    ids=["other byte", "missing byte", "extra byte", "empty", "large"],
+)
+def test_wrong_content_for_an_identity_cid_is_a_verification_error(server, body, tmp_path):
+    cid = str(CID(1, RAW, IDENTITY, b"inline"))
+    server.reply(200, body)
+    error = failed_download(server, cid, VerificationError, tmp_path)
+    assert str(error) == f"the bytes that came for {cid} are not what this CID names"
+    assert len(server.requests) == 1
+
+
+def test_a_tree_may_be_asked_for_by_either_version_of_its_cid(shelf, tmp_path):
+    old = shelf.cids[0, "right"]
+    new = str(CID(1, DAG_PB, SHA2_256, CID.parse(old).digest))
+    assert (old[:2], new[:4]) == ("Qm", "bafy")
+    with ScriptedServer(shelf.forward) as gateway:
+        config = patient_config(gateway, cache_path=tmp_path / "cache")
+        with Client.init(config) as client:
+            for cid in (old, new):
+                client.download(cid, to=tmp_path / cid)
+                assert (tmp_path / cid).read_bytes() == shelf.data[0, "right"]
+        assert queries(gateway) == ["", "raw"] * 2
+
+
+def test_an_archive_may_name_its_blocks_in_the_other_version(shelf):
+    def script(request):
+        if "format=car" not in request.target:
+            return Scripted(status=406)
+        reply = shelf.forward(request)
+        blocks = [
+            (CID(1, DAG_PB, SHA2_256, cid.digest), data) for cid, data in blocks_of(reply.body)
+        ]
+        return replace(reply, body=b"".join(write_car([], blocks)))
+
+    with ScriptedServer(script) as gateway:
+        with (
+            Client.init(patient_config(gateway)) as client,
+            client.open(shelf.cids[0, "right"]) as file,
+        ):
+            assert file.read() == shelf.data[0, "right"]
+
+
+def test_the_tree_of_the_same_bytes_under_another_version_is_another_tree(shelf, tmp_path):
+    # The body is right, but the root block is that of a CIDv0, cut in another way.
+    wanted = shelf.cids[1, "right"]
+    root, blocks = Blocks.of_file(shelf.data[1, "right"], UNIXFS_V0_2015)
+
+    def script(request):
+        if "format=raw" in request.target:
+            return Scripted(body=blocks[root], headers={"Content-Type": RAW_TYPE})
+        return shelf.forward(request)
+
+    with ScriptedServer(script) as gateway:
+        error = failed_download(gateway, wanted, VerificationError, tmp_path)
+        assert str(error) == f"the block that came for {wanted} is another one"
+        assert queries(gateway) == ["", "raw"]
+
+
+# Ranges
+
+ANOTHER_PART = "the gateway sent another part of the content than was asked for"
+WRONG_BYTES = r"are not what this CID names|ends too early|is too long"
+
+
+def range_of(request):
+    first, last = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers["range"]).groups()
+    return int(first), int(last) if last else None
+
+
+def moved(request, by):
+    """The same request for a part that begins elsewhere."""
+    first, last = range_of(request)
+    span = f"bytes={first + by}-{'' if last is None else last + by}"
+    return replace(request, headers={**request.headers, "range": span})
+
+
+def whole(request):
+    headers = {name: value for name, value in request.headers.items() if name != "range"}
+    return replace(request, headers=headers)
+
+
+def spoilt(reply):
+    return replace(reply, body=bytes([reply.body[0] ^ 1]) + reply.body[1:])
+
+
+def renamed(reply, value):
+    kept = {name: each for name, each in reply.headers.items() if name.lower() != "content-range"}
+    return replace(reply, headers=kept if value is None else {**kept, "Content-Range": value})
+
+
+BAD_RANGES = {
+    "another part": (lambda ask, it: ask(moved(it, -MIB)), ProviderError, ANOTHER_PART),
+    "a part that is a byte off": (lambda ask, it: ask(moved(it, -1)), ProviderError, ANOTHER_PART),
+    "another part under the right name": (
+        lambda ask, it: renamed(ask(moved(it, -1)), ask(it).headers["content-range"]),
+        VerificationError,
+        WRONG_BYTES,
+    ),
+    "the right part under no name": (
+        lambda ask, it: renamed(ask(it), None),
+        ProviderError,
+        ANOTHER_PART,
+    ),
+    "the right part under a senseless name": (
+        lambda ask, it: renamed(ask(it), f"bytes {'9' * 5000}-/x"),
+        ProviderError,
+        ANOTHER_PART,
+    ),
+    "wrong bytes": (lambda ask, it: spoilt(ask(it)), VerificationError, WRONG_BYTES),
+    "too few bytes": (
+        lambda ask, it: replace(ask(it), body=ask(it).body[:-1]),
+        VerificationError,
+        "ends too early",
+    ),
+    "too many bytes": (
+        lambda ask, it: replace(ask(it), body=ask(it).body + b"\0"),
+        VerificationError,
+        "is too long",
+    ),
+    "no bytes": (lambda ask, it: replace(ask(it), body=b""), VerificationError, "ends too early"),
+    "the whole file under the name of a part": (
+        lambda ask, it: replace(ask(whole(it)), status=206),
+        ProviderError,
+        ANOTHER_PART,
+    ),
+    "a whole file with a wrong byte": (
+        lambda ask, it: replace(ask(whole(it)), body=ask(whole(it)).body[:-1] + b"\0"),
+        VerificationError,
+        WRONG_BYTES,
+    ),
+    "a whole file that ends before the part": (
+        lambda ask, it: replace(ask(whole(it)), body=b"x" * 1000),
+        VerificationError,
+        "ends too early",
+    ),
+}
+bad_range = pytest.mark.parametrize(
+    ("change", "kind", "words"), BAD_RANGES.values(), ids=BAD_RANGES
+)
+
+
+def range_script(shelf, change, told):
+    """Changes the replies to range requests once `told` is not empty."""
+
+    def script(request):
+        if told and "range" in request.headers:
+            return change(shelf.forward, request)
+        return shelf.forward(request)
+
+    return script
+
+
+@bad_range
+def test_a_bad_part_of_an_open_file_is_an_error_after_one_request(shelf, change, kind, words):
+    told = []
+    data = shelf.data[1, "right"]
+    with ScriptedServer(range_script(shelf, change, told)) as gateway:
+        with (
+            Client.init(patient_config(gateway)) as client,
+            client.open(shelf.cids[1, "right"]) as file,
+        ):
+            told.append(True)
+            asked = len(gateway.requests)
+            file.seek(len(data) - 1000)
+            start = time.monotonic()
+            with pytest.raises(kind, match=words) as caught:
+                file.read()
+            assert time.monotonic() - start < 10
+            assert_shows_no_token(caught.value)
+            assert not isinstance(caught.value, UnprovenError)
+            assert len(gateway.requests) == asked + 1
+            # Nothing of it stays: when the gateway has come to its senses, so has the file.
+            told.clear()
+            assert file.read() == data[-1000:]
+
+
+def test_a_whole_file_in_reply_to_a_range_is_cut_to_it(shelf):
+    told = []
+    data = shelf.data[1, "right"]
+    script = range_script(shelf, lambda ask, it: ask(whole(it)), told)
+    with ScriptedServer(script) as gateway:
+        with (
+            Client.init(patient_config(gateway)) as client,
+            client.open(shelf.cids[1, "right"]) as file,
+        ):
+            told.append(True)
+            asked = len(gateway.requests)
+            file.seek(len(data) - 1000)
+            assert file.read() == data[-1000:]
+            assert len(gateway.requests) == asked + 1
+
+
+CUT = 11 * MIB // 4
+KEPT = 2 * MIB  # what is proven of that
+
+
+def cut_script(shelf):
+    """Sends the file in part, and then knows nothing of it."""
+
+    def script(request):
+        if "range" in request.headers:
+            return Scripted(status=404)
+        reply = shelf.forward(request)
+        return reply if "format=" in request.target else replace(reply, cut=CUT)
+
+    return script
+
+
+def ranges(server):
+    return [each.headers["range"] for each in server.requests if "range" in each.headers]
+
+
+@bad_range
+def test_a_bad_rest_of_a_download_is_an_error_and_leaves_no_file(
+    shelf, change, kind, words, tmp_path
+):
+    with (
+        ScriptedServer(cut_script(shelf)) as first,
+        ScriptedServer(range_script(shelf, change, [True])) as second,
+    ):
+        config = patient_config(
+            first, gateway_url=(first.url, second.url), cache_path=tmp_path / "cache"
+        )
+        with Client.init(config) as client:
+            start = time.monotonic()
+            with pytest.raises(kind, match=words) as caught:
+                client.download(shelf.cids[1, "right"], to=tmp_path / "copy")
+            assert time.monotonic() - start < 10
+        assert_shows_no_token(caught.value)
+        assert not (tmp_path / "copy").exists()
+        assert ranges(second) == [f"bytes={KEPT}-"]
+        # The one whose connection broke is asked once more; for the rest, and in vain.
+        assert queries(first) == ["", "raw", ""]
+        assert f"{NotFoundError.__name__}: HTTP error 404" in "".join(caught.value.__notes__)
+
+
+@bad_range
+def test_a_third_gateway_makes_up_for_a_bad_rest(shelf, change, kind, words, tmp_path):
+    with (
+        ScriptedServer(cut_script(shelf)) as first,
+        ScriptedServer(range_script(shelf, change, [True])) as second,
+        ScriptedServer(shelf.forward) as third,
+    ):
+        config = patient_config(
+            first, gateway_url=(first.url, second.url, third.url), cache_path=tmp_path / "cache"
+        )
+        with Client.init(config) as client:
+            client.download(shelf.cids[1, "right"], to=tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == shelf.data[1, "right"]
+        assert [len(first.requests), len(second.requests), len(third.requests)] == [2, 1, 1]
+
+
+def test_a_whole_file_in_reply_to_a_request_for_the_rest_is_cut_to_it(shelf, tmp_path):
+    script = range_script(shelf, lambda ask, it: ask(whole(it)), [True])
+    with ScriptedServer(cut_script(shelf)) as first, ScriptedServer(script) as second:
+        config = patient_config(
+            first, gateway_url=(first.url, second.url), cache_path=tmp_path / "cache"
+        )
+        with Client.init(config) as client:
+            client.download(shelf.cids[1, "right"], to=tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == shelf.data[1, "right"]
+        assert ranges(second) == [f"bytes={KEPT}-"]
+        assert (len(first.requests), len(second.requests)) == (2, 1)

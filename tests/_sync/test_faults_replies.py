@@ -1,0 +1,495 @@
+# WARNING: this file is generated from tests/_async/test_faults_replies.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Bodies that are not what they should be, and lengths and encodings that lie.
+
+The client has four attempts here: a reply that is wrong by its content is not asked for again, one
+that is broken off is.
+"""
+
+import gzip
+import hashlib
+import logging
+import time
+import zlib
+
+import pytest
+
+from holdfast import Client, compute_cid
+from holdfast.content.profiles import UNIXFS_V0_2015
+from holdfast.errors import (
+    NetworkError,
+    ProviderError,
+    SerializationError,
+    UnprovenError,
+    VerificationError,
+)
+from holdfast.testing import Scripted, ScriptedServer
+from tests.content import Blocks
+from tests.faulty import (
+    EndlessServer,
+    assert_shows_no_token,
+    gateway_of,
+    memory_below,
+    patient_config,
+)
+from tests.support import (
+    EMPTY_DIRECTORY_V0,
+    HELLO_CID,
+    TOKEN,
+    closed_port_url,
+    pinned,
+    raw_cid,
+)
+
+MIB = 1 << 20
+
+CALLS = {
+    "store": ({"a": 1},),
+    "send": ("alice", "hi"),
+    "upload": (b"hello",),
+    "test_connection": (),
+}
+WELCOME = b'{"message":"Congratulations!"}'
+PINNED = b'{"IpfsHash":"%b"}' % HELLO_CID.encode()
+
+
+@pytest.fixture
+def client(server, tmp_path):
+    config = patient_config(server, cache_path=tmp_path / "cache")
+    with Client.init(config) as client:
+        yield client
+
+
+def failure_of(operation, kind, *, within=10):
+    """What `operation` raises, in time and without a word of the token."""
+    start = time.monotonic()
+    with pytest.raises(kind) as caught:
+        operation()
+    assert time.monotonic() - start < within
+    assert_shows_no_token(caught.value)
+    return caught.value
+
+
+def with_member(good, value):
+    """The JSON object `good` with one more member."""
+    return good[:-1] + b',"x":' + value + b"}"
+
+
+# T4: bodies. Those of the pinning API.
+
+SPOILT = {
+    "empty": lambda good: b"",
+    "html": lambda good: b"<!DOCTYPE html><html><body>Please log in</body></html>",
+    "array": lambda good: b"[" + good + b"]",
+    "wrong types": lambda good: b'{"IpfsHash":["x"],"message":{"a":1}}',
+    "missing": lambda good: b'{"PinSize":5}',
+    "nan": lambda good: with_member(good, b"NaN"),
+    "infinity": lambda good: with_member(good, b"[-Infinity]"),
+    "huge int": lambda good: with_member(good, b"1" * 5000),
+    "deep": lambda good: with_member(good, b"[" * 100_000 + b"]" * 100_000),
+    "not utf-8": lambda good: with_member(good, b'"\xff\xfe"'),
+    "trailing": lambda good: good + b"}",
+    "truncated": lambda good: good[:-1],
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_success_with_a_wrong_body_is_a_provider_error_after_one_request(
+    server, client, call, spoil
+):
+    server.reply(200, spoil(WELCOME if call == "test_connection" else PINNED))
+    error = failure_of(lambda: getattr(client, call)(*CALLS[call]), ProviderError)
+    assert (type(error), error.status) == (ProviderError, 200)
+    if call == "test_connection":
+        assert str(error).startswith("the reply is not the pinning API's: no message")
+    else:
+        assert str(error) == "the provider's reply holds no CID (IpfsHash)"
+    # It may have been pinned: another attempt could pin it twice.
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "cid",
+    ["Qm", "not a cid", HELLO_CID[:-1], f"/ipfs/{HELLO_CID}", "b" * 999],
+    ids=["too short", "words", "cut", "path", "too long"],
+)
+@pytest.mark.parametrize("call", ["store", "upload"])
+def test_a_cid_that_is_no_cid_is_a_provider_error_after_one_request(server, client, call, cid):
+    server.reply(200, pinned(cid))
+    error = failure_of(lambda: getattr(client, call)(*CALLS[call]), ProviderError)
+    assert str(error) == "the provider's reply holds no CID (IpfsHash)"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda good: b"\xef\xbb\xbf" + good,
+        lambda good: b'{"IpfsHash":"Qm","message":5,' + good[1:],
+    ],
+    ids=["bom", "the last of two keys counts"],
+)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_success_with_an_odd_body_is_a_success(server, client, call, spoil):
+    server.reply(200, spoil(WELCOME if call == "test_connection" else PINNED))
+    result = getattr(client, call)(*CALLS[call])
+    assert result is True if call == "test_connection" else result.cid == HELLO_CID
+    assert len(server.requests) == 1
+
+
+def test_an_upload_under_the_raw_cid_of_other_bytes_is_a_verification_error(server, client):
+    other = raw_cid(b"other")
+    server.reply(200, pinned(other))
+    error = failure_of(lambda: client.upload(b"hello"), VerificationError)
+    assert str(error) == f"the provider stored the upload as {other}, which is not what was sent"
+    assert error.cid == other
+    assert len(server.requests) == 1
+
+
+def test_an_upload_under_a_tree_that_we_cannot_make_is_told_and_no_error(server, client, caplog):
+    # Services cut files in ways of their own; what they stored is proven when it is read.
+    server.reply(200, pinned(EMPTY_DIRECTORY_V0))
+    with caplog.at_level(logging.INFO, "holdfast"):
+        assert (client.upload(b"hello")).cid == EMPTY_DIRECTORY_V0
+    assert f"stored the upload as {EMPTY_DIRECTORY_V0}, which no known layout gives" in caplog.text
+    assert len(server.requests) == 1
+
+
+@pytest.fixture
+def endless():
+    server = EndlessServer()
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_of_a_gigabyte_of_json_from_the_api_little_is_read(server, endless, call):
+    config = patient_config(server, pin_api_url=endless.url)
+    with Client.init(config) as client:
+        with memory_below(16 * MIB):
+            error = failure_of(lambda: getattr(client, call)(*CALLS[call]), ProviderError)
+    assert error.status == 200
+    assert endless.requests == 1
+    assert endless.sent < 64 * MIB  # nearly all of it in the buffers of the system
+
+
+# T4: bodies. Those of gateways.
+
+
+def dag_pb_cid(data):
+    return compute_cid(data, profile="unixfs-v0-2015")
+
+
+each_kind = pytest.mark.parametrize("name", [raw_cid, dag_pb_cid], ids=["raw", "dag-pb"])
+NO_JSON = {name: SPOILT[name] for name in SPOILT if name not in {"array", "wrong types", "missing"}}
+
+
+@pytest.mark.parametrize("spoil", NO_JSON.values(), ids=NO_JSON)
+@each_kind
+def test_proven_content_that_is_no_json_is_a_serialization_error_after_one_request(
+    server, client, name, spoil
+):
+    text = spoil(WELCOME)
+    server.reply(200, text)
+    error = failure_of(lambda: client.retrieve(name(text)), SerializationError)
+    assert "JSON" in str(error)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b"[1]", [1]),
+        (b"\xef\xbb\xbf[1]", [1]),
+        (b'{"a":1,"a":2}', {"a": 2}),
+    ],
+    ids=["array", "bom", "the last of two keys counts"],
+)
+@each_kind
+def test_proven_content_that_is_odd_json_is_read(server, client, name, text, value):
+    server.reply(200, text)
+    assert client.retrieve(name(text)) == value
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("text", [b"[1,2]", b'{"recipientId":1}', b"{}"])
+@each_kind
+def test_proven_json_that_is_no_message_is_a_serialization_error(server, client, name, text):
+    server.reply(200, text)
+    failure_of(lambda: client.receive(name(text)), SerializationError)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", SPOILT["html"](b""), b"[]", WELCOME[:-1], WELCOME + b" ", b"\xef\xbb\xbf" + WELCOME],
+    ids=["empty", "html", "array", "truncated", "trailing", "bom"],
+)
+def test_a_body_in_place_of_the_content_is_a_verification_error(server, client, body):
+    server.reply(200, body)
+    error = failure_of(lambda: client.retrieve(raw_cid(WELCOME)), VerificationError)
+    assert str(error).endswith("are not what this CID names")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", SPOILT["html"](b""), b"[]", WELCOME[:-1], WELCOME + b" ", b"\xef\xbb\xbf" + WELCOME],
+    ids=["empty", "html", "array", "truncated", "trailing", "bom"],
+)
+def test_a_body_in_place_of_a_tree_is_unproven_where_there_are_no_blocks(server, client, body):
+    cid = dag_pb_cid(WELCOME)
+    server.reply(200, body)
+    server.reply(406)  # the root block
+    server.reply(406)  # an archive
+    error = failure_of(lambda: client.retrieve(cid), UnprovenError)
+    assert str(error).startswith(f"no known layout of this content gives {cid}")
+    queries = [request.target.partition("?")[2][:10] for request in server.requests]
+    assert queries == ["", "format=raw", "format=car"]
+
+
+@pytest.mark.parametrize(("name", "requests"), [(raw_cid, 1), (dag_pb_cid, 2)])
+def test_of_a_gigabyte_of_json_from_a_gateway_little_is_read(server, endless, name, requests):
+    config = patient_config(server, gateway_url=endless.url, max_json_bytes=MIB)
+    with Client.init(config) as client:
+        with memory_below(32 * MIB):
+            error = failure_of(lambda: client.retrieve(name(b"[]")), SerializationError)
+    assert "max_json_bytes" in str(error)
+    assert endless.requests == requests  # one more for the root block, of which as little is read
+    assert endless.sent < 64 * MIB * requests
+
+
+# T5: lengths and encodings, of gateways.
+
+CONTENT = hashlib.shake_128(b"content").digest(600_000)
+TREE, BLOCKS = Blocks.of_file(CONTENT, UNIXFS_V0_2015)
+NAMES = {"raw": raw_cid(CONTENT), "dag-pb": str(TREE)}
+HALF = len(CONTENT) // 2
+
+
+def raw_reply(*headers, body):
+    head = "\r\n".join(["HTTP/1.1 200 OK", *headers])
+    return {"raw": head.encode() + b"\r\n\r\n" + body}
+
+
+def encoded(encoding, body=CONTENT):
+    return {"body": body, "headers": {"Content-Encoding": encoding}}
+
+
+BROKEN = {
+    "long content-length": {"body": CONTENT, "cut": HALF},
+    "chunked cut": {"body": CONTENT, "chunked": True, "cut": HALF},
+    "bad chunk size": raw_reply(
+        "Transfer-Encoding: chunked", body=b"5\r\nhello\r\nxyz\r\n" + CONTENT
+    ),
+    "negative chunk size": raw_reply(
+        "Transfer-Encoding: chunked", body=b"5\r\nhello\r\n-5\r\nhello\r\n0\r\n\r\n"
+    ),
+}
+# What looks whole is not asked for again: nothing tells it from a lie.
+WRONG = {
+    "short content-length": raw_reply(f"Content-Length: {HALF}", body=CONTENT),
+    "no content-length and cut": {"body": CONTENT, "framed": False, "cut": HALF},
+    "fewer bytes than the cid names": {"body": CONTENT[:-1]},
+    "more bytes than the cid names": {"body": CONTENT + b"\0"},
+    "no bytes at all": {"body": b""},
+}
+ENCODED = {
+    "gzip": encoded("gzip", gzip.compress(CONTENT)),
+    "gzip truncated": encoded("gzip", gzip.compress(CONTENT)[:HALF]),
+    "six stacked encodings": encoded("gzip, gzip, gzip, gzip, gzip, gzip"),
+    "unknown encoding": encoded("x-none-of-ours"),
+    "identity and gzip": encoded("identity, gzip"),
+    "plain bytes that are called gzip": encoded("gzip"),
+}
+ALL = {**BROKEN, **WRONG, **ENCODED}
+
+
+@pytest.fixture(params=NAMES)
+def named(request):
+    """A CID of the content: of one raw block, or of a tree."""
+    return NAMES[request.param]
+
+
+def plain_requests(server):
+    return [request for request in server.requests if "?" not in request.target]
+
+
+def serving(how):
+    return ScriptedServer(gateway_of(BLOCKS, lambda _: Scripted(**how)))
+
+
+def assert_no_file(folder):
+    assert [path.name for path in folder.iterdir() if path.name != "cache"] == []
+
+
+def failed_download(how, cid, kind, folder, **changes):
+    """What downloading `cid` raises where the body comes like that, and the requests for it."""
+    with serving(how) as gateway:
+        config = patient_config(gateway, cache_path=folder / "cache", **changes)
+        with Client.init(config) as client:
+            error = failure_of(lambda: client.download(cid, to=folder / "copy"), kind)
+        assert_no_file(folder)
+        return error, len(plain_requests(gateway)), len(gateway.requests)
+
+
+@pytest.mark.parametrize("how", BROKEN.values(), ids=BROKEN)
+def test_a_body_that_breaks_off_is_asked_for_four_times(named, how, tmp_path):
+    error, plain, all_of_them = failed_download(how, named, NetworkError, tmp_path)
+    assert type(error) is NetworkError
+    assert error.transient
+    assert plain == 4
+    assert all_of_them - plain <= 1  # the root of a tree, once, to prove what came
+
+
+@pytest.mark.parametrize("how", BROKEN.values(), ids=BROKEN)
+def test_a_body_that_breaks_off_three_times_is_whole_the_fourth_time(named, how, tmp_path):
+    bodies = [how, how, how, {"body": CONTENT}]
+    with ScriptedServer(gateway_of(BLOCKS, lambda _: Scripted(**bodies.pop(0)))) as gateway:
+        with Client.init(patient_config(gateway, cache_path=tmp_path / "cache")) as client:
+            client.download(named, to=tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == CONTENT
+        assert len(plain_requests(gateway)) == 4
+
+
+@pytest.mark.parametrize("how", WRONG.values(), ids=WRONG)
+def test_a_body_of_another_length_is_a_verification_error_and_not_asked_for_again(
+    named, how, tmp_path
+):
+    error, plain, all_of_them = failed_download(how, named, VerificationError, tmp_path)
+    assert not isinstance(error, UnprovenError)
+    assert error.cid == named
+    assert plain == 1
+    assert all_of_them == (1 if named == NAMES["raw"] else 2)  # with the root block
+
+
+@pytest.mark.parametrize("how", ENCODED.values(), ids=ENCODED)
+def test_an_encoded_body_is_refused_and_not_asked_for_again(named, how, tmp_path):
+    error, _, requests = failed_download(how, named, ProviderError, tmp_path)
+    assert str(error) == "the gateway sent compressed content, which was not asked for"
+    assert error.status == 200
+    assert requests == 1
+
+
+@pytest.mark.parametrize("how", ALL.values(), ids=ALL)
+def test_the_next_gateway_makes_up_for_a_body_that_lies(named, how, tmp_path):
+    with serving(how) as bad, serving({"body": CONTENT}) as good:
+        config = patient_config(bad, gateway_url=(bad.url, good.url), cache_path=tmp_path / "cache")
+        with Client.init(config) as client:
+            client.download(named, to=tmp_path / "copy")
+        assert (tmp_path / "copy").read_bytes() == CONTENT
+        assert len(plain_requests(bad)) == len(plain_requests(good)) == 1
+
+
+def test_bytes_behind_a_short_content_length_are_not_the_next_reply(server, client):
+    forged = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nworld"
+    server.reply(**raw_reply("Content-Length: 5", body=b"hello" + forged))
+    assert (client.download(HELLO_CID)).read() == b"hello"
+    server.reply(200, b"hello")
+    assert (client.download(HELLO_CID)).read() == b"hello"
+    assert len(server.requests) == 2
+    assert server.connections == 2
+
+
+def test_a_content_length_beside_chunks_gives_the_content_or_a_network_error(server, client):
+    # The standard allows both: the chunks count, or the reply is refused.
+    both = ("Content-Length: 5", "Transfer-Encoding: chunked")
+    for _ in range(4):
+        server.reply(**raw_reply(*both, body=b"5\r\nhello\r\n0\r\n\r\n"))
+    requests = 1
+    try:
+        assert (client.download(HELLO_CID)).read() == b"hello"
+    except NetworkError as error:
+        requests = 4
+        assert_shows_no_token(error)
+    assert len(server.requests) == server.connections == requests
+
+
+def test_a_content_length_in_place_of_chunks_is_a_network_error(server, client):
+    both = ("Content-Length: 5", "Transfer-Encoding: chunked")
+    for _ in range(4):
+        server.reply(**raw_reply(*both, body=b"hello"))
+    failure_of(lambda: client.download(HELLO_CID), NetworkError)
+    assert len(server.requests) == server.connections == 4
+
+
+@pytest.mark.parametrize("name", ["identity", "Identity", ""])
+def test_an_encoding_that_changes_nothing_is_none(server, client, name):
+    server.reply(200, b"hello", headers={"Content-Encoding": name})
+    assert (client.download(HELLO_CID)).read() == b"hello"
+
+
+def bomb():
+    """256 MiB of zeros, a thousandth as large."""
+    squeezer = zlib.compressobj(wbits=31)
+    return b"".join(squeezer.compress(bytes(MIB)) for _ in range(256)) + squeezer.flush()
+
+
+BOMB = bomb()
+
+
+def test_a_bomb_from_a_gateway_is_not_let_off(named, tmp_path):
+    assert len(BOMB) < MIB
+    with memory_below(16 * MIB):
+        error, _, requests = failed_download(encoded("gzip", BOMB), named, ProviderError, tmp_path)
+    assert str(error) == "the gateway sent compressed content, which was not asked for"
+    assert requests == 1
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_bomb_from_the_api_is_not_let_off(server, client, call):
+    server.reply(200, BOMB, headers={"Content-Encoding": "gzip"})
+    with memory_below(16 * MIB):
+        error = failure_of(lambda: getattr(client, call)(*CALLS[call]), ProviderError)
+    assert error.status == 200
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_encoding_that_the_api_was_not_asked_for_is_not_undone(server, client, call):
+    # Who undoes none cannot be made to undo six.
+    good = WELCOME if call == "test_connection" else PINNED
+    server.reply(200, gzip.compress(good), headers={"Content-Encoding": "gzip"})
+    error = failure_of(lambda: getattr(client, call)(*CALLS[call]), ProviderError)
+    assert error.status == 200
+    assert server.requests[0].headers["accept-encoding"] == "identity"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [206, 200])
+def test_an_encoding_on_a_range_reply_is_refused(status, tmp_path):
+    def plain(request):
+        assert "range" in request.headers
+        return Scripted(
+            status=status,
+            body=gzip.compress(CONTENT[:1000]),
+            headers={"Content-Encoding": "gzip", "Content-Range": "bytes 0-999/600000"},
+        )
+
+    with ScriptedServer(gateway_of(BLOCKS, plain)) as gateway:
+        with Client.init(patient_config(gateway)) as client:
+            error = failure_of(lambda: client.open(NAMES["dag-pb"]), ProviderError)
+        assert str(error) == "the gateway sent compressed content, which was not asked for"
+        assert error.status == status
+        assert len(plain_requests(gateway)) == 1
+
+
+def test_a_length_that_lies_ends_in_the_gravest_error_of_all_gateways(tmp_path):
+    with serving(WRONG["short content-length"]) as lying, serving({"status": 404}) as empty:
+        config = patient_config(
+            lying,
+            gateway_url=(closed_port_url(), lying.url, empty.url),
+            cache_path=tmp_path / "cache",
+        )
+        with Client.init(config) as client:
+            error = failure_of(
+                lambda: client.download(NAMES["raw"], to=tmp_path / "copy"), VerificationError
+            )
+        notes = "\n".join(error.__notes__)
+        assert "cannot connect" in notes
+        assert "HTTP error 404" in notes
+        assert TOKEN not in notes
+        assert_no_file(tmp_path)
+        # The refused connection is tried again; those that answered are not.
+        assert len(lying.requests) == len(empty.requests) == 1
