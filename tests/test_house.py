@@ -163,22 +163,44 @@ def names_in(path):
     return set(re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE))
 
 
-def test_each_requirement_of_the_spec_names_tests_that_exist():
-    rows = [
-        line.split("|")[1:-1]
-        for line in (ROOT / "docs/spec.md").read_text().splitlines()
-        if line.startswith("|") and not line.startswith(("| requirement", "|---"))
+def rows_of(document):
+    """The rows of the tables in `document`, each a list of its cells."""
+    return [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in (ROOT / document).read_text().splitlines()
+        if line.startswith("|") and not line.startswith(("| requirement", "| case", "|---"))
     ]
+
+
+def check_named_tests(what, held_by):
+    named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", held_by)
+    assert named, what
+    for file, test in named:
+        paths = [ROOT / "tests" / file]
+        if not paths[0].exists():
+            paths = [ROOT / "tests/_async" / file, ROOT / "tests/_sync" / file]
+        for path in paths:
+            assert test in names_in(path), f"{path}: {test} ({what})"
+
+
+def test_each_requirement_of_the_spec_names_tests_that_exist():
+    rows = rows_of("docs/spec.md")
     assert len(rows) > 60
     for requirement, held_by in rows:
-        named = re.findall(r"`([\w/]+\.py)::(test_\w+)`", held_by)
-        assert named, requirement
-        for file, test in named:
-            paths = [ROOT / "tests" / file]
-            if not paths[0].exists():
-                paths = [ROOT / "tests/_async" / file, ROOT / "tests/_sync" / file]
-            for path in paths:
-                assert test in names_in(path), f"{path}: {test} ({requirement})"
+        check_named_tests(requirement, held_by)
+
+
+def test_each_of_the_208_faults_names_tests_that_exist():
+    rows = rows_of("docs/faults.md")
+    cases = [case for case, _, _ in rows]
+    counts = {"T1": 42, "T2": 20, "T3": 10, "T4": 16, "T5": 12, "T6": 14, "T7": 12, "T8": 18}
+    counts |= {"T9": 21, "T10": 18, "T11": 10, "T12": 9, "T13": 6}
+    assert len(set(cases)) == len(cases) == sum(counts.values()) == 208
+    for group, count in counts.items():
+        assert sum(case.startswith(f"{group}.") for case in cases) == count, group
+    for case, _, held_by in rows:
+        if "the same" not in held_by:
+            check_named_tests(case, held_by)
 
 
 def test_nothing_in_the_spec_directory_of_tests_is_left_unlisted():

@@ -287,7 +287,7 @@ async def test_every_request_retry_and_call_is_told(server):
     assert all(isinstance(event, Event) for event in events)
     assert [(event.kind, event.attempt, event.status) for event in events] == [
         ("request", 1, 503),
-        ("retry", 1, None),
+        ("retry", 1, 503),
         ("request", 2, 200),
         ("call", 2, None),
     ]

@@ -25,7 +25,7 @@ from holdfast.config import ClientConfig
 from holdfast.errors import ClientClosedError
 from holdfast.limits import Timeouts
 from holdfast.protocol import faults
-from holdfast.protocol.http import Request, StreamBody
+from holdfast.protocol.http import BytesBody, Request, StreamBody
 
 CHUNK_SIZE: Final = 1 << 18
 
@@ -84,6 +84,17 @@ class _Patience:
         if self._scope is not None:
             self._scope.reschedule(_loop_time(_least(step, _left(self._deadline))))
 
+    def take_note(self, sent: int) -> None:
+        """So many more bytes of the body are out. After the last, the peer has to say something.
+
+        aiohttp's own time-out for reading ends with a 100 Continue.
+        """
+        if self.unsent is not None:
+            self.unsent -= sent
+            self.sent = self.unsent <= 0
+            if self.sent:
+                self.allow(self.timeouts.read)
+
     @classmethod
     def tracing(cls) -> aiohttp.TraceConfig:
         """Hooks for a session.
@@ -99,14 +110,10 @@ class _Patience:
             context.trace_request_ctx.allow(None)
 
         async def headers_sent(_: Any, context: Any, __: Any) -> None:
-            patience: _Patience = context.trace_request_ctx
-            patience.sent = patience.unsent == 0
+            context.trace_request_ctx.take_note(0)
 
         async def chunk_sent(_: Any, context: Any, about: Any) -> None:
-            patience: _Patience = context.trace_request_ctx
-            if patience.unsent is not None:
-                patience.unsent -= len(about.chunk)
-                patience.sent = patience.unsent <= 0
+            context.trace_request_ctx.take_note(len(about.chunk))
 
         trace = aiohttp.TraceConfig()
         trace.on_connection_create_start.append(start)
@@ -134,6 +141,7 @@ class _Feed(aiohttp.Payload):
         try:
             await self._write(writer)
             self.finished = True
+            self._patience.allow(self._patience.timeouts.read)
         finally:
             self._over.set()
 
@@ -247,8 +255,11 @@ class AsyncTransport:
         options = self._connection_options(request)
         patience = _Patience(timeouts, deadline, request.length)
         feed: _Feed | None = None
-        if request.body is not None and not isinstance(request.body, bytes):
-            feed = _Feed(request, request.body, patience)
+        body = request.body
+        if isinstance(body, bytes) and len(body) > CHUNK_SIZE:
+            body = BytesBody(body)  # aiohttp warns of large bytes: they are not sent piece by piece
+        if body is not None and not isinstance(body, bytes):
+            feed = _Feed(request, body, patience)
         failure: Exception | None = None
         response: aiohttp.ClientResponse | None = None
         try:
@@ -257,7 +268,7 @@ class AsyncTransport:
                     request.method,
                     # As it stands: yarl would quote and normalise what is quoted already.
                     yarl.URL(request.url, encoded=True),
-                    data=request.body if feed is None else feed,
+                    data=body if feed is None else feed,
                     headers=request.header_values(),
                     timeout=aiohttp.ClientTimeout(
                         total=None, sock_connect=timeouts.connect, sock_read=timeouts.read
@@ -274,7 +285,10 @@ class AsyncTransport:
         # Outside of the handlers: the library's own frames hold headers in the clear, so its
         # exception does not go along.
         if response is None:
-            raise (feed.failure if feed is not None else None) or failure or ClientClosedError()
+            try:
+                raise (feed.failure if feed is not None else None) or failure or ClientClosedError()
+            finally:
+                del failure  # or it and this frame would hold each other
         answer = AsyncResponse(response, peer=request.peer, deadline=deadline, feed=feed)
         if feed is not None and response.status < 300:
             await feed.over()

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from holdfast._sync.attempt import Attempt, RefusedError, Transfer, Way
 from holdfast._sync.reading import MAX_CACHED, Reading
@@ -111,9 +112,9 @@ class Reader:
             if reading.written > before:
                 backoff.restart()
             left = [each for each in left if is_transient(failures[each])]
-            last = failures[left[-1]] if left else None
-            asked = last.retry_after if isinstance(last, ProviderError) else None
-            if not left or not self._session.wait(backoff, reading.call, asked=asked, failure=last):
+            if not left or not self._session.wait(
+                backoff, reading.call, **_facts(failures[left[-1]])
+            ):
                 break
         raise _gravest(failures)
 
@@ -201,9 +202,17 @@ class Reader:
             level=logging.WARNING if wrong else logging.INFO,
             peer=gateway.peer,
             error=error.name,
-            status=error.status if isinstance(error, ProviderError) else None,
+            status=getattr(error, "status", None),
             elapsed=now() - call.started,
         )
+
+
+def _facts(failure: ClientError) -> dict[str, Any]:
+    """What `failure` tells whoever waits before the next round."""
+    facts: dict[str, Any] = {"error": failure.name}
+    if isinstance(failure, ProviderError):
+        facts.update(status=failure.status, asked=failure.retry_after)
+    return facts
 
 
 def _may_try(failure: ClientError | None) -> bool:

@@ -8,11 +8,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast._sync.runtime import Slots, now, sleep
 from holdfast.config import ClientConfig
-from holdfast.errors import ClientError, NetworkError, ProviderError
+from holdfast.errors import ClientError, NetworkError
 from holdfast.events import Call
 from holdfast.protocol.failures import retry_after
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
@@ -70,26 +70,33 @@ class Session:
         while True:
             outcome = self._fetch_once(request, call)
             if isinstance(outcome, Reply):
-                failure, asked = None, retry_after(outcome)
                 if outcome.status not in RETRIED:
                     self.succeeded()
                     return replace(outcome, reply_lost=lost)
+                may = request.repeatable
+                facts: dict[str, Any] = {"status": outcome.status, "asked": retry_after(outcome)}
             else:
-                failure, asked = outcome, None
-            again = request.repeatable and (failure is None or failure.transient)
-            if not (again and self.wait(backoff, call, asked=asked, failure=failure)):
+                may = request.repeatable and outcome.transient
+                facts = {"error": outcome.name}
+            if not (may and self.wait(backoff, call, **facts)):
                 if isinstance(outcome, Reply):
                     return replace(outcome, reply_lost=lost)
                 raise _with_count(outcome, call)
-            lost = lost or (failure is not None and failure.sent)
+            lost = lost or (isinstance(outcome, NetworkError) and outcome.sent)
 
     def _fetch_once(self, request: Request, call: Call) -> Reply | NetworkError:
-        """The reply, or what there was instead: returned, so that no failure is the next one's."""
+        """The reply, or what there was instead: returned, so that no failure is the next one's.
+
+        A refusal whose words are lost is a refusal all the same.
+        """
+        refused: Reply | None = None
         try:
             with self.stream(request, call) as response:
+                if response.status >= 300:
+                    refused = Reply(response.status, response.headers)
                 return read_whole(response)
         except NetworkError as error:
-            return error
+            return refused or error
 
     @contextmanager
     def stream(
@@ -160,9 +167,13 @@ class Session:
         call: Call,
         *,
         asked: float | None = None,
-        failure: ClientError | None = None,
+        status: int | None = None,
+        error: str | None = None,
     ) -> bool:
-        """Wait before the next attempt; False, at once, where there is to be none."""
+        """Wait before the next attempt; False, at once, where there is to be none.
+
+        `asked` is what the peer wants us to wait; `status` and `error` tell how the last one ended.
+        """
         delay = backoff.next_delay(asked)
         if delay is None or (call.deadline is not None and now() + delay >= call.deadline):
             return False
@@ -173,8 +184,8 @@ class Session:
             delay,
             level=logging.INFO,
             delay=delay,
-            error=None if failure is None else failure.name,
-            status=failure.status if isinstance(failure, ProviderError) else None,
+            error=error,
+            status=status,
             elapsed=now() - call.started,
         )
         sleep(delay)

@@ -4,6 +4,7 @@ urllib3's time-outs are for each read and write of a socket, so a peer that drip
 them. Here every read and write of the socket first asks `_Limits` how long it may take.
 """
 
+import errno
 import http.client
 import io
 import os
@@ -97,13 +98,18 @@ class _LimitedReader(io.RawIOBase):
         self._socket = sock
         self._raw = sock.makefile("rb", buffering=0)
         self._limits = _limits.get()
+        self.in_head = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
         self._socket.settimeout(self._limits.read())
-        return self._raw.readinto(buffer)
+        count = self._raw.readinto(buffer)
+        if count == 0 and self.in_head:
+            # http.client would take this for the end of the headers.
+            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+        return count
 
     def close(self) -> None:
         self._raw.close()
@@ -123,6 +129,14 @@ class _LimitedSocket:
 class _LimitedResponse(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(_LimitedSocket(sock), *args, **kwargs)  # type: ignore[arg-type]
+        self._reader: Any = self.fp.raw
+
+    def begin(self) -> None:
+        self._reader.in_head = True
+        try:
+            super().begin()
+        finally:
+            self._reader.in_head = False
 
 
 class _LimitedSends:
@@ -210,7 +224,8 @@ class Response:
         self._response = response
         self._peer = peer
         self.status = response.status
-        self.headers = {name.lower(): value for name, value in response.headers.items()}
+        # What stands there several times is joined by commas.
+        self.headers = {name.lower(): response.headers[name] for name in response.headers}
 
     def chunks(self) -> Iterator[bytes]:
         """The body as it arrives."""
@@ -268,7 +283,10 @@ class Transport:
         # Outside of the handlers: the library's own frames hold headers in the clear, so its
         # exception does not go along.
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure  # or it and this frame would hold each other, and the connections
         if feed is not None and not feed.finished and response.status < 300:
             response.close()
             raise faults.plain(faults.UNSENT, request.peer)
@@ -308,4 +326,6 @@ class Transport:
             self._closed = True
             managers, self._managers = self._managers, {}
         for manager in managers.values():
+            for key in manager.pools.keys():  # noqa: SIM118 - it cannot be iterated over
+                manager.pools[key].close()
             manager.clear()

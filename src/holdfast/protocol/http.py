@@ -9,6 +9,7 @@ from holdfast._version import __version__
 from holdfast.secret import Secret
 
 USER_AGENT = f"holdfast/{__version__}"
+PIECE_SIZE = 1 << 18
 MAX_DIGITS = 18  # of a Content-Length that can be true
 MAX_REPLY = 1 << 20  # an API's reply is a few hundred bytes; an error page may be larger
 
@@ -26,6 +27,21 @@ class StreamBody(Protocol):
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes. Reading them may block: the transport says on which thread."""
+
+
+class BytesBody:
+    """Bytes in memory, sent piece by piece."""
+
+    repeatable = True
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.length = len(data)
+
+    def chunks(self) -> Iterator[bytes]:
+        """The pieces."""
+        for start in range(0, self.length, PIECE_SIZE):
+            yield self._data[start : start + PIECE_SIZE]
 
 
 @dataclass(frozen=True, slots=True)

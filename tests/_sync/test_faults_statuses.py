@@ -1,0 +1,301 @@
+# WARNING: this file is generated from tests/_async/test_faults_statuses.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Failed statuses: which are tried again, how often, and after what wait."""
+
+import time
+import traceback
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+
+from holdfast import Client
+from holdfast.errors import (
+    AuthenticationError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    RateLimitError,
+)
+from tests.support import GATEWAY_TOKEN, TOKEN, config_for, pinned, raw_cid
+
+RETRIES = {"attempts": 4, "base": 0.01, "cap": 0.05}
+TIMEOUTS = {"connect": 2, "read": 2, "write": 2, "total": 8}
+LONGEST = 6  # seconds; far more than any of these needs
+
+TEXT = b"[1,2,3]"
+CID = raw_cid(TEXT)
+
+CALLS = {
+    "store": lambda client: client.store([1, 2, 3]),
+    "upload": lambda client: client.upload(TEXT),
+    "retrieve": lambda client: client.retrieve(CID),
+    "download": lambda client: client.download(CID),
+    "revoke": lambda client: client.revoke(CID),
+    "test_connection": lambda client: client.test_connection(),
+}
+GOOD = {
+    "store": pinned(CID),
+    "upload": pinned(CID),
+    "retrieve": TEXT,
+    "download": TEXT,
+    "revoke": b"OK",
+    "test_connection": {"message": "hi"},
+}
+FINAL = [400, 401, 402, 403, 404, 405, 409, 410, 413, 415, 422, 451, 520]
+PASSING = [408, 425, 429, 500, 502, 503, 504]
+CLASSES = {
+    401: AuthenticationError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    429: RateLimitError,
+}
+
+each_call = pytest.mark.parametrize("operation", CALLS)
+
+
+def each_status(statuses, spots):
+    """Each of `statuses` on a store, and the `spots` among them on all other calls."""
+    others = [operation for operation in CALLS if operation != "store"]
+    cases = [("store", status) for status in statuses]
+    cases += [(operation, status) for operation in others for status in spots]
+    return pytest.mark.parametrize(("operation", "status"), cases)
+
+
+def result_of(operation, server, **changes):
+    """What the call returns, within the time that it may take."""
+    options = {
+        "retries": RETRIES,
+        "timeouts": TIMEOUTS,
+        "gateway_token": GATEWAY_TOKEN,
+        **changes,
+    }
+    start = time.monotonic()
+    try:
+        with Client.init(config_for(server, **options)) as client:
+            return CALLS[operation](client)
+    finally:
+        assert time.monotonic() - start < LONGEST
+
+
+def error_of(operation, server, **changes):
+    """The error that the call ends with; it shows no secret."""
+    with pytest.raises(ProviderError) as caught:
+        result_of(operation, server, **changes)
+    error = caught.value
+    shown = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+    assert TOKEN not in shown
+    assert GATEWAY_TOKEN not in shown
+    return error
+
+
+def reply_often(server, status, **how):
+    """More of the same than anybody may ask for."""
+    for _ in range(6):
+        server.reply(status, b"<html></html>", **how)
+
+
+def retries_among(events):
+    return [event for event in events if event.kind == "retry"]
+
+
+@each_status(FINAL, [401, 404, 520])
+def test_a_status_that_will_not_pass_is_not_tried_again(server, operation, status):
+    reply_often(server, status, headers={"Retry-After": "0"})
+    error = error_of(operation, server)
+    assert type(error) is CLASSES.get(status, ProviderError)
+    assert (str(error), error.status) == (f"HTTP error {status}", status)
+    assert len(server.requests) == 1
+
+
+@each_status(PASSING, PASSING)
+def test_a_status_that_may_pass_is_tried_four_times(server, operation, status):
+    reply_often(server, status)
+    error = error_of(operation, server)
+    assert type(error) is CLASSES.get(status, ProviderError)
+    assert (str(error), error.status) == (f"HTTP error {status}", status)
+    assert len(server.requests) == 4
+    first, *others = server.requests
+    assert all((each.target, each.body) == (first.target, first.body) for each in others)
+
+
+@each_status(PASSING, [429, 503])
+def test_a_status_that_passes_is_got_over(server, operation, status):
+    for _ in range(3):
+        server.reply(status)
+    server.reply(200, GOOD[operation])
+    assert result_of(operation, server)
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize("operation", ["store", "retrieve"])
+@pytest.mark.parametrize("attempts", [1, 2, 5])
+def test_attempts_are_the_callers_choice(server, operation, attempts):
+    reply_often(server, 503)
+    error_of(operation, server, retries={**RETRIES, "attempts": attempts})
+    assert len(server.requests) == attempts
+
+
+def test_the_last_status_is_the_error(server):
+    for status in (503, 429, 500, 403):
+        server.reply(status)
+    error = error_of("store", server)
+    assert type(error) is PermissionDeniedError
+    assert len(server.requests) == 4
+
+
+def test_repeats_of_all_calls_share_a_budget(server):
+    options = {"timeouts": TIMEOUTS, "retries": {**RETRIES, "budget": 2}}
+    reply_often(server, 503)
+    with Client.init(config_for(server, **options)) as client:
+        for asked in (3, 4, 5):
+            with pytest.raises(ProviderError):
+                client.store(1)
+            assert len(server.requests) == asked
+
+
+def test_a_success_gives_a_repeat_back(server):
+    options = {"timeouts": TIMEOUTS, "retries": {**RETRIES, "budget": 1}}
+    with Client.init(config_for(server, **options)) as client:
+        for _ in range(3):
+            server.reply(503)
+            server.reply(200, pinned(CID))
+            assert (client.store(1)).cid == CID
+    assert len(server.requests) == 6
+
+
+# Retry-After
+
+CAP = 0.3
+BASE = 0.001  # so that a wait of our own choice cannot be taken for one that was asked for
+IGNORED = (0, BASE)
+
+
+def http_date(seconds):
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "wait"),
+    [
+        (["0"], (0, 0)),
+        (["1"], (CAP, CAP)),
+        ([http_date(3600)], (CAP, CAP)),
+        ([http_date(-3600)], (0, 0)),
+        (["-1"], IGNORED),
+        (["0.2"], IGNORED),
+        (["abc"], IGNORED),
+        (["1000000000"], (CAP, CAP)),
+        (["1e9"], IGNORED),
+        (["9" * 400], IGNORED),
+        (["1", "1"], IGNORED),
+        (["1", "abc"], IGNORED),
+        ([""], IGNORED),
+        (["Sun, 06 Nov 99999999 08:49:37 GMT"], IGNORED),
+        (["\u0661".encode().decode("latin-1")], IGNORED),
+    ],
+    ids=[
+        "0",
+        "1",
+        "a date",
+        "a date that is past",
+        "negative",
+        "a float",
+        "no number",
+        "1000000000",
+        "1e9",
+        "400 digits",
+        "twice",
+        "twice, once nonsense",
+        "empty",
+        "a year without end",
+        "a digit of another script",
+    ],
+)
+@pytest.mark.parametrize(
+    ("operation", "status"), [("store", 429), ("retrieve", 503)], ids=["write", "read"]
+)
+def test_the_wait_that_was_asked_for_is_kept_up_to_the_cap(server, operation, status, values, wait):
+    fields = "".join(f"Retry-After: {value}\r\n" for value in values)
+    head = f"HTTP/1.1 {status} Later\r\nContent-Length: 0\r\nConnection: close\r\n{fields}\r\n"
+    server.reply(raw=head.encode("latin-1"))
+    server.reply(200, GOOD[operation])
+    events = []
+    start = time.monotonic()
+    retries = {"attempts": 4, "base": BASE, "cap": CAP}
+    assert result_of(operation, server, retries=retries, on_event=events.append)
+    (retry,) = retries_among(events)
+    lowest, highest = wait
+    assert lowest <= retry.delay <= highest
+    assert time.monotonic() - start >= lowest
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("operation", ["upload", "download", "revoke"])
+def test_every_call_waits_as_long_as_it_is_asked_to(server, operation):
+    server.reply(429, headers={"Retry-After": "1"})
+    server.reply(200, GOOD[operation])
+    events = []
+    start = time.monotonic()
+    retries = {**RETRIES, "cap": 5}
+    assert result_of(operation, server, retries=retries, on_event=events.append)
+    assert [event.delay for event in retries_among(events)] == [1]
+    assert time.monotonic() - start >= 1
+    assert len(server.requests) == 2
+
+
+def test_each_reply_asks_for_its_own_wait(server):
+    for value in ("0", "1", "abc"):
+        server.reply(503, headers={"Retry-After": value})
+    server.reply(200, pinned(CID))
+    events = []
+    retries = {"attempts": 4, "base": BASE, "cap": CAP}
+    assert result_of("store", server, retries=retries, on_event=events.append)
+    first, second, third = (event.delay for event in retries_among(events))
+    assert (first, second) == (0, CAP)
+    assert third <= 4 * BASE
+
+
+@pytest.mark.parametrize("operation", ["store", "retrieve", "revoke"])
+def test_a_wait_beyond_the_total_is_not_begun(server, operation):
+    reply_often(server, 429, headers={"Retry-After": "7"})
+    start = time.monotonic()
+    error = error_of(
+        operation, server, retries={**RETRIES, "cap": 20}, timeouts={**TIMEOUTS, "total": 5}
+    )
+    assert time.monotonic() - start < 3
+    assert type(error) is RateLimitError
+    assert error.retry_after == 7
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("operation", ["store", "retrieve"])
+def test_a_date_is_told_in_seconds(server, operation):
+    server.reply(429, headers={"Retry-After": http_date(3600)})
+    error = error_of(operation, server, retries={"attempts": 1})
+    assert 3500 < error.retry_after <= 3600
+
+
+@pytest.mark.parametrize("operation", ["store", "retrieve"])
+def test_without_a_word_the_waits_grow_up_to_the_cap(server, operation):
+    reply_often(server, 503)
+    events = []
+    retries = {"attempts": 6, "base": 0.01, "cap": 0.04}
+    error_of(operation, server, retries=retries, on_event=events.append)
+    delays = [event.delay for event in retries_among(events)]
+    assert len(server.requests) == 6
+    assert all(
+        0 <= delay <= most
+        for delay, most in zip(delays, [0.01, 0.02, 0.04, 0.04, 0.04], strict=True)
+    )
+    assert len(set(delays)) == 5  # they are random: callers that failed together part
+
+
+@pytest.mark.parametrize("operation", ["store", "retrieve"])
+def test_a_retry_is_told_with_the_status_that_it_follows(server, operation):
+    server.reply(503)
+    server.reply(200, GOOD[operation])
+    events = []
+    assert result_of(operation, server, on_event=events.append)
+    (retry,) = retries_among(events)
+    assert retry.status == 503
