@@ -47,6 +47,10 @@ class PendingFile:
         """Append `data`."""
         self._opened().write(data)
 
+    def sync(self) -> None:
+        """Bring to the disk what was written so far; another thread may go on writing."""
+        sync_data(self._opened())
+
     def truncate(self, size: int = 0) -> None:
         """Forget what was written so far, but for the first `size` bytes."""
         self._opened().seek(size)
@@ -106,6 +110,11 @@ def check_target(target: Path, given: str) -> int | None:
         # A pipe or /dev/null would be replaced, not written to.
         raise OSError(f"{target} is no regular file; name another")
     return stat.S_IMODE(there.st_mode)
+
+
+def sync_data(file: BinaryIO) -> None:
+    """Make the bytes of `file` durable that the system has by now."""
+    getattr(os, "fdatasync", os.fsync)(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

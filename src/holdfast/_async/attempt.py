@@ -13,7 +13,6 @@ import enum
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast._async.reading import Reading
@@ -285,35 +284,38 @@ class AsyncAttempt:
         reading, proof = self.reading, transfer.proof
         if transfer.batches is None:
             return
-        take = partial(reading.take, proven=proof.incremental)
         async with AsyncWorker() as writer, AsyncWorker() as prover:
-            await writer.submit(take, transfer.pieces)
+            await writer.submit(reading.take, transfer.pieces, proven=proof.incremental)
             transfer.pieces = []
             if transfer.failure is not None:
                 await writer.drain()
                 raise transfer.failure
             async for chunks in transfer.batches:
                 proven = await prover.submit(_prove, proof, chunks)
-                while proven is not None:
-                    await writer.submit(take, proven.pieces)
-                    proven = await self._supply(proven.need, proof, prover)
+                await self._write(proven, transfer, prover, writer)
                 reading.tell(transfer.total)
-            proven = await prover.drain()
-            while proven is not None:
-                await writer.submit(take, proven.pieces)
-                proven = await self._supply(proven.need, proof, prover)
+            await self._write(await prover.drain(), transfer, prover, writer)
             await writer.drain()
 
-    async def _supply(
-        self, need: CID | None, proof: Proof, prover: AsyncWorker
-    ) -> "_Proven | None":
-        """Feed the proof the block that it needs, if it does; what that proves."""
-        if need is None:
-            return None
-        block = await self._block(need)
-        # Nobody else looks at the proof meanwhile. It has only put aside what came.
-        await prover.drain()
-        return await run_blocking(_prove_block, proof, block)
+    async def _write(
+        self,
+        proven: "list[_Proven]",
+        transfer: AsyncTransfer,
+        prover: AsyncWorker,
+        writer: AsyncWorker,
+    ) -> None:
+        """Write what is proven, and feed the proof the blocks that it needs."""
+        proof = transfer.proof
+        while proven:
+            pieces, need = proven.pop(0)
+            await writer.submit(self.reading.take, pieces, proven=proof.incremental)
+            if need is not None:
+                block = await self._block(need)
+                # Nobody else looks at the proof from here on; of what came since the block was
+                # needed it could only take note.
+                await prover.drain()
+                await prover.submit(_prove_block, proof, block)
+                proven = await prover.drain()
 
     # Requests
 

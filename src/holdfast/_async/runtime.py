@@ -3,9 +3,13 @@
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
+
+from holdfast.files.background import DEPTH
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,21 +54,32 @@ async def _ended(work: "asyncio.Future[Any]") -> None:
 
 
 class AsyncWorker:
-    """One job at a time on a worker thread, while the caller goes on: hashing, writing to disk."""
+    """Jobs on a thread of their own, one after the other, while the caller goes on.
+
+    The twin of `files.background.Background`, awaited.
+    """
 
     def __init__(self) -> None:
-        self._job: asyncio.Future[Any] | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._jobs: deque[asyncio.Future[Any]] = deque()
 
-    async def submit(self, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Begin a job, when the one before it is done; that one's result, if there was one."""
-        result = await self.drain()
-        self._job = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-        return result
+    async def submit(
+        self, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> list[Any]:
+        """Put a job in line, when there is room; the results that were waited for, in order."""
+        results = [] if len(self._jobs) < DEPTH else [await _uninterrupted(self._jobs.popleft())]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="holdfast-background")
+        job = self._pool.submit(function, *args, **kwargs)
+        self._jobs.append(asyncio.wrap_future(job))
+        return results
 
-    async def drain(self) -> Any:
-        """Wait for the job under way; its result, or None."""
-        job, self._job = self._job, None
-        return None if job is None else await _uninterrupted(job)
+    async def drain(self) -> list[Any]:
+        """Wait for all jobs; their results."""
+        results = []
+        while self._jobs:
+            results.append(await _uninterrupted(self._jobs.popleft()))
+        return results
 
     async def __aenter__(self) -> Self:
         return self
@@ -75,8 +90,10 @@ class AsyncWorker:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._job is not None:
-            await _ended(self._job)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        for job in self._jobs:
+            await _ended(job)
 
 
 class AsyncFileBase:

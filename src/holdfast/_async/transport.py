@@ -224,8 +224,12 @@ class AsyncResponse:
             raise failure
 
     async def _next(self) -> bytes:
+        """What came next, as it came: `content.read` would copy it. Nothing is the end."""
         async with asyncio.timeout(_left(self._deadline)):
-            return await self._response.content.read(CHUNK_SIZE)
+            data, more = b"", True
+            while not data and more:  # the end of an HTTP chunk may bring nothing
+                data, more = await self._response.content.readchunk()
+            return data
 
     async def aclose(self) -> None:
         """Give the connection back, or close it where the body was not read to its end."""
@@ -331,7 +335,7 @@ class AsyncTransport:
                 connector=aiohttp.TCPConnector(limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
-                read_bufsize=CHUNK_SIZE,
+                read_bufsize=2 * CHUNK_SIZE,
                 skip_auto_headers=("Accept", "Content-Type"),
                 trace_configs=[_Patience.tracing()],
             )

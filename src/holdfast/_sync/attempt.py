@@ -15,7 +15,6 @@ import enum
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast._sync.reading import Reading
@@ -287,33 +286,38 @@ class Attempt:
         reading, proof = self.reading, transfer.proof
         if transfer.batches is None:
             return
-        take = partial(reading.take, proven=proof.incremental)
         with Worker() as writer, Worker() as prover:
-            writer.submit(take, transfer.pieces)
+            writer.submit(reading.take, transfer.pieces, proven=proof.incremental)
             transfer.pieces = []
             if transfer.failure is not None:
                 writer.drain()
                 raise transfer.failure
             for chunks in transfer.batches:
                 proven = prover.submit(_prove, proof, chunks)
-                while proven is not None:
-                    writer.submit(take, proven.pieces)
-                    proven = self._supply(proven.need, proof, prover)
+                self._write(proven, transfer, prover, writer)
                 reading.tell(transfer.total)
-            proven = prover.drain()
-            while proven is not None:
-                writer.submit(take, proven.pieces)
-                proven = self._supply(proven.need, proof, prover)
+            self._write(prover.drain(), transfer, prover, writer)
             writer.drain()
 
-    def _supply(self, need: CID | None, proof: Proof, prover: Worker) -> "_Proven | None":
-        """Feed the proof the block that it needs, if it does; what that proves."""
-        if need is None:
-            return None
-        block = self._block(need)
-        # Nobody else looks at the proof meanwhile. It has only put aside what came.
-        prover.drain()
-        return run_blocking(_prove_block, proof, block)
+    def _write(
+        self,
+        proven: "list[_Proven]",
+        transfer: Transfer,
+        prover: Worker,
+        writer: Worker,
+    ) -> None:
+        """Write what is proven, and feed the proof the blocks that it needs."""
+        proof = transfer.proof
+        while proven:
+            pieces, need = proven.pop(0)
+            writer.submit(self.reading.take, pieces, proven=proof.incremental)
+            if need is not None:
+                block = self._block(need)
+                # Nobody else looks at the proof from here on; of what came since the block was
+                # needed it could only take note.
+                prover.drain()
+                prover.submit(_prove_block, proof, block)
+                proven = prover.drain()
 
     # Requests
 

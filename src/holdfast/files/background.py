@@ -1,46 +1,57 @@
-"""One job at a time on a thread of its own, while the caller goes on."""
+"""Jobs on a thread of their own, one after the other, while the caller goes on."""
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, ParamSpec, Self
+from typing import Any, Final, ParamSpec, Self
 
 P = ParamSpec("P")
+
+DEPTH: Final = 2  # jobs in line: the thread does not run dry, and their data is still in the cache
 
 
 class Background:
     """A thread for what may overlap with the network: hashing, and writing to disk.
 
-    It starts with the first job. Jobs must be short: whoever leaves waits for the last one.
+    It starts with the first job. Jobs must be short: whoever leaves waits for those under way.
 
     Example:
         >>> with Background() as background:
         ...     background.submit(sum, [1, 2])
         ...     background.drain()
-        3
+        []
+        [3]
     """
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
-        self._job: Future[Any] | None = None
+        self._jobs: deque[Future[Any]] = deque()
 
-    def submit(self, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """Begin a job, when the one before it is done; that one's result, if there was one."""
-        result = self.drain()
+    def submit(self, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> list[Any]:
+        """Put a job in line, when there is room; the results that were waited for, in order."""
+        results = [] if len(self._jobs) < DEPTH else [self._jobs.popleft().result()]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="holdfast-background")
-        self._job = self._pool.submit(function, *args, **kwargs)
-        return result
+        self._jobs.append(self._pool.submit(function, *args, **kwargs))
+        return results
 
-    def drain(self) -> Any:
-        """Wait for the job under way; its result, or None."""
-        job, self._job = self._job, None
-        return None if job is None else job.result()
+    @property
+    def is_idle(self) -> bool:
+        """Whether a job would begin at once."""
+        return all(job.done() for job in self._jobs)
+
+    def drain(self) -> list[Any]:
+        """Wait for all jobs; their results."""
+        results = []
+        while self._jobs:
+            results.append(self._jobs.popleft().result())
+        return results
 
     def close(self) -> None:
-        """Wait for the job under way, and let the thread go."""
+        """Wait for the job under way, forget the others, and let the thread go."""
         if self._pool is not None:
-            self._pool.shutdown(wait=True)
+            self._pool.shutdown(wait=True, cancel_futures=True)
 
     def __enter__(self) -> Self:
         return self

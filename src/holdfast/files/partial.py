@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from holdfast.atomic import PendingFile, sync_folder
+from holdfast.atomic import PendingFile, sync_data, sync_folder
 from holdfast.content.reference import Reference
 
 if sys.platform == "win32":
@@ -66,6 +66,10 @@ class PartialFile:
             self._opened().write(data)
         except OSError as error:
             raise _with_remedy(error, self._folder) from None
+
+    def sync(self) -> None:
+        """Bring to the disk what was written so far; another thread may go on writing."""
+        sync_data(self._opened())
 
     def truncate(self, size: int) -> None:
         """Keep the first `size` bytes, and go on behind them."""

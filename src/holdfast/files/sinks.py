@@ -11,8 +11,10 @@ from holdfast.atomic import PendingFile, check_target
 from holdfast.blob import Blob
 from holdfast.content.reference import Reference
 from holdfast.errors import SerializationError
+from holdfast.files.background import Background
 from holdfast.files.partial import PartialFile
 
+FLUSH_SIZE = 64 << 20  # bytes to a target that are brought to the disk at a time
 SPOOL_SIZE = 4 << 20  # up to here a download stays in memory
 
 
@@ -165,6 +167,8 @@ class TargetSink:
         self._mode: int | None = None
         self._partial = None if cache is None else PartialFile(cache / "partial", reference)
         self._pending = PendingFile(target)
+        self._flusher = Background()
+        self._flushed = 0
         self.size = 0
         self.proven = 0
 
@@ -189,8 +193,13 @@ class TargetSink:
 
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
-        (self._partial or self._pending).write(data)
+        file = self._partial or self._pending
+        file.write(data)
         self.size += len(data)
+        # So that the disk has little left to do at the end, when all wait for it.
+        if self.size - self._flushed >= FLUSH_SIZE and self._flusher.is_idle:
+            self._flushed = self.size
+            self._flusher.submit(file.sync)
 
     def read_kept(self, start: int, size: int) -> bytes:
         """Some of the bytes that an earlier download left."""
@@ -203,6 +212,7 @@ class TargetSink:
 
     def commit(self) -> None:
         """All has come, and is good: the file gets its name."""
+        self._flusher.drain()
         if self._partial is None:
             self._pending.commit()
         else:
@@ -216,6 +226,7 @@ class TargetSink:
 
     def discard(self) -> None:
         """Remove what was written, unless it has its name by now, or is worth keeping."""
+        self._flusher.close()
         if self._partial is None:
             self._pending.discard()
         else:
