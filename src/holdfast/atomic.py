@@ -51,6 +51,11 @@ class PendingFile:
         """Bring to the disk what was written so far; another thread may go on writing."""
         sync_data(self._opened())
 
+    def check_size(self, size: int) -> None:
+        """An `OSError` unless the file has `size` bytes."""
+        self._opened().flush()
+        check_size(self._opened(), size)
+
     def truncate(self, size: int = 0) -> None:
         """Forget what was written so far, but for the first `size` bytes."""
         self._opened().seek(size)
@@ -110,6 +115,12 @@ def check_target(target: Path, given: str) -> int | None:
         # A pipe or /dev/null would be replaced, not written to.
         raise OSError(f"{target} is no regular file; name another")
     return stat.S_IMODE(there.st_mode)
+
+
+def check_size(file: BinaryIO, size: int) -> None:
+    """An `OSError` unless `file` has `size` bytes: a last look before anybody else may have one."""
+    if os.fstat(file.fileno()).st_size != size:
+        raise OSError(errno.EIO, "the disk does not hold what was written to it", str(file.name))
 
 
 def sync_data(file: BinaryIO) -> None:

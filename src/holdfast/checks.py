@@ -34,6 +34,7 @@ NOT_SECRET: Final = frozenset(
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 MAX_NAME: Final = 40  # a longer "name" is a credential in the wrong field
 MAX_SECONDS: Final = 10**9
+MIN_RATE: Final = 0.001
 
 
 def seal(values: Any) -> Any:
@@ -186,7 +187,7 @@ def positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{name} must be a number, not {type(value).__name__}")
     if not 0 < value <= MAX_SECONDS:
-        raise ConfigError(f"{name} must be a number above 0")
+        raise ConfigError(f"{name} must be a number above 0 and up to {MAX_SECONDS}")
     return value
 
 
@@ -198,6 +199,13 @@ def whole(name: str, value: Any) -> int:
 
 
 def rate(name: str, value: Any) -> float | None:
+    """How many in a minute, or None."""
+    if value is not None and positive(name, value) < MIN_RATE:
+        raise ConfigError(f"{name} must be {MIN_RATE} or more: one in {1 / MIN_RATE:.0f} minutes")
+    return None if value is None else float(value)
+
+
+def seconds(name: str, value: Any) -> float | None:
     """A number above 0, or None."""
     return None if value is None else positive(name, value)
 

@@ -188,7 +188,7 @@ CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "timeouts": _settings(Timeouts),
     "retries": _settings(Retries),
     "rate_limit": checks.rate,
-    "hedge_after": checks.rate,
+    "hedge_after": checks.seconds,
     "max_json_bytes": checks.whole,
     "path": checks.path,
     "cache_path": checks.path,
@@ -272,7 +272,7 @@ def _from_environment(name: str) -> Any:
         if not text.isdecimal():
             raise ConfigError(f"{variable} must be a whole number")
         return int(text)
-    if check is checks.rate:
+    if check in {checks.rate, checks.seconds}:
         return _number(variable, text)
     if check is checks.gateways:
         return tuple(each.strip() for each in text.split(",") if each.strip())

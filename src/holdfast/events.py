@@ -61,8 +61,40 @@ class Event:
 EventHook: TypeAlias = Callable[[Event], None]
 
 
+class Deadline:
+    """When something must have ended; None is never.
+
+    Waiting for one's own turn is not the peer's fault: it moves all deadlines of a call.
+    """
+
+    def __init__(self, at: float | None, call: "Call | None" = None) -> None:
+        self._at = at
+        self._call = call
+        self._postponed = 0.0 if call is None else call.postponed
+
+    @property
+    def at(self) -> float | None:
+        """The monotonic time, as of now."""
+        if self._at is None or self._call is None:
+            return self._at
+        return self._at + self._call.postponed - self._postponed
+
+    def left(self) -> float | None:
+        """The seconds that are left; less than 0 when it has passed."""
+        at = self.at
+        return None if at is None else at - time.monotonic()
+
+
+NEVER = Deadline(None)
+
+
 class Call:
-    """One operation under way: its name, its deadline, and whom to tell about it."""
+    """One operation under way: its name, its deadline, and whom to tell about it.
+
+    Attributes:
+        attempt: How many requests were sent for it so far.
+        postponed: The seconds that it has waited for its turn.
+    """
 
     def __init__(
         self,
@@ -75,27 +107,26 @@ class Call:
         self.operation = operation
         self.cid = cid
         self.attempt = 0
+        self.postponed = 0.0
         self.started = time.monotonic()
-        self.deadline = None if total is None else self.started + total
+        self.deadline = Deadline(None if total is None else self.started + total, self)
         self._hook = hook
+        self._over = False
 
-    def postpone(self, seconds: float) -> None:
-        """Move the deadline: waiting for one's own turn is not the peer's fault."""
-        if self.deadline is not None:
-            self.deadline += seconds
+    def share(self, parts: int) -> Deadline:
+        """A fair part of the time that is left: who hangs does not use up the others'."""
+        left = self.deadline.left()
+        return Deadline(None if left is None else time.monotonic() + left / parts, self)
 
     def tell(
         self, kind: Kind, words: str, *args: object, level: int = logging.DEBUG, **facts: Any
     ) -> None:
         """Log `words` and call the hook. What the hook raises is logged, and stops nothing."""
-        if self._hook is None and not logger.isEnabledFor(level):
+        # A racer that has lost may still have something to say when all is over.
+        if self._over or (self._hook is None and not logger.isEnabledFor(level)):
             return
-        event = Event(
-            kind=kind,
-            operation=self.operation,
-            attempt=self.attempt,
-            **{"cid": self.cid, **facts},
-        )
+        known = {"cid": self.cid, "attempt": self.attempt}
+        event = Event(kind=kind, operation=self.operation, **{**known, **facts})
         logger.log(level, words, *args, extra=asdict(event))
         if self._hook is not None:
             try:
@@ -116,3 +147,4 @@ class Call:
         elapsed = time.monotonic() - self.started
         outcome = f"ended with {name}" if name else "succeeded"
         self.tell("call", "%s %s", self.operation, outcome, elapsed=elapsed, error=name)
+        self._over = True

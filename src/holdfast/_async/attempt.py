@@ -11,7 +11,6 @@ What is proven stays in the reading, also when the try fails: the next one goes 
 
 import enum
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,10 +24,17 @@ from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.layouts import LayoutProof
 from holdfast.content.unixfs.walks import PathWalk, check_codec
-from holdfast.errors import NetworkError, ProviderError, UnprovenError, VerificationError
+from holdfast.errors import (
+    NetworkError,
+    ProviderError,
+    UnprovenError,
+    VerificationError,
+)
+from holdfast.events import Deadline
 from holdfast.protocol.gateway import (
     CAR_TYPE,
     MAX_REDIRECTS,
+    PARTIAL,
     RAW_TYPE,
     REDIRECTS,
     Gateway,
@@ -57,7 +63,17 @@ PROVEN_WAYS = (Way.BLOCKS, Way.ARCHIVE, Way.LAYOUTS)
 
 
 class RefusedError(UnprovenError):
-    """A gateway does not give what a way of proving needs; another way may do."""
+    """A gateway does not give what a way of proving needs; another way may do.
+
+    Attributes:
+        reason: What it said instead.
+    """
+
+    def __init__(
+        self, message: str, *, cid: str | None = None, reason: ProviderError | None = None
+    ) -> None:
+        super().__init__(message, cid=cid)
+        self.reason = reason
 
 
 @dataclass
@@ -101,25 +117,28 @@ class AsyncAttempt:
         session: AsyncSession,
         gateway: Gateway,
         reading: Reading,
-        deadline: float | None,
+        deadline: Deadline,
         *,
         racing: bool = False,
     ) -> None:
         self._session = session
         self._deadline = deadline
         self._racing = racing
+        self._imported = False
         self.gateway = gateway
         self.reading = reading
 
-    async def fill(self, *, verify: bool) -> None:
-        """Get all that is still to come, in one way or another."""
+    async def fill(self, *, verify: bool, may_restart: bool = True) -> None:
+        """Get all that is still to come, in one way or another.
+
+        What is proven is given up for a way that must begin anew only if it `may_restart`.
+        """
         reading = self.reading
         if reading.sink.kept and not reading.written:
             await self._recover(verify=verify)
-        reading.imported = False
         obstacle: UnprovenError | None = None
         for way in PROVEN_WAYS if verify else (Way.PLAIN,):
-            if way is Way.LAYOUTS and not reading.can_be_imported:
+            if not self._is_open(way, may_restart=may_restart):
                 continue
             try:
                 await self.finish(await self.begin(way))
@@ -130,7 +149,27 @@ class AsyncAttempt:
                 return
             await self.set_back()
         if obstacle is not None:
-            raise obstacle
+            raise self._told(obstacle)
+
+    def _is_open(self, way: Way, *, may_restart: bool) -> bool:
+        """Whether `way` may lead somewhere."""
+        reading = self.reading
+        if way is Way.ARCHIVE:
+            # A part of one block cannot be proven but by all of it, which BLOCKS is there for.
+            return reading.stop is None or reading.cid is None or not is_raw(reading.cid)
+        if way is Way.LAYOUTS:
+            may = reading.is_tree and not self._imported
+            return may and (may_restart or not reading.written)
+        return True
+
+    def _told(self, obstacle: UnprovenError) -> UnprovenError:
+        """What the user hears of `obstacle`."""
+        if not isinstance(obstacle, RefusedError):
+            return obstacle
+        error = UnprovenError(obstacle.message, cid=obstacle.cid)
+        if (reason := obstacle.reason) is not None:
+            error.add_note(f"{self.gateway.base_url}: {reason.name}: {reason.message}")
+        return error
 
     async def begin(self, way: Way) -> AsyncTransfer:
         """Ask for the body, and prove its beginning; of a small one, all."""
@@ -160,8 +199,11 @@ class AsyncAttempt:
             proof = proof or await self._fresh_proof(way, reply.length)
             if reading.written and not proof.incremental:
                 await run_blocking(reading.restart)
-            skip = 0 if skipped_to is None else gateway.skipped(reply, skipped_to)
-            transfer = AsyncTransfer(self, proof, response, _batches(response, skip))
+            skip, most = 0, None
+            if isinstance(proof, BodyProof) and skipped_to is not None:
+                skip = gateway.skipped(reply, skipped_to)
+                most = proof.end - skipped_to  # a server that knows no ranges sends more
+            transfer = AsyncTransfer(self, proof, response, _batches(response, skip, most))
             await self._lead(transfer)
         except BaseException:
             await response.aclose()
@@ -174,8 +216,8 @@ class AsyncAttempt:
         try:
             if not transfer.ended:
                 await self._pour(transfer)
-                proof.finish()
-                reading.sink.proven = reading.written
+                self._check_end(transfer)
+                reading.confirm()
             elif _total(transfer.pieces) <= SMALL_BATCH:
                 reading.take(transfer.pieces, proven=True)
             else:
@@ -186,9 +228,10 @@ class AsyncAttempt:
             await transfer.aclose()
 
     async def set_back(self) -> None:
-        """Forget what is written and not proven."""
-        if self.reading.written != self.reading.sink.proven:
-            await run_blocking(self.reading.restart)
+        """Forget what is written and not proven; an `OSError` where the sink has failed."""
+        reading = self.reading
+        if reading.written or reading.failure is not None:  # else what was kept stays kept
+            await run_blocking(reading.restart, reading.sink.proven)
 
     # Proofs
 
@@ -209,6 +252,8 @@ class AsyncAttempt:
         proof = BodyProof(cid, self.reading.position, self.reading.stop)
         while (need := proof.need) is not None:
             proof.feed_block(await self._block(need))
+        while (need := proof.need_at_end) is not None:
+            proof.feed_end(await self._block(need))
         return proof
 
     async def _target(self) -> CID:
@@ -224,21 +269,27 @@ class AsyncAttempt:
         return reading.cid
 
     async def _recover(self, *, verify: bool) -> None:
-        """Prove anew what an earlier download left; go on behind what is proven of it."""
+        """Prove anew what an earlier download left; go on behind what is proven of it.
+
+        A gateway that refuses the blocks for it leaves it to the next one.
+        """
         sink = self.reading.sink
         proven = position = 0
-        # Bytes that are wrong, or blocks that are refused: then what is proven so far counts.
-        with suppress(VerificationError):
-            cid = await self._target() if verify else None
-            if cid is not None and not is_raw(cid):
-                proof = BodyProof(cid)
-                while position < sink.kept:
-                    chunk = await run_blocking(sink.read_kept, position, BATCH_SIZE)
+        cid = await self._target() if verify else None
+        if cid is not None and not is_raw(cid):
+            proof = BodyProof(cid)
+            try:
+                while chunk := await run_blocking(sink.read_kept, position, BATCH_SIZE):
                     position += len(chunk)
                     proven += _total(await run_blocking(proof.update, chunk))
                     while (need := proof.need) is not None:
                         block = await self._block(need)
                         proven += _total(await run_blocking(proof.feed_block, block))
+            except RefusedError as refusal:
+                if not proven:
+                    raise self._told(refusal) from None
+            except VerificationError:
+                pass  # what is proven up to there counts
         await run_blocking(self.reading.restart, proven)
 
     # Bodies
@@ -247,6 +298,8 @@ class AsyncAttempt:
         """Prove the beginning of the body: as much as a block may have, or all."""
         chunks = [] if transfer.batches is None else await anext(transfer.batches, [])
         await _absorb(transfer, chunks)
+        if _total(chunks) < MAX_BLOCK:
+            await self._see_end(transfer)
         while (need := transfer.proof.need) is not None:
             try:
                 block = await self._block(need)
@@ -258,23 +311,36 @@ class AsyncAttempt:
                 # be won so, with nothing proven before the end.
                 held = [bytes(view) for view in proof.held()]
                 transfer.proof = LayoutProof(need)
-                self.reading.imported = True
+                self._imported = True
                 await _absorb(transfer, held)
             else:
                 transfer.pieces += await run_blocking(transfer.proof.feed_block, block)
-        if _total(chunks) < MAX_BLOCK:
-            await self._end(transfer)
+        proof = transfer.proof
+        if transfer.ended:
+            self._check_end(transfer)
+        elif transfer.failure is not None and not (transfer.pieces and proof.incremental):
+            raise transfer.failure
+        elif self._racing and not proof.incremental and not isinstance(proof, NoProof):
+            raise self._refusal()  # it will be proven at its end: too late for a race
 
-    async def _end(self, transfer: AsyncTransfer) -> None:
+    async def _see_end(self, transfer: AsyncTransfer) -> None:
         """See whether a body that was short has ended, or broken off."""
         try:
             transfer.ended = transfer.batches is None or not await anext(transfer.batches, [])
         except NetworkError as error:
-            if not (transfer.pieces and transfer.proof.incremental):
-                raise
             transfer.failure = error
-        else:
-            transfer.proof.finish()
+            if isinstance(transfer.proof, BodyProof):
+                transfer.proof.drop_guess()
+
+    def _check_end(self, transfer: AsyncTransfer) -> None:
+        """An error where the body has ended too early, or was not what the CID names."""
+        proof, response = transfer.proof, transfer.response
+        if isinstance(proof, BodyProof) and not proof.is_complete and response is not None:
+            reply = Reply(response.status, response.headers)
+            if reply.status == PARTIAL or not reply.is_framed:
+                # It did not claim that this was all: what came is good, and the rest is asked for.
+                raise NetworkError(f"{self.gateway.peer} broke off", sent=True)
+        proof.finish()
 
     async def _pour(self, transfer: AsyncTransfer) -> None:
         """Let the rest of the body pass.
@@ -348,8 +414,7 @@ class AsyncAttempt:
         except ProviderError as error:
             if is_transient(error):
                 raise
-            refusal = self._refusal()
-            refusal.add_note(f"{self.gateway.base_url}: {error.name}: {error.message}")
+            refusal = self._refusal(error)
         raise refusal
 
     async def _open(self, request: Request) -> "AsyncResponse":
@@ -368,19 +433,23 @@ class AsyncAttempt:
             await response.aclose()
         raise too_many_redirects(request)
 
-    def _refusal(self) -> RefusedError:
+    def _refusal(self, reason: ProviderError | None = None) -> RefusedError:
         reference = str(self.reading.reference)
         return RefusedError(
             f"{reference} cannot be proven: {self.gateway.base_url} gives neither its blocks nor "
             "an archive of them; add a gateway that does, or say verify=False to take its word",
             cid=reference,
+            reason=reason,
         )
 
 
-async def _batches(response: "AsyncResponse", skip: int) -> "AsyncIterator[list[bytes]]":
-    """The body behind its first `skip` bytes: first as much as a block may have, then batches.
+async def _batches(
+    response: "AsyncResponse", skip: int, most: int | None
+) -> "AsyncIterator[list[bytes]]":
+    """At `most` so many bytes of the body, behind its first `skip` ones.
 
-    When it breaks off, what has come is given first.
+    First as much as a block may have, then batches. When the body breaks off, what has come is
+    given first.
     """
     limit = MAX_BLOCK
     batch: list[bytes] = []
@@ -391,9 +460,13 @@ async def _batches(response: "AsyncResponse", skip: int) -> "AsyncIterator[list[
             if skip >= len(chunk):
                 skip -= len(chunk)
                 continue
-            batch.append(chunk[skip:] if skip else chunk)
-            size += len(batch[-1])
+            part = chunk[skip : None if most is None else skip + most]
             skip = 0
+            most = None if most is None else most - len(part)
+            _append(batch, part)
+            size += len(part)
+            if most == 0:
+                break
             if size >= limit:
                 yield batch
                 batch, size, limit = [], 0, BATCH_SIZE
@@ -403,6 +476,16 @@ async def _batches(response: "AsyncResponse", skip: int) -> "AsyncIterator[list[
         yield batch
     if failure is not None:
         raise failure
+
+
+def _append(batch: list[Any], chunk: bytes) -> None:
+    """Add `chunk`; small ones are joined, lest a million of them weigh more than what they hold."""
+    if len(chunk) >= SMALL_BATCH:
+        batch.append(chunk)
+    elif batch and isinstance(batch[-1], bytearray) and len(batch[-1]) < SMALL_BATCH:
+        batch[-1] += chunk
+    else:
+        batch.append(bytearray(chunk))
 
 
 async def _absorb(transfer: AsyncTransfer, chunks: list[bytes]) -> None:

@@ -8,19 +8,19 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
-from holdfast._async.attempt import AsyncAttempt, AsyncTransfer, RefusedError, Way
-from holdfast._async.reading import MAX_CACHED, Reading
-from holdfast._async.runtime import now, race
+from holdfast._async.attempt import AsyncAttempt, AsyncTransfer, Way
+from holdfast._async.reading import Reading
+from holdfast._async.runtime import now, race, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.content.blocks import BlockCache
 from holdfast.content.cid import CID
-from holdfast.content.proof import block_proof
+from holdfast.content.proof import check_provable
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import check_codec
 from holdfast.errors import (
     ClientError,
+    MalformedError,
     NetworkError,
     NotAFileError,
     ProviderError,
@@ -31,7 +31,7 @@ from holdfast.errors import (
 from holdfast.events import Call
 from holdfast.files.sinks import Sink
 from holdfast.protocol.gateway import Gateway, Gateways
-from holdfast.protocol.retrying import is_transient
+from holdfast.protocol.retrying import Backoff, is_transient
 from holdfast.provider import Progress
 
 # What a gateway's words or bytes alone can bring about; another gateway may know better.
@@ -77,13 +77,15 @@ class AsyncReader:
         return reading.media_type
 
     async def probe(self, reference: Reference, call: Call, sink: Sink) -> Known:
-        """Read one byte of a file, and thereby learn its size.
+        """The size of a file, and the blocks that its parts can be proven with.
 
         `UnprovenError` where it can only be proven whole.
         """
-        reading = Reading(reference, sink, call, stop=1)
+        reading = Reading(reference, sink, call, stop=0)
         await self._fill(reading, verify=True)
-        return Known(reference, reading.cid, reading.size or 0, reading.blocks)
+        if reading.size is None:
+            raise UnprovenError(f"{reference} can only be proven whole", cid=str(reference))
+        return Known(reference, reading.cid, reading.size, reading.blocks)
 
     async def read_part(self, known: Known, start: int, stop: int, call: Call, sink: Sink) -> None:
         """Fill `sink` with the bytes from `start` up to `stop` of what `probe` found."""
@@ -94,42 +96,71 @@ class AsyncReader:
     async def _fill(self, reading: Reading, *, verify: bool) -> None:
         if verify and reading.cid is not None:
             # What no gateway could ever give a proof for is not asked for.
-            block_proof(reading.reference, reading.cid)
+            check_provable(reading.cid)
             check_codec(reading.cid)
+        gateways = self._gateways.in_order(now())
         failures: dict[Gateway, ClientError] = {}
-        left = self._gateways.in_order(now())
-        if self._hedge_after is not None and len(left) > 1 and not reading.sink.kept:
-            if await self._fill_hedged(reading, left, failures, verify=verify):
-                return
-            left = [each for each in left if _may_try(failures.get(each))]
+        if self._hedge_after is not None and len(gateways) > 1 and not reading.sink.kept:
+            done = await self._race(reading, gateways, failures, verify=verify)
+            # Those that refuse this way of proving may know another.
+            others = [each for each in gateways if each not in failures]
+            done = done or (bool(others) and await self._round(reading, others, failures, verify))
+        else:
+            done = await self._round(reading, gateways, failures, verify)
+            if not done and reading.sink.kept and not reading.written:
+                # Nobody has the blocks to prove what was kept: without it, then.
+                await run_blocking(reading.restart)
+                done = await self._round(reading, gateways, failures, verify)
         backoff = self._session.backoff()
-        while left:
-            before = reading.written
-            if await self._round(reading, left, failures, verify=verify):
-                return
-            if reading.written > before:
+        while not done:
+            before = reading.furthest
+            ready = await self._wait(reading, gateways, failures, backoff)
+            if not ready:
+                raise _gravest(failures)
+            done = await self._round(reading, ready, failures, verify)
+            if reading.furthest > before:
                 backoff.restart()
-            left = [each for each in left if is_transient(failures[each])]
-            if not left or not await self._session.wait(
-                backoff, reading.call, **_facts(failures[left[-1]])
-            ):
-                break
-        raise _gravest(failures)
+
+    async def _wait(
+        self,
+        reading: Reading,
+        gateways: list[Gateway],
+        failures: dict[Gateway, ClientError],
+        backoff: Backoff,
+    ) -> list[Gateway]:
+        """Wait; the gateways that may be asked again then, if any.
+
+        Each has its own ``Retry-After``: one that wants to be left alone holds up no other.
+        """
+        left = [each for each in gateways if is_transient(failures[each])]
+        if not left:
+            return []
+        asked = {each: _retry_after(failures[each]) for each in left}
+        soonest = min(asked.values(), key=lambda wait: -1 if wait is None else wait)
+        chosen = [each for each, wait in asked.items() if wait == soonest]
+        last = failures[chosen[-1]]
+        waited = await self._session.wait(
+            backoff,
+            reading.call,
+            asked=soonest,
+            error=last.name,
+            status=last.status if isinstance(last, ProviderError) else None,
+        )
+        return chosen if waited else []
 
     async def _round(
         self,
         reading: Reading,
         gateways: list[Gateway],
         failures: dict[Gateway, ClientError],
-        *,
-        verify: bool,
+        verify: bool,  # noqa: FBT001 - as it is passed on
     ) -> bool:
         """Ask the gateways one after the other; whether one of them gave all."""
         for number, gateway in enumerate(gateways):
-            share = _share(reading.call.deadline, len(gateways) - number)
-            attempt = AsyncAttempt(self._session, gateway, reading, share)
+            left = len(gateways) - number
+            attempt = AsyncAttempt(self._session, gateway, reading, reading.call.share(left))
             try:
-                await attempt.fill(verify=verify)
+                await attempt.fill(verify=verify, may_restart=left == 1)
             except FAILURES as error:
                 failures[gateway] = error
             else:
@@ -138,7 +169,7 @@ class AsyncReader:
             await self._failed(attempt, failures[gateway])
         return False
 
-    async def _fill_hedged(
+    async def _race(
         self,
         reading: Reading,
         gateways: list[Gateway],
@@ -154,33 +185,47 @@ class AsyncReader:
         runners: list[Callable[[], Awaitable[AsyncTransfer]]] = []
         for gateway in gateways:
             # What a racer learns is its own, until it has won.
-            own = replace(reading, blocks=BlockCache(MAX_CACHED))
+            own = replace(reading, blocks=reading.blocks.copy())
             attempt = AsyncAttempt(self._session, gateway, own, reading.call.deadline, racing=True)
             runners.append(partial(attempt.begin, way))
         outcome = await race(runners, self._hedge_after or 0.0, AsyncTransfer.aclose)
         transfer, lost = outcome
         for place, error in lost.items():
             if not isinstance(error, FAILURES):
+                if transfer is not None:
+                    await transfer.aclose()
                 raise error
-            # One that refuses this way may know another: it gets its turn.
-            if not isinstance(error, RefusedError):
-                failures[gateways[place]] = error
-                self._tell(gateways[place], error, reading.call)
+            self._note(gateways[place], error, failures, reading.call)
         if transfer is None:
             return False
         winner = transfer.attempt
-        reading.cid, reading.blocks = winner.reading.cid, winner.reading.blocks
+        reading.cid = winner.reading.cid
         reading.media_type = winner.reading.media_type
+        reading.blocks.put_all(winner.reading.blocks)
         winner.reading = reading
+        failure: ClientError | None = None
         try:
             await winner.finish(transfer)
         except FAILURES as error:
-            failures[winner.gateway] = error
-        else:
+            failure = error
+        if failure is None:
             self._session.succeeded()
             return True
-        await self._failed(winner, failures[winner.gateway])
+        await winner.set_back()
+        self._note(winner.gateway, failure, failures, reading.call)
         return False
+
+    def _note(
+        self,
+        gateway: Gateway,
+        error: ClientError,
+        failures: dict[Gateway, ClientError],
+        call: Call,
+    ) -> None:
+        """Take note of a failure in a race; a refusal is none: other ways are tried after it."""
+        if not isinstance(error, UnprovenError):
+            failures[gateway] = error
+            self._tell(gateway, error, call)
 
     async def _failed(self, attempt: AsyncAttempt, error: ClientError) -> None:
         await attempt.set_back()
@@ -188,7 +233,7 @@ class AsyncReader:
 
     def _tell(self, gateway: Gateway, error: ClientError, call: Call) -> None:
         """Tell of a gateway that failed; one that sent wrong bytes is avoided for a while."""
-        wrong = isinstance(error, VerificationError) and not isinstance(error, UnprovenError)
+        wrong = _is_wrong(error)
         if wrong:
             self._gateways.avoid(gateway, now())
         call.tell(
@@ -205,33 +250,36 @@ class AsyncReader:
         )
 
 
-def _facts(failure: ClientError) -> dict[str, Any]:
-    """What `failure` tells whoever waits before the next round."""
-    facts: dict[str, Any] = {"error": failure.name}
-    if isinstance(failure, ProviderError):
-        facts.update(status=failure.status, asked=failure.retry_after)
-    return facts
+def _retry_after(error: ClientError) -> float | None:
+    return error.retry_after if isinstance(error, ProviderError) else None
 
 
-def _may_try(failure: ClientError | None) -> bool:
-    return failure is None or is_transient(failure)
+def _is_wrong(error: ClientError) -> bool:
+    """Whether a gateway sent something else than the CID names.
 
-
-def _share(deadline: float | None, parts: int) -> float | None:
-    """A fair part of the time that is left: a gateway that hangs does not use up the others'."""
-    return None if deadline is None else now() + (deadline - now()) / parts
+    What it could not prove, or what is proven to be broken, is not its fault.
+    """
+    return isinstance(error, VerificationError) and not isinstance(
+        error, UnprovenError | MalformedError
+    )
 
 
 def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
-    """Wrong bytes before an HTTP error before no answer; of equals, the last."""
-    ranks = (*FROM_OUTSIDE, ProviderError, ClientError)
-    order = [
-        next(rank for rank, kind in enumerate(ranks) if isinstance(error, kind))
-        for error in failures.values()
-    ]
-    chosen = max(position for position, rank in enumerate(order) if rank == min(order))
-    error = list(failures.values())[chosen]
-    for position, (gateway, other) in enumerate(failures.items()):
-        if position != chosen:
-            error.add_note(f"{gateway.base_url}: {other.name}: {other.message}")
-    return error
+    """The failure that tells most; of equals, the last.
+
+    Wrong bytes before what is proven broken, before what could not be proven, before an HTTP error,
+    before no answer.
+    """
+    kinds = (MalformedError, NotAFileError, SerializationError, UnprovenError, ProviderError)
+
+    def rank(error: ClientError) -> int:
+        if _is_wrong(error):
+            return -1
+        return next((place for place, kind in enumerate(kinds) if isinstance(error, kind)), 9)
+
+    least = min(map(rank, failures.values()))
+    chosen = [gateway for gateway, error in failures.items() if rank(error) == least][-1]
+    for gateway, other in failures.items():
+        if gateway != chosen:
+            failures[chosen].add_note(f"{gateway.base_url}: {other.name}: {other.message}")
+    return failures[chosen]

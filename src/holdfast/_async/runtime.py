@@ -1,13 +1,16 @@
 """What has a colour besides the transport, async: the twin of `_sync/runtime.py`."""
 
 import asyncio
-import contextlib
+import contextvars
+import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from holdfast.files.background import DEPTH
 
@@ -18,6 +21,7 @@ now = time.monotonic
 sleep = asyncio.sleep
 
 AsyncSlots = asyncio.BoundedSemaphore
+AsyncTurnstile = asyncio.Lock
 
 
 async def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -31,9 +35,35 @@ async def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.k
 async def run_interruptible(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call `function`, which may wait for somebody for ever, on a worker thread.
 
-    Who cancels the call does not wait for the thread: it must have nothing to clean up.
+    Who cancels the call does not wait for the thread, and neither does the end of the process: it
+    must have nothing to clean up.
     """
-    return await asyncio.to_thread(function, *args, **kwargs)
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[T] = loop.create_future()
+    call = partial(contextvars.copy_context().run, function, *args, **kwargs)
+
+    def settle(result: T | None, failure: BaseException | None) -> None:
+        if outcome.done():
+            return  # nobody waits any more
+        if failure is None:
+            outcome.set_result(cast("T", result))
+        elif isinstance(failure, StopIteration):
+            outcome.set_exception(RuntimeError("the function raised StopIteration"))
+        else:
+            outcome.set_exception(failure)
+
+    def run() -> None:
+        result: T | None = None
+        failure: BaseException | None = None
+        try:
+            result = call()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for it
+            failure = error
+        with suppress(RuntimeError):  # the loop may be closed by now
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    threading.Thread(target=run, name="holdfast-source", daemon=True).start()
+    return await outcome
 
 
 async def _uninterrupted(work: "asyncio.Future[T]") -> T:
@@ -41,16 +71,23 @@ async def _uninterrupted(work: "asyncio.Future[T]") -> T:
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        await _ended(work)
+        await _ended([work])
         raise
 
 
-async def _ended(work: "asyncio.Future[Any]") -> None:
-    while not work.done():
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait([work])
-    if not work.cancelled():
-        work.exception()  # looked at, so that nobody warns of it
+async def _ended(works: "Iterable[asyncio.Future[Any]]") -> None:
+    """Wait for all of `works`, also when cancelled meanwhile: that is raised afterwards."""
+    cancelled = False
+    for work in works:
+        while not work.done():
+            try:
+                await asyncio.wait([work])
+            except asyncio.CancelledError:
+                cancelled = True
+        if not work.cancelled():
+            work.exception()  # looked at, so that nobody warns of it
+    if cancelled:
+        raise asyncio.CancelledError
 
 
 class AsyncWorker:
@@ -92,8 +129,7 @@ class AsyncWorker:
     ) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-        for job in self._jobs:
-            await _ended(job)
+        await _ended(self._jobs)
 
 
 class AsyncFileBase:
@@ -153,7 +189,9 @@ async def race(
     finally:
         for task in running:
             task.cancel()
-        for task in running:
-            await _ended(task)
-            if task is not winner and not task.cancelled() and task.exception() is None:
-                await discard(task.result())
+        try:
+            await _ended(running)
+        finally:
+            for task in running:
+                if task is not winner and not task.cancelled() and task.exception() is None:
+                    await discard(task.result())

@@ -2,16 +2,17 @@
 
 import copy
 import logging
-import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from holdfast._async.runtime import AsyncSlots, now, sleep
+from holdfast._async.runtime import AsyncSlots, AsyncTurnstile, now, sleep
 from holdfast.config import ClientConfig
-from holdfast.errors import ClientError, NetworkError
-from holdfast.events import Call
+from holdfast.errors import NetworkError
+from holdfast.events import Call, Deadline
+from holdfast.forks import renew_after_fork
 from holdfast.protocol.failures import retry_after
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
 from holdfast.protocol.retrying import RETRIED, Backoff, RateLimiter, RetryBudget
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse, AsyncTransport
 
 CALLS_AT_ONCE = 100  # further ones wait for their turn; each holds a connection or two
+
+_inside: ContextVar[bool] = ContextVar("_inside", default=False)
 
 
 class AsyncSession:
@@ -34,10 +37,15 @@ class AsyncSession:
         self.transport = transport
         self.avoided: dict[str, float] = {}
         self._config = config
-        self._lock = threading.Lock()
-        self._slots = AsyncSlots(CALLS_AT_ONCE)
+        self.after_fork()
+        renew_after_fork(self)
         self._budget = RetryBudget(config.retries.budget)
         self._limiter = None if config.rate_limit is None else RateLimiter(config.rate_limit)
+
+    def after_fork(self) -> None:
+        """Begin with locks that nobody holds."""
+        self._turnstile = AsyncTurnstile()
+        self._slots = AsyncSlots(CALLS_AT_ONCE)
 
     def with_config(self, config: ClientConfig) -> "AsyncSession":
         """A session for `config` that shares the connections, and the limits that are the same."""
@@ -48,6 +56,7 @@ class AsyncSession:
         if config.rate_limit != self._config.rate_limit:
             limit = config.rate_limit
             shared._limiter = None if limit is None else RateLimiter(limit)  # noqa: SLF001
+        renew_after_fork(shared)
         return shared
 
     @asynccontextmanager
@@ -56,12 +65,17 @@ class AsyncSession:
     ) -> AsyncIterator[Call]:
         """An operation under way, once there is room for it; with a deadline, if it has a `total`.
 
-        The time that it waited for room is not counted.
+        The time that it waited for room is not counted. A call within a call (an upload whose file
+        is an open one of ours, say) has its room already: it must not wait for itself.
         """
-        async with self._slots:
-            limit = self._config.timeouts.total if total else None
-            with Call(operation, cid=cid, total=limit, hook=self._config.on_event) as call:
-                yield call
+        limit = self._config.timeouts.total if total else None
+        async with nullcontext() if _inside.get() else self._slots:
+            mark = _inside.set(True)
+            try:
+                with Call(operation, cid=cid, total=limit, hook=self._config.on_event) as call:
+                    yield call
+            finally:
+                _inside.reset(mark)
 
     async def fetch(self, request: Request, call: Call) -> Reply:
         """The whole reply to `request`, sent again where that may help."""
@@ -100,7 +114,7 @@ class AsyncSession:
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, call: Call, *, deadline: float | None = None
+        self, request: Request, call: Call, *, deadline: Deadline | None = None
     ) -> "AsyncIterator[AsyncResponse]":
         """The reply to `request`, its body still to come, and closed in the end."""
         response = await self.send(request, call, deadline=deadline)
@@ -110,50 +124,46 @@ class AsyncSession:
             await response.aclose()
 
     async def send(
-        self, request: Request, call: Call, *, deadline: float | None = None
+        self, request: Request, call: Call, *, deadline: Deadline | None = None
     ) -> "AsyncResponse":
         """The reply to `request`, its body still to come: the caller closes it.
 
         `deadline` may be nearer than the call's own.
         """
-        delay = self._turn()
-        if delay > 0:
-            call.postpone(delay)
-            deadline = None if deadline is None else deadline + delay
-            await sleep(delay)
+        await self._wait_for_turn(call)
         call.attempt += 1
+        about: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
         started = now()
-        status = error = None
         try:
             response = await self.transport.send(
-                request,
-                timeouts=self._config.timeouts,
-                deadline=call.deadline if deadline is None else deadline,
+                request, timeouts=self._config.timeouts, deadline=deadline or call.deadline
             )
-            status = response.status
+            about["status"] = response.status
             return response
-        except ClientError as failure:
-            error = failure.name
+        except BaseException as failure:
+            about["error"] = type(failure).__name__
             raise
         finally:
-            call.tell(
-                "request",
-                "%s %s: %s",
-                request.method,
-                request.peer,
-                status or error,
-                peer=request.peer,
-                status=status,
-                error=error,
-                elapsed=now() - started,
-            )
+            outcome = about.get("status") or about.get("error")
+            about["elapsed"] = now() - started
+            call.tell("request", "%s %s: %s", request.method, request.peer, outcome, **about)
 
-    def _turn(self) -> float:
-        """The seconds to wait before the next request may be sent."""
+    async def _wait_for_turn(self, call: Call) -> None:
+        """Wait until the next request may be sent.
+
+        Those that wait stand in line, one behind another: who leaves it takes nobody's time.
+        """
         if self._limiter is None:
-            return 0.0
-        with self._lock:
-            return self._limiter.reserve(now())
+            return
+        arrived = now()
+        async with self._turnstile:
+            delay = self._limiter.reserve(now())
+            try:
+                await sleep(delay)
+            except BaseException:
+                self._limiter.give_back()
+                raise
+        call.postponed += now() - arrived
 
     def backoff(self) -> Backoff:
         """The waits of one call."""
@@ -176,8 +186,8 @@ class AsyncSession:
 
         `asked` is what the peer wants us to wait; `status` and `error` tell how the last one ended.
         """
-        delay = backoff.next_delay(asked)
-        if delay is None or (call.deadline is not None and now() + delay >= call.deadline):
+        delay = backoff.next_delay(asked, call.deadline.left())
+        if delay is None:
             return False
         call.tell(
             "retry",

@@ -20,9 +20,10 @@ except ModuleNotFoundError as missing:
     ) from None
 
 from holdfast import network
-from holdfast._async.runtime import now, run_interruptible
+from holdfast._async.runtime import run_interruptible
 from holdfast.config import ClientConfig
 from holdfast.errors import ClientClosedError
+from holdfast.events import NEVER, Deadline
 from holdfast.limits import Timeouts
 from holdfast.protocol import faults
 from holdfast.protocol.http import BytesBody, Request, StreamBody
@@ -60,7 +61,7 @@ class _Patience:
         sent: Whether the request is out whole.
     """
 
-    def __init__(self, timeouts: Timeouts, deadline: float | None, unsent: int | None) -> None:
+    def __init__(self, timeouts: Timeouts, deadline: Deadline, unsent: int | None) -> None:
         self.timeouts = timeouts
         self.unsent = unsent
         self.sent = False
@@ -72,7 +73,7 @@ class _Patience:
     async def scope(self) -> AsyncIterator[None]:
         """Within it, a wait that is too long is a `TimeoutError`."""
         try:
-            async with asyncio.timeout(_left(self._deadline)) as self._scope:
+            async with asyncio.timeout(self._left()) as self._scope:
                 yield
         finally:
             self._scope = None
@@ -82,7 +83,10 @@ class _Patience:
         self.fault = fault
         # An early reply ends the scope while the body may still be on its way.
         if self._scope is not None:
-            self._scope.reschedule(_loop_time(_least(step, _left(self._deadline))))
+            self._scope.reschedule(_loop_time(_least(step, self._left())))
+
+    def _left(self) -> float | None:
+        return _left(self._deadline)
 
     def take_note(self, sent: int) -> None:
         """So many more bytes of the body are out. After the last, the peer has to say something.
@@ -201,7 +205,7 @@ class AsyncResponse:
         response: aiohttp.ClientResponse,
         *,
         peer: str,
-        deadline: float | None,
+        deadline: Deadline,
         feed: _Feed | None,
     ) -> None:
         self._response = response
@@ -252,7 +256,7 @@ class AsyncTransport:
         self._closed = False
 
     async def send(
-        self, request: Request, *, timeouts: Timeouts, deadline: float | None
+        self, request: Request, *, timeouts: Timeouts, deadline: Deadline = NEVER
     ) -> AsyncResponse:
         """Send `request` and wait for the head of the reply; no redirect is followed."""
         session = self._open_session()
@@ -282,7 +286,8 @@ class AsyncTransport:
                     **options,
                 )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            failure = self._translated(error, request, patience)
+            sent = patience.sent or (feed is not None and feed.finished)
+            failure = self._translated(error, request, patience, sent=sent)
         finally:
             if response is None and feed is not None:
                 feed.abort()
@@ -301,13 +306,15 @@ class AsyncTransport:
                 raise feed.failure or faults.plain(faults.UNSENT, request.peer)
         return answer
 
-    def _translated(self, error: Exception, request: Request, patience: _Patience) -> Exception:
+    def _translated(
+        self, error: Exception, request: Request, patience: _Patience, *, sent: bool
+    ) -> Exception:
         if self._closed:
             return ClientClosedError()
         if type(error) is TimeoutError:
-            return faults.plain(patience.fault, request.peer, sent=patience.sent)
+            return faults.plain(patience.fault, request.peer, sent=sent)
         # What was written to a connection that had closed before did not go anywhere.
-        sent = patience.sent and not isinstance(error, aiohttp.ClientConnectionResetError)
+        sent = sent and not isinstance(error, aiohttp.ClientConnectionResetError)
         return faults.translate(error, TABLE, request.peer, sent=sent)
 
     def _connection_options(self, request: Request) -> dict[str, Any]:
@@ -355,8 +362,9 @@ class AsyncTransport:
             await session.close()
 
 
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - now())
+def _left(deadline: Deadline) -> float | None:
+    left = deadline.left()
+    return None if left is None else max(0.0, left)
 
 
 def _least(*limits: float | None) -> float | None:

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, Unpack
 
 from holdfast._sync.opened import ContentFile
-from holdfast._sync.runtime import run_blocking
+from holdfast._sync.runtime import run_blocking, run_interruptible
 from holdfast.blob import Blob
 from holdfast.checks import seal
 from holdfast.config import ClientConfig, ConfigFields
@@ -146,7 +146,7 @@ class Client:
         self._check_open()
         _warn_if_encrypt(options)
         _check_progress(progress)
-        source = run_blocking(open_source, file)
+        source = run_interruptible(open_source, file)
         try:
             filename = _file_name(name, source.name)
             cid = self._provider.put_file(source, name=filename, progress=progress)

@@ -3,7 +3,8 @@
 """A file on IPFS, open for reading anywhere in it; what is read is proven."""
 
 import io
-from typing import Protocol
+import operator
+from typing import NoReturn, Protocol
 
 from holdfast._sync.runtime import FileBase, run_blocking
 from holdfast.blob import Blob
@@ -12,6 +13,7 @@ from holdfast.repository import Repository
 
 FIRST_WINDOW = 1 << 18  # bytes that are read at once, where nobody asks for more …
 LARGEST_WINDOW = 8 << 20  # … and after some reading in a row
+PEEKED = 1 << 13
 
 
 class Ranges(Protocol):
@@ -59,7 +61,7 @@ class RepositoryRanges:
 class ContentFile(FileBase):
     """What `Client.open` gives: readable, seekable, and proven in every part that is read.
 
-    Use it from one task at a time, and close it, best by ``with``.
+    One reader at a time: it has one place in the file. Close it, best by ``with``.
 
     Attributes:
         size: How many bytes the file has.
@@ -69,40 +71,48 @@ class ContentFile(FileBase):
     def __init__(self, ranges: Ranges, *, name: str | None = None) -> None:
         self._ranges = ranges
         self._position = 0
-        self._window = b""
-        self._window_start = 0
+        self._window = (-1, b"")  # where it starts, and what it holds
         self._ahead = FIRST_WINDOW
         self.size = ranges.size
         self.name = name
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """The next `size` bytes, fewer at the end; without a size, all that are left."""
+        """The next `size` bytes, fewer at the end; without a size, all that are left.
+
+        When it fails, it has not moved on.
+        """
         self._check_open()
-        left = max(0, self.size - self._position)
+        start = self._position
+        left = max(0, self.size - start)
         wanted = left if size is None or size < 0 else min(size, left)
         parts = []
-        while wanted:
-            part = (self._filled(wanted))[:wanted]
-            self._position += len(part)
-            wanted -= len(part)
+        done = 0
+        while done < wanted:
+            part = self._bytes_at(start + done, wanted - done)
+            done += len(part)
             parts.append(part)
+        self._position = start + done
         return b"".join(parts)
 
     def read1(self, size: int = -1, /) -> bytes:
         """Up to `size` bytes, those that are there without another request if there are any."""
-        part = self.peek()
-        part = part if size < 0 else part[:size]
-        self._position += len(part)
+        self._check_open()
+        wanted = min(FIRST_WINDOW if size < 0 else size, max(0, self.size - self._position))
+        start = self._position
+        part = self._bytes_at(start, wanted) if wanted else b""
+        self._position = start + len(part)
         return part
 
     def peek(self, _size: int = 0, /) -> bytes:
         """Some of the next bytes, without moving on."""
         self._check_open()
-        return self._filled(1) if self._position < self.size else b""
+        wanted = min(PEEKED, max(0, self.size - self._position))
+        return self._bytes_at(self._position, wanted) if wanted else b""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Go to `offset` from the start, from here or from the end; where that is."""
         self._check_open()
+        offset = operator.index(offset)
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}.get(whence)
         if base is None:
             raise ValueError(f"whence is 0, 1 or 2, not {whence}")
@@ -126,18 +136,29 @@ class ContentFile(FileBase):
         self._check_open()
         return True
 
-    def _filled(self, wanted: int) -> bytes:
-        """At least one byte from here on, from the window where it lies there."""
-        offset = self._position - self._window_start
-        if not 0 <= offset < len(self._window):
-            follows = self._position == self._window_start + len(self._window)
+    def writable(self) -> bool:
+        """False."""
+        self._check_open()
+        return False
+
+    def _bytes_at(self, position: int, wanted: int) -> bytes:
+        """Up to `wanted` bytes from `position` on, at least one; from the window where they are."""
+        start, data = self._window
+        if not start <= position < start + len(data):
+            follows = position == start + len(data)
             self._ahead = min(2 * self._ahead, LARGEST_WINDOW) if follows else FIRST_WINDOW
-            count = min(max(wanted, self._ahead), LARGEST_WINDOW)
-            stop = min(self._position + count, self.size)
-            self._window = self._ranges.read(self._position, stop)
-            self._window_start = self._position
-            offset = 0
-        return self._window[offset:] if offset else self._window
+            stop = min(position + min(max(wanted, self._ahead), LARGEST_WINDOW), self.size)
+            start, data = position, self._ranges.read(position, stop)
+            self._window = (start, data)
+        return data[position - start : position - start + wanted]
+
+    def close(self) -> None:
+        """Close the file. A second time does nothing."""
+        self._window = (-1, b"")
+        super().close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an open file cannot be pickled or copied; open it where it is needed")
 
     def _check_open(self) -> None:
         if self.closed:

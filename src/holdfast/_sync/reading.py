@@ -28,7 +28,8 @@ class Reading:
         size: The bytes of the whole file, once that is proven.
         blocks: The blocks that came beside the body, proven.
         written: How many bytes are in the sink. Those that are not proven will be, or go.
-        imported: Whether the body of the present gateway was imported anew already, in vain.
+        furthest: How many bytes were proven at the most: less is no progress.
+        failure: What the sink failed with. Then nothing more may be written: there is a hole.
         media_type: What the gateway calls it.
     """
 
@@ -42,7 +43,8 @@ class Reading:
     size: int | None = None
     blocks: BlockCache = field(default_factory=lambda: BlockCache(MAX_CACHED))
     written: int = 0
-    imported: bool = False
+    furthest: int = 0
+    failure: OSError | None = None
     media_type: str = ""
     _told: int = -1
 
@@ -61,23 +63,37 @@ class Reading:
         return self.position == 0 and self.stop is None
 
     @property
-    def can_be_imported(self) -> bool:
-        """Whether the whole file is wanted, is a tree of blocks, and was not imported in vain."""
+    def is_tree(self) -> bool:
+        """Whether a whole file is wanted that is known to be a tree of blocks."""
         whole = self.start == 0 and self.stop is None
-        return whole and self.cid is not None and not is_raw(self.cid) and not self.imported
+        return whole and self.cid is not None and not is_raw(self.cid)
 
     def take(self, pieces: Sequence[Any], *, proven: bool) -> None:
         """Write `pieces`."""
-        for piece in pieces:
-            self.sink.write(piece)
-            self.written += len(piece)
+        if self.failure is not None:
+            raise self.failure
+        try:
+            for piece in pieces:
+                self.sink.write(piece)
+                self.written += len(piece)
+        except OSError as error:
+            self.failure = error
+            raise
         if proven:
-            self.sink.proven = self.written
+            self.confirm()
+
+    def confirm(self) -> None:
+        """All that is written is proven."""
+        self.sink.proven = self.written
+        self.furthest = max(self.furthest, self.written)
 
     def restart(self, size: int = 0) -> None:
-        """Forget all but the first `size` bytes."""
+        """Forget all but the first `size` bytes, which are proven."""
+        if self.failure is not None:
+            raise self.failure
         self.sink.restart(size)
-        self.sink.proven = self.written = size
+        self.written = size
+        self.confirm()
 
     def tell(self, total: int | None) -> None:
         """Report the progress, if there is any."""

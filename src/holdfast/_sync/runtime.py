@@ -20,6 +20,7 @@ sleep = time.sleep
 
 Worker = Background
 Slots = threading.BoundedSemaphore
+Turnstile = threading.Lock
 FileBase = io.BufferedIOBase
 
 
@@ -51,6 +52,12 @@ class Racer:
             if connection not in self._sockets:
                 self._sockets.append(connection)
 
+    def forget(self, connection: socket.socket) -> None:
+        """An exchange has ended: its connection may be another's by now."""
+        with self._lock:
+            if connection in self._sockets:
+                self._sockets.remove(connection)
+
     def shut(self) -> None:
         """Wake whoever waits on one of the connections."""
         with self._lock:
@@ -70,7 +77,7 @@ class _Race(Generic[T]):
         self._runners = runners
         self._discard = discard
         self._racers: list[Racer] = []
-        self._finished: queue.SimpleQueue[tuple[int, T | None, Exception | None]]
+        self._finished: queue.SimpleQueue[tuple[int, T | None, BaseException | None]]
         self._finished = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._over = False
@@ -91,12 +98,12 @@ class _Race(Generic[T]):
     def _run(self, place: int, me: Racer) -> None:
         racer.set(me)
         result: T | None = None
-        failure: Exception | None = None
+        failure: BaseException | None = None
         try:
             result = self._runners[place]()
         except Abandoned:
             return
-        except Exception as error:  # noqa: BLE001 - handed to whoever waits for it
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for it
             failure = error
         with self._lock:
             if not self._over:
@@ -105,7 +112,7 @@ class _Race(Generic[T]):
         if result is not None:
             self._discard(result)
 
-    def next(self, timeout: float | None) -> tuple[int, T | None, Exception | None] | None:
+    def next(self, timeout: float | None) -> tuple[int, T | None, BaseException | None] | None:
         """Who has finished next, and how; None if nobody has in time."""
         try:
             return self._finished.get(timeout=timeout)
@@ -145,6 +152,8 @@ def race(
                 if failure is None:
                     winner = place
                     return result, failures
+                if not isinstance(failure, Exception):
+                    raise failure
                 failures[place] = failure
             contest.start()
         return None, failures

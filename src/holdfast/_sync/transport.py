@@ -12,6 +12,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Final
 
 import urllib3
@@ -24,6 +25,8 @@ from holdfast import network
 from holdfast._sync.runtime import now, racer
 from holdfast.config import ClientConfig
 from holdfast.errors import ClientClosedError
+from holdfast.events import NEVER, Deadline
+from holdfast.forks import renew_after_fork
 from holdfast.limits import Timeouts
 from holdfast.protocol import faults
 from holdfast.protocol.http import Request, StreamBody
@@ -61,16 +64,25 @@ TABLE: Final[faults.Table] = {
 }
 
 
+def _nothing() -> None:
+    pass
+
+
 class _Limits:
     """How long the next step of one exchange may take; and whether its request is out whole."""
 
-    def __init__(self, timeouts: Timeouts, deadline: float | None) -> None:
+    def __init__(self, timeouts: Timeouts, deadline: Deadline) -> None:
         self._timeouts = timeouts
         self._deadline = deadline
         self.sent = False
+        self.release: Callable[[], None] = _nothing
 
     def connect(self) -> float | None:
         return self._within(self._timeouts.connect)
+
+    def connect_by(self) -> float | None:
+        step = self.connect()
+        return None if step is None else now() + step
 
     def read(self) -> float | None:
         return self._within(self._timeouts.read)
@@ -79,9 +91,9 @@ class _Limits:
         return self._within(self._timeouts.write)
 
     def _within(self, step: float | None) -> float | None:
-        if self._deadline is None:
+        left = self._deadline.left()
+        if left is None:
             return step
-        left = self._deadline - now()
         if left <= 0:
             raise TimeoutError
         return left if step is None else min(step, left)
@@ -158,12 +170,42 @@ class _LimitedSends:
         # be: the peer would take the next request for the other half.
         return not self._unfinished and super().is_connected  # type: ignore[misc]
 
+    def _new_conn(self) -> socket.socket:
+        """Try all addresses of the host, together in the time that there is for a connection.
+
+        urllib3 would give each of them all of it.
+        """
+        connection: Any = self
+        name = connection._dns_host  # noqa: SLF001 - what is connected to, not what is asked for
+        try:
+            found = socket.getaddrinfo(name, connection.port, type=socket.SOCK_STREAM)
+        except OSError:
+            found = []  # urllib3 will find out too, and has the right error for it
+        addresses = list(dict.fromkeys(str(info[4][0]) for info in found)) or [name]
+        end = _limits.get().connect_by()
+        failure: Exception | None = None
+        try:
+            for address in addresses:
+                connection._dns_host = address  # noqa: SLF001
+                connection.timeout = None if end is None else max(0.001, end - now())
+                try:
+                    return super()._new_conn()  # type: ignore[misc,no-any-return]
+                except (library.NewConnectionError, library.ConnectTimeoutError) as error:
+                    failure = error
+                    if end is not None and now() >= end:
+                        break
+        finally:
+            connection._dns_host = name  # noqa: SLF001
+        raise failure or OSError("the host has no address")
+
     def send(self, data: Any) -> None:
         if self.sock is None:
             self.connect()  # type: ignore[attr-defined]
+        limits = _limits.get()
         if (me := racer.get()) is not None:
             me.watch(self.sock)
-        self.sock.settimeout(_limits.get().write())
+            limits.release = partial(me.forget, self.sock)
+        self.sock.settimeout(limits.write())
         try:
             super().send(data)  # type: ignore[misc]
         except TimeoutError:
@@ -220,9 +262,12 @@ class _Feed:
 class Response:
     """A reply whose body is still to be read. Close it, or read it to its end."""
 
-    def __init__(self, response: urllib3.BaseHTTPResponse, peer: str) -> None:
+    def __init__(
+        self, response: urllib3.BaseHTTPResponse, peer: str, release: Callable[[], None]
+    ) -> None:
         self._response = response
         self._peer = peer
+        self._release = release
         self.status = response.status
         # What stands there several times is joined by commas.
         self.headers = {name.lower(): response.headers[name] for name in response.headers}
@@ -233,6 +278,8 @@ class Response:
         try:
             while chunk := self._response.read1(CHUNK_SIZE, decode_content=False):
                 yield chunk
+                if self._response.closed:
+                    self._release()
         except (library.HTTPError, OSError, http.client.HTTPException) as error:
             failure = faults.translate(error, TABLE, self._peer, sent=True)
         if failure is not None:
@@ -240,6 +287,7 @@ class Response:
 
     def close(self) -> None:
         """Give the connection back, or close it where the body was not read to its end."""
+        self._release()
         self._response.close()
 
 
@@ -251,9 +299,13 @@ class Transport:
         self._managers: dict[tuple[Secret | None, bool], urllib3.PoolManager] = {}
         self._lock = threading.Lock()
         self._closed = False
-        self._process = os.getpid()
+        renew_after_fork(self)
 
-    def send(self, request: Request, *, timeouts: Timeouts, deadline: float | None) -> Response:
+    def after_fork(self) -> None:
+        """Leave the connections, and a lock that may be held, to the parent."""
+        self._managers, self._lock = {}, threading.Lock()
+
+    def send(self, request: Request, *, timeouts: Timeouts, deadline: Deadline = NEVER) -> Response:
         """Send `request` and wait for the head of the reply; no redirect is followed."""
         manager = self._manager(request)
         limits = _Limits(timeouts, deadline)
@@ -288,16 +340,14 @@ class Transport:
             finally:
                 del failure  # or it and this frame would hold each other, and the connections
         if feed is not None and not feed.finished and response.status < 300:
+            limits.release()
             response.close()
             raise faults.plain(faults.UNSENT, request.peer)
-        return Response(response, request.peer)
+        return Response(response, request.peer, limits.release)
 
     def _manager(self, request: Request) -> urllib3.PoolManager:
         proxy = network.proxy_for(request.url, self._config)
         secure = request.is_secure
-        if self._process != os.getpid():
-            # After a fork the connections are the parent's; and its threads may have held the lock.
-            self._process, self._managers, self._lock = os.getpid(), {}, threading.Lock()
         with self._lock:
             if self._closed:
                 raise ClientClosedError

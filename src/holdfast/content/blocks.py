@@ -48,7 +48,7 @@ def missing_block(cid: CID) -> UnprovenError:
 
 
 class BlockCache:
-    """Proven blocks that may be needed again, the newest up to `limit` bytes of them.
+    """Proven blocks that may be needed again: those used last, up to `limit` bytes of them.
 
     Example:
         >>> cache = BlockCache(3)
@@ -67,13 +67,27 @@ class BlockCache:
     def get(self, cid: CID) -> bytes | None:
         """The block that `cid` names, if it is here or in the CID itself."""
         inline = inline_block(cid)
-        return inline if inline is not None else self._blocks.get(cid)
+        if inline is not None or cid not in self._blocks:
+            return inline
+        self._blocks.move_to_end(cid)
+        return self._blocks[cid]
 
     def put(self, cid: CID, block: bytes) -> None:
-        """Keep `block`, which must be proven; the oldest ones go."""
+        """Keep `block`, which must be proven; those go that were not used for longest."""
         if cid not in self._blocks:
             self._blocks[cid] = block
             self._size += len(block)
         while self._size > self._limit:
             _, dropped = self._blocks.popitem(last=False)
             self._size -= len(dropped)
+
+    def copy(self) -> "BlockCache":
+        """Another cache with the same blocks."""
+        copy = BlockCache(self._limit)
+        copy.put_all(self)
+        return copy
+
+    def put_all(self, other: "BlockCache") -> None:
+        """Keep all that `other` has."""
+        for cid, block in other._blocks.items():  # noqa: SLF001 - one of ours
+            self.put(cid, block)

@@ -5,12 +5,16 @@ otherwise provisionally, and `finish` says whether all of it was right.
 """
 
 import hashlib
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from holdfast.content.blocks import unsupported_hash
 from holdfast.content.cid import CID, IDENTITY, RAW, SHA2_256
 from holdfast.content.reference import Reference
-from holdfast.errors import VerificationError
+from holdfast.errors import MalformedError, VerificationError
+
+# Blocks of more than 2 MiB do not travel between IPFS nodes, but a gateway may have one all the
+# same. Until its end nobody can tell it from an endless body.
+MAX_RAW: Final = 64 << 20
 
 
 class Proof(Protocol):
@@ -74,8 +78,15 @@ class HashProof(PassingProof):
         self._reference = reference
         self._digest = cid.digest
         self._hash = hashlib.sha256()
+        self._left = MAX_RAW
 
     def _look(self, data: bytes) -> None:
+        self._left -= len(data)
+        if self._left < 0:
+            raise MalformedError(
+                f"the body for {self._reference}, a single block, is larger than {MAX_RAW} bytes",
+                cid=str(self._reference),
+            )
         self._hash.update(data)
 
     def finish(self) -> None:
@@ -113,6 +124,12 @@ def block_proof(reference: Reference, cid: CID | None = None) -> Proof:
     if cid.hash_code == IDENTITY:
         return IdentityProof(reference, cid)
     raise unsupported_hash(cid)
+
+
+def check_provable(cid: CID) -> None:
+    """Nothing, if what a gateway sends for `cid` can be proven at all; else `UnprovenError`."""
+    if not cid.is_provable:
+        raise unsupported_hash(cid)
 
 
 def is_raw(cid: CID) -> bool:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from holdfast.atomic import PendingFile, sync_data, sync_folder
+from holdfast.atomic import PendingFile, check_size, sync_data, sync_folder
 from holdfast.content.reference import Reference
 
 if sys.platform == "win32":
@@ -67,6 +67,14 @@ class PartialFile:
         except OSError as error:
             raise _with_remedy(error, self._folder) from None
 
+    def check_size(self, size: int) -> None:
+        """An `OSError` unless the file has `size` bytes."""
+        try:
+            self._opened().flush()
+        except OSError as error:
+            raise _with_remedy(error, self._folder) from None
+        check_size(self._opened(), size)
+
     def sync(self) -> None:
         """Bring to the disk what was written so far; another thread may go on writing."""
         sync_data(self._opened())
@@ -81,10 +89,7 @@ class PartialFile:
     def commit(self, target: Path, mode: int | None) -> None:
         """Make the bytes durable, then give them the name `target` in one step."""
         file = self._opened()
-        try:
-            file.flush()
-        except OSError as error:
-            raise _with_remedy(error, self._folder) from None
+        file.flush()
         os.fsync(file.fileno())
         if mode is not None:
             self._path.chmod(mode)

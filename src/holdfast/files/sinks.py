@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from holdfast.atomic import PendingFile, check_target
+from holdfast.atomic import PendingFile, check_size, check_target
 from holdfast.blob import Blob
 from holdfast.content.reference import Reference
 from holdfast.errors import SerializationError
@@ -132,6 +132,8 @@ class SpoolSink(_FreshSink):
     def commit(self) -> None:
         """All has come, and is good."""
         if self._file is not None:
+            self._file.flush()
+            check_size(self._file, self.size)
             self._file.close()
 
     def blob(self, *, type: str, name: str | None) -> Blob:
@@ -213,6 +215,7 @@ class TargetSink:
     def commit(self) -> None:
         """All has come, and is good: the file gets its name."""
         self._flusher.drain()
+        (self._partial or self._pending).check_size(self.size)
         if self._partial is None:
             self._pending.commit()
         else:

@@ -8,6 +8,7 @@ import errno
 import io
 import os
 import stat
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -55,6 +56,8 @@ class Source:
         self._check_unchanged = check
         self._rewind = rewind
         self._touched = False
+        self._reading = threading.Lock()
+        self._turn = 0
         self._close = close
 
     @property
@@ -63,21 +66,33 @@ class Source:
         return self._rewind is not None or not self._touched
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes, in pieces; `OSError` where they are not as many as `size` says."""
-        if self._touched and self._rewind is not None:
-            self._rewind()
-        self._touched = True
-        self.read_bytes = 0
-        while chunk := self._read():
+        """The bytes, in pieces; `OSError` where they are not as many as `size` says.
+
+        Who asks for them anew ends an earlier reading, for which a thread may still be waiting.
+        """
+        with self._reading:
+            if self._touched and self._rewind is not None:
+                self._rewind()
+            self._touched = True
+            self.read_bytes = 0
+            self._turn += 1
+            mine = self._turn
+        while chunk := self._next(mine):
+            yield chunk
+        if mine == self._turn:
+            if self.size is not None and self.read_bytes < self.size:
+                raise self._changed(f"ended after {self.read_bytes} of {self.size} bytes")
+            self.check_unchanged()
+
+    def _next(self, turn: int) -> bytes:
+        with self._reading:
+            chunk = self._read() if turn == self._turn else b""
             if not isinstance(chunk, bytes):
                 raise TypeError(f"the file gave {type(chunk).__name__}, not bytes")
             self.read_bytes += len(chunk)
             if self.size is not None and self.read_bytes > self.size:
                 raise self._changed(f"grew beyond the {self.size} bytes that it had")
-            yield chunk
-        if self.size is not None and self.read_bytes < self.size:
-            raise self._changed(f"ended after {self.read_bytes} of {self.size} bytes")
-        self.check_unchanged()
+            return chunk
 
     @property
     def file(self) -> BinaryIO:
@@ -146,7 +161,9 @@ def _open_pieces(given: Iterable[bytes]) -> Source:
     if isinstance(given, list | tuple):
         size = sum(memoryview(_piece(each)).nbytes for each in given)
     pieces = _Pieces(given)
-    again = None if iter(given) is given else pieces.rewind
+    # Of other iterables nobody can tell whether they begin anew: a streamed HTTP reply goes on in
+    # the middle.
+    again = None if size is None else pieces.rewind
     return Source(cast("BinaryIO", pieces), size=size, rewind=again)
 
 

@@ -121,7 +121,7 @@ def _blocks(transport: Transport, gateway: str, cid: CID) -> Iterator[tuple[CID,
     url = f"{gateway.rstrip('/')}/{cid}?format=car"
     request = Request("GET", url, {"Accept": "application/vnd.ipld.car;version=1;dups=n"})
     reader = CarReader()
-    response = transport.send(request, timeouts=Timeouts(), deadline=None)
+    response = transport.send(request, timeouts=Timeouts())
     try:
         if response.status != 200:
             return

@@ -50,7 +50,7 @@ class Gateway:
         """The blocks of a file and of the way to it; or those for its bytes in a range."""
         url = f"{self.url(reference)}?format=car&dag-scope=entity&car-dups=y"
         if start or stop is not None:
-            url += f"&entity-bytes={start}:{'*' if stop is None else stop - 1}"
+            url += f"&entity-bytes={start}:{'*' if stop is None else max(start, stop - 1)}"
         return self._get(url, {"Accept": f"{CAR_TYPE};version=1;order=dfs;dups=y"})
 
     @property

@@ -116,9 +116,16 @@ class Reply:
 
     @property
     def length(self) -> int | None:
-        """The Content-Length, where there is one that can be true."""
+        """The Content-Length, where there is one that can be true, and that counts."""
+        if "transfer-encoding" in self.headers:
+            return None
         value = self.headers.get("content-length", "")
         return int(value) if value.isdecimal() and len(value) <= MAX_DIGITS else None
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether it tells where its body ends; else a broken connection looks like the end."""
+        return self.length is not None or "transfer-encoding" in self.headers
 
     @property
     def media_type(self) -> str:

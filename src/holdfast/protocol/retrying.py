@@ -55,17 +55,21 @@ class Backoff:
         self._budget = budget
         self._failures = 0
 
-    def next_delay(self, asked: float | None = None) -> float | None:
+    def next_delay(self, asked: float | None = None, left: float | None = None) -> float | None:
         """Seconds until the next attempt, or None where there is to be none.
 
-        `asked` is what the provider wants us to wait.
+        `asked` is what the provider wants us to wait, `left` the time that there is.
         """
         self._failures += 1
-        if self._failures >= self._retries.attempts or not self._budget.take():
+        if self._failures >= self._retries.attempts:
             return None
-        if asked is not None:
-            return min(asked, self._retries.cap)
-        # Full jitter: callers that failed together do not come back together.
+        delay = self._jitter() if asked is None else min(asked, self._retries.cap)
+        if (left is not None and delay >= left) or not self._budget.take():
+            return None
+        return delay
+
+    def _jitter(self) -> float:
+        """Full jitter: callers that failed together do not come back together."""
         most = min(self._retries.cap, self._retries.base * 2.0 ** min(self._failures - 1, 60))
         return random.uniform(0, most)  # noqa: S311 - no secret depends on it
 
@@ -92,3 +96,7 @@ class RateLimiter:
         turn = max(now, self._next)
         self._next = turn + self._interval
         return turn - now
+
+    def give_back(self) -> None:
+        """The turn that was taken last is not used."""
+        self._next -= self._interval

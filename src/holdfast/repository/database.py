@@ -5,7 +5,6 @@ do not wait. Writers of one process queue on a lock, which is quick; those of se
 """
 
 import errno
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.forks import renew_after_fork
 
 SCHEMA_VERSION: Final = 1
 BUSY_SECONDS: Final = 60.0
@@ -68,18 +68,17 @@ class Database:
         self._writing = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._inherited: list[sqlite3.Connection] = []
-        self._process = os.getpid()
         self._closed = False
         try:
             # One connection for all writers: what it has in its cache stays true.
-            self._writer = self._connect(_prepare)
+            self._writer: sqlite3.Connection | None = self._connect(_prepare)
         except sqlite3.Error as error:
             raise ConfigError(f"path {path.parent} holds no sound repository: {error}") from None
+        renew_after_fork(self)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection with an unchanging view, for as long as the block lasts."""
-        self._look_for_fork()
         with self._lock:
             self._check_open()
             connection = self._idle.pop() if self._idle else None
@@ -101,9 +100,10 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """The connection that may write; all is committed at the end, or nothing."""
-        self._look_for_fork()
         with self._writing, _full_disk_as_oserror():
             self._check_open()
+            if self._writer is None:
+                self._writer = self._connect()
             connection = self._writer
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -131,17 +131,14 @@ class Database:
             raise
         return connection
 
-    def _look_for_fork(self) -> None:
-        """Begin with connections of our own where this process is another than the one before.
+    def after_fork(self) -> None:
+        """Begin with connections of our own, and locks that nobody holds.
 
         SQLite forbids to use a parent's connections, and to close them too: they are kept aside.
         """
-        if self._process == os.getpid() or self._closed:
-            return
-        self._inherited += [self._writer, *self._idle]
-        self._process, self._idle = os.getpid(), []
+        self._inherited += [*self._idle, *([] if self._writer is None else [self._writer])]
+        self._idle, self._writer = [], None
         self._lock, self._writing = threading.Lock(), threading.Lock()
-        self._writer = self._connect()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -152,7 +149,8 @@ class Database:
         with self._writing, self._lock:
             if not self._closed:
                 self._closed = True
-                self._writer.close()
+                if self._writer is not None:
+                    self._writer.close()
             while self._idle:
                 self._idle.pop().close()
 

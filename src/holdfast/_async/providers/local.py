@@ -203,8 +203,9 @@ def _pour(pieces: Iterator[bytes], sink: Sink) -> int:
 
 
 def _open(config: ClientConfig) -> Repository:
-    path = Path(config.path) if config.path is not None else data_folder()
     try:
+        path = Path(config.path) if config.path is not None else data_folder()
         return Repository(path)
     except OSError as error:
-        raise ConfigError(f"path {path} cannot hold a repository: {error.strerror}") from None
+        where = config.path or "by default"
+        raise ConfigError(f"path {where} cannot hold a repository: {error.strerror}") from None

@@ -160,7 +160,7 @@ class AsyncPinProvider:
         """The file at `cid`, to be read anywhere in it. Always proven, whatever `verify` says."""
         reference = Reference.parse(cid)
         try:
-            async with self._session.call("open", cid) as call:
+            async with self._session.call("open", cid, total=False) as call:
                 known = await self._reader.probe(reference, call, MemorySink())
         except UnprovenError:
             # One block, or a gateway without blocks: then the whole is the smallest proof.
@@ -221,7 +221,9 @@ class _AsyncGatewayRanges:
     async def read(self, start: int, stop: int) -> bytes:
         """The bytes from `start` up to `stop`."""
         sink = MemorySink()
-        async with self._session.call("open", str(self._known.reference)) as call:
+        reference = str(self._known.reference)
+        # No total: as for a download, stalled progress ends it.
+        async with self._session.call("open", reference, total=False) as call:
             await self._reader.read_part(self._known, start, stop, call, sink)
         return bytes(sink.data)
 

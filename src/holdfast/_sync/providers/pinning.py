@@ -162,7 +162,7 @@ class PinProvider:
         """The file at `cid`, to be read anywhere in it. Always proven, whatever `verify` says."""
         reference = Reference.parse(cid)
         try:
-            with self._session.call("open", cid) as call:
+            with self._session.call("open", cid, total=False) as call:
                 known = self._reader.probe(reference, call, MemorySink())
         except UnprovenError:
             # One block, or a gateway without blocks: then the whole is the smallest proof.
@@ -223,7 +223,9 @@ class _AsyncGatewayRanges:
     def read(self, start: int, stop: int) -> bytes:
         """The bytes from `start` up to `stop`."""
         sink = MemorySink()
-        with self._session.call("open", str(self._known.reference)) as call:
+        reference = str(self._known.reference)
+        # No total: as for a download, stalled progress ends it.
+        with self._session.call("open", reference, total=False) as call:
             self._reader.read_part(self._known, start, stop, call, sink)
         return bytes(sink.data)
 

@@ -7,6 +7,7 @@ from holdfast.content.blocks import BlockCache, missing_block
 from holdfast.content.car import CarReader
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.walks import FileWalk, PathWalk
+from holdfast.errors import MalformedError
 
 MAX_KEPT: Final = 16 << 20  # bytes of blocks that came and may be needed (again)
 
@@ -37,7 +38,13 @@ class ArchiveProof:
         self._kept = BlockCache(MAX_KEPT)
         self._way = PathWalk(root, path)
         self._file: FileWalk | None = None
+        self._junk = 0
         self._begin_file()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that is wanted of the file has come."""
+        return self._file is not None and self._file.need is None
 
     @property
     def size(self) -> int | None:
@@ -50,6 +57,10 @@ class ArchiveProof:
 
     def update(self, data: bytes) -> list[Any]:
         """Take the next bytes of the archive; give the bytes of the file that they prove."""
+        if self.is_complete:
+            self._junk += len(data)
+            if self._junk > MAX_KEPT:
+                raise MalformedError("CAR: the archive goes on long after the file in it is whole")
         out: list[bytes] = []
         for cid, block in self._reader.update(data):
             self._kept.put(cid, block)

@@ -102,6 +102,23 @@ class BodyProof:
         last = self._pieces[0] if self._pieces else None
         return last.start + last.size if last is not None else self.size or 0
 
+    @property
+    def need_at_end(self) -> CID | None:
+        """The inner node that holds the end of the range; without it, all of it would be sent."""
+        last = self._pieces[0] if self._pieces and not self._begun else None
+        if self._stop is None or last is None or last.size <= MAX_BLOCK or len(self._pieces) == 1:
+            return None
+        return last.cid
+
+    def feed_end(self, block: bytes) -> None:
+        """Take the block that `need_at_end` names."""
+        self._pieces[:1] = reversed(self._unfold(self._pieces[0], block))
+
+    def drop_guess(self) -> None:
+        """The body broke off: what came of it can only be proven by the root block."""
+        if self.size is None and self._pieces:
+            self._needs_block = True
+
     def held(self) -> list[memoryview]:
         """What came and is not proven yet."""
         return list(self._held)
@@ -110,7 +127,13 @@ class BodyProof:
         """Take the block that is needed; give what of the body is proven by it."""
         if self.need is None:
             raise ValueError("no block is needed now")
-        piece = self._pieces[-1]
+        self._pieces[-1:] = reversed(self._unfold(self._pieces[-1], block))
+        self._needs_block = bool(self._pieces) and self._pieces[-1].size > MAX_BLOCK
+        self._check_size()
+        return list(self._advance())
+
+    def _unfold(self, piece: _Piece, block: bytes) -> list[_Piece]:
+        """The pieces that `block` says `piece` consists of, as far as they are wanted."""
         check_block(piece.cid, block)
         if piece.depth > MAX_DEPTH:
             raise malformed(piece.cid, f"the DAG is deeper than {MAX_DEPTH} levels")
@@ -132,10 +155,7 @@ class BodyProof:
             parts = [part for part in parts if self._wants(part)]
         if len(self._pieces) + len(parts) > MAX_PENDING:
             raise malformed(piece.cid, "the DAG is too wide at too many levels")
-        self._pieces[-1:] = reversed(parts)
-        self._needs_block = bool(self._pieces) and self._pieces[-1].size > MAX_BLOCK
-        self._check_size()
-        return list(self._advance())
+        return parts
 
     def update(self, data: bytes) -> list[Any]:
         """Take the next bytes of the body, which must not change; give what is proven."""
@@ -213,6 +233,8 @@ class BodyProof:
         if not cid.is_provable:
             raise unsupported_hash(cid)
         if cid.codec == DAG_PB:
+            if cid.hash_code == IDENTITY:
+                return False
             return any(_leaf_digest(kind, content) == cid.digest for kind in (Kind.FILE, Kind.RAW))
         if cid.codec != RAW:
             raise not_unixfs(cid)
