@@ -43,18 +43,19 @@ def test_the_same_lines_with_a_real_provider_run(node, monkeypatch):
     block = block.replace("    gateway_url", f'    pin_api_url="{node.api_url}",\n    gateway_url')
     monkeypatch.setenv("PINATA_JWT", node.token)
     block = block.replace("    ...", "    assert client.test_connection()")
-    exec(compile(block, "README", "exec"), {"os": os, "Client": holdfast.Client})  # noqa: S102
+    exec(compile(block, "README", "exec"), {})  # noqa: S102
 
 
-async def test_the_async_lines_run(node):
-    block = python_blocks("README.md")[3].replace(
-        'provider="pinning", provider_token=token', "config"
+def test_the_async_lines_run_as_they_stand(tmp_path):
+    result = subprocess.run(  # noqa: S603
+        [sys.executable, "-W", "error", "-c", python_blocks("README.md")[3]],
+        env={**os.environ, "XDG_DATA_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    body = "".join(f"    {line}\n" for line in block.splitlines())
-    names = {"AsyncClient": holdfast.AsyncClient}
-    exec(f"async def run(config):\n{body}    return record\n", names)  # noqa: S102
-    record = await names["run"](node.config)
-    assert record.data == {"hello": "world"}
+    cid = "bafkreietui4xdkiu4xvmx4fi2jivjtndbhb4drzpxomrjvd4mdz4w2avra"
+    assert (result.stdout, result.stderr) == (f"{cid}\n", "")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 now = time.monotonic
-sleep = time.sleep
 
 Worker = Background
 Slots = threading.BoundedSemaphore
@@ -32,6 +31,15 @@ def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs)
 run_interruptible = run_blocking
 
 
+def sleep(seconds: float) -> None:
+    """Wait; in a race, not longer than it lasts."""
+    me = racer.get()
+    if me is None:
+        time.sleep(seconds)
+    else:
+        me.sleep(seconds)
+
+
 class Abandoned(BaseException):
     """Raised in a racer that has lost, where it would use a connection."""
 
@@ -42,12 +50,12 @@ class Racer:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
-        self._lost = False
+        self._lost = threading.Event()
 
     def watch(self, connection: socket.socket) -> None:
         """Remember `connection`; `Abandoned` where the race is over."""
         with self._lock:
-            if self._lost:
+            if self._lost.is_set():
                 raise Abandoned
             if connection not in self._sockets:
                 self._sockets.append(connection)
@@ -58,10 +66,15 @@ class Racer:
             if connection in self._sockets:
                 self._sockets.remove(connection)
 
+    def sleep(self, seconds: float) -> None:
+        """Wait; `Abandoned` when the race is over."""
+        if self._lost.wait(seconds):
+            raise Abandoned
+
     def shut(self) -> None:
         """Wake whoever waits on one of the connections."""
         with self._lock:
-            self._lost = True
+            self._lost.set()
             for connection in self._sockets:
                 with suppress(OSError):  # it may be closed already
                     connection.shutdown(socket.SHUT_RDWR)

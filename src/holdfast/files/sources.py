@@ -303,9 +303,10 @@ class CheckedSource:
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes, in pieces. When the last is taken, the check has seen them all."""
-        self.check = WriteCheck(self._guess)
+        # Its own: an earlier reading may not be over yet.
+        check = self.check = WriteCheck(self._guess)
         with Background() as background:
             for chunk in self._source.chunks():
-                background.submit(self.check.update, chunk)
+                background.submit(check.update, chunk)
                 yield chunk
             background.drain()

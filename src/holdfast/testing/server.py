@@ -98,22 +98,31 @@ class Scripted:
             return b"", b""
         if self.raw is not None:
             return self.raw[: self.cut], b""
-        headers = {name.title(): value for name, value in self.headers.items()}
+        headers = dict(self.headers)
+        given = {name.lower() for name in headers}
         body = self.body
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
-            headers.setdefault("Content-Type", "application/json")
+            if "content-type" not in given:
+                headers["Content-Type"] = "application/json"
         if self.chunked:
-            headers.setdefault("Transfer-Encoding", "chunked")
-            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
-        elif self.framed:
-            headers.setdefault("Content-Length", str(len(body)))
+            headers["Transfer-Encoding"] = "chunked"
+        elif self.framed and "content-length" not in given:
+            headers["Content-Length"] = str(len(body))
         lines = [f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Status')}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
         if self.cut_head is not None:
             return head[: self.cut_head], b""
-        return head, body[: self.cut]
+        sent = body[: self.cut]
+        if self.chunked:
+            whole = b"" if self.is_cut else b"\r\n0\r\n\r\n"
+            return head, b"%x\r\n%b%b" % (len(body), sent, whole)
+        return head, sent
+
+    def __post_init__(self) -> None:
+        if self.ending != "close" and not self.is_cut:
+            raise ValueError("an ending comes after a cut: say cut, cut_head or hang_up as well")
 
 
 Script: TypeAlias = Callable[[Recorded], Scripted]
@@ -144,15 +153,17 @@ class ScriptedServer:
         self._open: set[socket.socket] = set()
         self._stopping = threading.Event()
         self._requests: list[Recorded] = []
+        self._failure: Exception | None = None
         self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self._port = int(self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._accept, name="scripted-server", daemon=True)
         self._thread.start()
 
     @property
     def port(self) -> int:
         """The port it listens on."""
-        return int(self._listener.getsockname()[1])
+        return self._port
 
     @property
     def url(self) -> str:
@@ -171,7 +182,9 @@ class ScriptedServer:
             self._queue.append(Scripted(status=status, body=body, **how))
 
     def close(self) -> None:
-        """Stop listening and drop every connection."""
+        """Stop listening and drop every connection. A second time does nothing."""
+        if self._stopping.is_set():
+            return
         self._stopping.set()
         # Closing alone does not wake an accept that waits.
         with socket.socket() as waker:
@@ -192,6 +205,9 @@ class ScriptedServer:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+        # What a script raised is the test's own mistake: it is not to be taken for a fault.
+        if error is None and self._failure is not None:
+            raise self._failure
 
     def _accept(self) -> None:
         while not self._stopping.is_set():
@@ -234,8 +250,17 @@ class ScriptedServer:
         with self._lock:
             self._requests.append(request)
         if queued is None:
-            queued = self._script(request) if self._script else Scripted(status=500)
+            queued = self._scripted(request)
         return not self._stopping.wait(queued.delay) and self._send(wire.connection, queued)
+
+    def _scripted(self, request: Recorded) -> Scripted:
+        if self._script is None:
+            return Scripted(status=500)
+        try:
+            return self._script(request)
+        except Exception as error:  # noqa: BLE001 - raised when the server is left
+            self._failure = error
+            return Scripted(status=500, body=repr(error).encode())
 
     def _send(self, connection: socket.socket, reply: Scripted) -> bool:
         data = b"".join(reply.head_and_body())
@@ -346,6 +371,8 @@ def _shut(connection: socket.socket) -> None:
 def forward_to(url: str) -> Script:
     """A script that passes each request on to the server at `url`, and its reply back.
 
+    The path of a request stays as it is; `url` says host and port only.
+
     Example:
         >>> import urllib.request
         >>> with ScriptedServer() as real, ScriptedServer(forward_to(real.url)) as between:
@@ -362,6 +389,8 @@ def forward_to(url: str) -> Script:
         b'"hi"'
     """
     parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname:
+        raise ValueError(f"requests are forwarded to http:// addresses, not to {url}")
 
     def forward(request: Recorded) -> Scripted:
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
