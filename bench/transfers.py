@@ -25,7 +25,7 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.files.importing import import_content
 
 MIB = 1 << 20
-ROUNDS = 5
+ROUNDS = 7
 READS = 2000
 SMALL = b'{"text":"' + b"x" * 1000 + b'"}'
 
@@ -184,12 +184,13 @@ def large(folder: Path, mebibytes: int) -> bool:
                     config = config_for(server, folder, verify=verify)
                     for name, took in run(config, server, path).items():
                         times.setdefault((colour, name, str(verify)), []).append(took)
-        median = {key: statistics.median(values) for key, values in times.items()}
-        sha = median["sha256",]
+        # The best of each: whatever else the machine does can only add to the others.
+        best = {key: min(values) for key, values in times.items()}
+        sha = best["sha256",]
         print(f"{mebibytes} MiB over loopback; SHA-256 alone {mebibytes / sha:,.0f} MiB/s")
         for colour in RUNS:
             for name in ("upload", "download"):
-                plain, proven = median[colour, name, "False"], median[colour, name, "True"]
+                plain, proven = best[colour, name, "False"], best[colour, name, "True"]
                 ratio = max(plain, sha) / proven
                 met &= ratio >= WANTED[colour]
                 rates = f"{mebibytes / plain:,.0f}, proven {mebibytes / proven:,.0f} MiB/s"

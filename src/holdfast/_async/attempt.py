@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast._async.reading import Reading
-from holdfast._async.runtime import AsyncWorker, run_blocking
+from holdfast._async.runtime import AsyncWorker, AsyncWriter, run_blocking
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
@@ -46,7 +46,7 @@ from holdfast.protocol.retrying import is_transient
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
 
-BATCH_SIZE = 1 << 20  # one hop to a worker thread writes and hashes this much
+BATCH_SIZE = 2 << 20  # what one hop to a worker thread carries
 SMALL_BATCH = 1 << 16  # not worth a hop
 
 
@@ -350,7 +350,7 @@ class AsyncAttempt:
         reading, proof = self.reading, transfer.proof
         if transfer.batches is None:
             return
-        async with AsyncWorker() as writer, AsyncWorker() as prover:
+        async with AsyncWriter() as writer, AsyncWorker() as prover:
             await writer.submit(reading.take, transfer.pieces, proven=proof.incremental)
             transfer.pieces = []
             if transfer.failure is not None:
@@ -368,7 +368,7 @@ class AsyncAttempt:
         proven: "list[_Proven]",
         transfer: AsyncTransfer,
         prover: AsyncWorker,
-        writer: AsyncWorker,
+        writer: AsyncWriter,
     ) -> None:
         """Write what is proven, and feed the proof the blocks that it needs."""
         proof = transfer.proof

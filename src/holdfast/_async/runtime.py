@@ -132,6 +132,9 @@ class AsyncWorker:
         await _ended(self._jobs)
 
 
+AsyncWriter = AsyncWorker  # a thread of its own: the event loop must not wait for a disk
+
+
 class AsyncFileBase:
     """What an open file has besides reading; the blocking one has it from `io`."""
 

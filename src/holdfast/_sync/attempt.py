@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast._sync.reading import Reading
-from holdfast._sync.runtime import Worker, run_blocking
+from holdfast._sync.runtime import Worker, Writer, run_blocking
 from holdfast._sync.session import Session, read_whole
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
@@ -48,7 +48,7 @@ from holdfast.protocol.retrying import is_transient
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
 
-BATCH_SIZE = 1 << 20  # one hop to a worker thread writes and hashes this much
+BATCH_SIZE = 2 << 20  # what one hop to a worker thread carries
 SMALL_BATCH = 1 << 16  # not worth a hop
 
 
@@ -352,7 +352,7 @@ class Attempt:
         reading, proof = self.reading, transfer.proof
         if transfer.batches is None:
             return
-        with Worker() as writer, Worker() as prover:
+        with Writer() as writer, Worker() as prover:
             writer.submit(reading.take, transfer.pieces, proven=proof.incremental)
             transfer.pieces = []
             if transfer.failure is not None:
@@ -370,7 +370,7 @@ class Attempt:
         proven: "list[_Proven]",
         transfer: Transfer,
         prover: Worker,
-        writer: Worker,
+        writer: Writer,
     ) -> None:
         """Write what is proven, and feed the proof the blocks that it needs."""
         proof = transfer.proof

@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Generic, ParamSpec, TypeVar
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from holdfast.files.background import Background
 
@@ -18,6 +19,31 @@ T = TypeVar("T")
 now = time.monotonic
 
 Worker = Background
+
+
+class Writer:
+    """Jobs done here and now: a third thread would take the processor from the one that proves."""
+
+    def submit(self, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> list[Any]:
+        """Do a job; its result."""
+        return [function(*args, **kwargs)]
+
+    def drain(self) -> list[Any]:
+        """Nothing is left to be done."""
+        return []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+
 Slots = threading.BoundedSemaphore
 Turnstile = threading.Lock
 FileBase = io.BufferedIOBase

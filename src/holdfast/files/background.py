@@ -8,7 +8,7 @@ from typing import Any, Final, ParamSpec, Self
 
 P = ParamSpec("P")
 
-DEPTH: Final = 2  # jobs in line: the thread does not run dry, and their data is still in the cache
+DEPTH: Final = 3  # jobs in line, so that the thread does not run dry
 
 
 class Background:
