@@ -281,15 +281,16 @@ class AsyncAttempt:
             try:
                 while chunk := await run_blocking(sink.read_kept, position, BATCH_SIZE):
                     position += len(chunk)
-                    proven += _total(await run_blocking(proof.update, chunk))
+                    await run_blocking(proof.update, chunk)
                     while (need := proof.need) is not None:
                         block = await self._block(need)
-                        proven += _total(await run_blocking(proof.feed_block, block))
+                        await run_blocking(proof.feed_block, block)
             except RefusedError as refusal:
-                if not proven:
+                if not proof.position:
                     raise self._told(refusal) from None
             except VerificationError:
                 pass  # what is proven up to there counts
+            proven = proof.position
         await run_blocking(self.reading.restart, proven)
 
     # Bodies

@@ -283,15 +283,16 @@ class Attempt:
             try:
                 while chunk := run_blocking(sink.read_kept, position, BATCH_SIZE):
                     position += len(chunk)
-                    proven += _total(run_blocking(proof.update, chunk))
+                    run_blocking(proof.update, chunk)
                     while (need := proof.need) is not None:
                         block = self._block(need)
-                        proven += _total(run_blocking(proof.feed_block, block))
+                        run_blocking(proof.feed_block, block)
             except RefusedError as refusal:
-                if not proven:
+                if not proof.position:
                     raise self._told(refusal) from None
             except VerificationError:
                 pass  # what is proven up to there counts
+            proven = proof.position
         run_blocking(self.reading.restart, proven)
 
     # Bodies
