@@ -12,42 +12,36 @@ What is proven stays in the reading, also when the try fails: the next one goes 
 import enum
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from holdfast._async.batches import (
+    BATCH_SIZE,
+    SMALL_BATCH,
+    Proven,
+    in_batches,
+    passed,
+    prove,
+    prove_block,
+    total,
+)
+from holdfast._async.peer import AsyncPeer, RefusedError
 from holdfast._async.reading import Reading
 from holdfast._async.runtime import AsyncWorker, AsyncWriter, run_blocking
-from holdfast._async.session import AsyncSession, read_whole
-from holdfast.content.blocks import MAX_BLOCK, check_block
+from holdfast._async.session import AsyncSession
+from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.content.proof import NoProof, Proof, block_proof, is_raw
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.layouts import LayoutProof
 from holdfast.content.unixfs.walks import PathWalk, check_codec
-from holdfast.errors import (
-    NetworkError,
-    ProviderError,
-    UnprovenError,
-    VerificationError,
-)
+from holdfast.errors import NetworkError, UnprovenError, VerificationError
 from holdfast.events import Deadline
-from holdfast.protocol.gateway import (
-    CAR_TYPE,
-    MAX_REDIRECTS,
-    PARTIAL,
-    RAW_TYPE,
-    REDIRECTS,
-    Gateway,
-    too_many_redirects,
-)
-from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.retrying import is_transient
+from holdfast.protocol.gateway import CAR_TYPE, PARTIAL, Gateway
+from holdfast.protocol.http import Reply
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
-
-BATCH_SIZE = 2 << 20  # what one hop to a worker thread carries
-SMALL_BATCH = 1 << 16  # not worth a hop
 
 
 class Way(enum.Enum):
@@ -60,20 +54,6 @@ class Way(enum.Enum):
 
 
 PROVEN_WAYS = (Way.BLOCKS, Way.ARCHIVE, Way.LAYOUTS)
-
-
-class RefusedError(UnprovenError):
-    """A gateway does not give what a way of proving needs; another way may do.
-
-    Attributes:
-        reason: What it said instead.
-    """
-
-    def __init__(
-        self, message: str, *, cid: str | None = None, reason: ProviderError | None = None
-    ) -> None:
-        super().__init__(message, cid=cid)
-        self.reason = reason
 
 
 @dataclass
@@ -121,12 +101,22 @@ class AsyncAttempt:
         *,
         racing: bool = False,
     ) -> None:
-        self._session = session
-        self._deadline = deadline
+        self._peer = AsyncPeer(session, gateway, reading, deadline)
         self._racing = racing
         self._imported = False
         self.gateway = gateway
-        self.reading = reading
+
+    @property
+    def reading(self) -> Reading:
+        """What it is to fill."""
+        return self._peer.reading
+
+    def take_over(self, reading: Reading) -> None:
+        """It has won the race: what it has learnt and what it still gets is for `reading`."""
+        own, self._peer.reading = self.reading, reading
+        reading.cid = own.cid
+        reading.media_type = own.media_type
+        reading.blocks.put_all(own.blocks)
 
     async def fill(self, *, verify: bool, may_restart: bool = True) -> None:
         """Get all that is still to come, in one way or another.
@@ -149,7 +139,7 @@ class AsyncAttempt:
                 return
             await self.set_back()
         if obstacle is not None:
-            raise self._told(obstacle)
+            raise self._peer.told(obstacle)
 
     def _is_open(self, way: Way, *, may_restart: bool) -> bool:
         """Whether `way` may lead somewhere."""
@@ -162,15 +152,6 @@ class AsyncAttempt:
             return may and (may_restart or not reading.written)
         return True
 
-    def _told(self, obstacle: UnprovenError) -> UnprovenError:
-        """What the user hears of `obstacle`."""
-        if not isinstance(obstacle, RefusedError):
-            return obstacle
-        error = UnprovenError(obstacle.message, cid=obstacle.cid)
-        if (reason := obstacle.reason) is not None:
-            error.add_note(f"{self.gateway.base_url}: {reason.name}: {reason.message}")
-        return error
-
     async def begin(self, way: Way) -> AsyncTransfer:
         """Ask for the body, and prove its beginning; of a small one, all."""
         reading, gateway = self.reading, self.gateway
@@ -180,20 +161,20 @@ class AsyncAttempt:
         if way is Way.ARCHIVE:
             proof = ArchiveProof(reference.cid, reference.path, position, reading.stop)
             request = gateway.archive(reference, position, reading.stop)
-            response = await self._open_or_refuse(request)
+            response = await self._peer.open_or_refuse(request)
         elif way is Way.BLOCKS and not reading.is_fresh:
             proof = await self._range_proof()
             if proof.is_complete:
                 return AsyncTransfer(self, proof, ended=True)  # there is nothing to ask for
             skipped_to = proof.position
             stop = None if reading.stop is None else proof.end
-            response = await self._open(gateway.content(reference, skipped_to, stop))
+            response = await self._peer.open(gateway.content(reference, skipped_to, stop))
         else:
-            response = await self._open(gateway.content(reference))
+            response = await self._peer.open(gateway.content(reference))
         try:
             reply = Reply(response.status, response.headers)
             if way is Way.ARCHIVE:
-                self._check_type(reply, CAR_TYPE)
+                self._peer.check_type(reply, CAR_TYPE)
             else:
                 reading.media_type = reply.headers.get("content-type", "")
             proof = proof or await self._fresh_proof(way, reply.length)
@@ -203,7 +184,7 @@ class AsyncAttempt:
             if isinstance(proof, BodyProof) and skipped_to is not None:
                 skip = gateway.skipped(reply, skipped_to)
                 most = proof.end - skipped_to  # a server that knows no ranges sends more
-            transfer = AsyncTransfer(self, proof, response, _batches(response, skip, most))
+            transfer = AsyncTransfer(self, proof, response, in_batches(response, skip, most))
             await self._lead(transfer)
         except BaseException:
             await response.aclose()
@@ -218,7 +199,7 @@ class AsyncAttempt:
                 await self._pour(transfer)
                 self._check_end(transfer)
                 reading.confirm()
-            elif _total(transfer.pieces) <= SMALL_BATCH:
+            elif total(transfer.pieces) <= SMALL_BATCH:
                 reading.take(transfer.pieces, proven=True)
             else:
                 await run_blocking(reading.take, transfer.pieces, proven=True)
@@ -251,9 +232,9 @@ class AsyncAttempt:
             raise RefusedError(f"{cid} is one block, and can only be proven whole", cid=str(cid))
         proof = BodyProof(cid, self.reading.position, self.reading.stop)
         while (need := proof.need) is not None:
-            proof.feed_block(await self._block(need))
+            proof.feed_block(await self._peer.block(need))
         while (need := proof.need_at_end) is not None:
-            proof.feed_end(await self._block(need))
+            proof.feed_end(await self._peer.block(need))
         return proof
 
     async def _target(self) -> CID:
@@ -263,7 +244,7 @@ class AsyncAttempt:
             return reading.cid
         walk = PathWalk(reading.reference.cid, reading.reference.path)
         while (need := walk.need) is not None:
-            walk.feed(await self._block(need))
+            walk.feed(await self._peer.block(need))
         reading.cid = walk.end()
         check_codec(reading.cid)
         return reading.cid
@@ -283,11 +264,11 @@ class AsyncAttempt:
                     position += len(chunk)
                     await run_blocking(proof.update, chunk)
                     while (need := proof.need) is not None:
-                        block = await self._block(need)
+                        block = await self._peer.block(need)
                         await run_blocking(proof.feed_block, block)
             except RefusedError as refusal:
                 if not proof.position:
-                    raise self._told(refusal) from None
+                    raise self._peer.told(refusal) from None
             except VerificationError:
                 pass  # what is proven up to there counts
             proven = proof.position
@@ -299,11 +280,11 @@ class AsyncAttempt:
         """Prove the beginning of the body: as much as a block may have, or all."""
         chunks = [] if transfer.batches is None else await anext(transfer.batches, [])
         await _absorb(transfer, chunks)
-        if _total(chunks) < MAX_BLOCK:
+        if total(chunks) < MAX_BLOCK:
             await self._see_end(transfer)
         while (need := transfer.proof.need) is not None:
             try:
-                block = await self._block(need)
+                block = await self._peer.block(need)
             except RefusedError:
                 proof = transfer.proof
                 if self._racing or need != self.reading.cid or not isinstance(proof, BodyProof):
@@ -322,7 +303,7 @@ class AsyncAttempt:
         elif transfer.failure is not None and not (transfer.pieces and proof.incremental):
             raise transfer.failure
         elif self._racing and not proof.incremental and not isinstance(proof, NoProof):
-            raise self._refusal()  # it will be proven at its end: too late for a race
+            raise self._peer.refusal()  # it will be proven at its end: too late for a race
 
     async def _see_end(self, transfer: AsyncTransfer) -> None:
         """See whether a body that was short has ended, or broken off."""
@@ -358,7 +339,7 @@ class AsyncAttempt:
                 await writer.drain()
                 raise transfer.failure
             async for chunks in transfer.batches:
-                proven = await prover.submit(_prove, proof, chunks)
+                proven = await prover.submit(prove, proof, chunks)
                 await self._write(proven, transfer, prover, writer)
                 reading.tell(transfer.total)
             await self._write(await prover.drain(), transfer, prover, writer)
@@ -366,7 +347,7 @@ class AsyncAttempt:
 
     async def _write(
         self,
-        proven: "list[_Proven]",
+        proven: list[Proven],
         transfer: AsyncTransfer,
         prover: AsyncWorker,
         writer: AsyncWriter,
@@ -377,146 +358,16 @@ class AsyncAttempt:
             pieces, need = proven.pop(0)
             await writer.submit(self.reading.take, pieces, proven=proof.incremental)
             if need is not None:
-                block = await self._block(need)
+                block = await self._peer.block(need)
                 # Nobody else looks at the proof from here on; of what came since the block was
                 # needed it could only take note.
                 await prover.drain()
-                await prover.submit(_prove_block, proof, block)
+                await prover.submit(prove_block, proof, block)
                 proven = await prover.drain()
-
-    # Requests
-
-    async def _block(self, cid: CID) -> bytes:
-        """One proven block; a refusal where the gateway does not give blocks."""
-        block = self.reading.blocks.get(cid)
-        if block is not None:
-            return block
-        response = await self._open_or_refuse(self.gateway.block(cid))
-        try:
-            reply = await read_whole(response, MAX_BLOCK + 1)
-        finally:
-            await response.aclose()
-        try:
-            check_block(cid, reply.body)
-        except VerificationError:
-            # One that does not know the format sends the plain content: that is no lie.
-            self._check_type(reply, RAW_TYPE)
-            raise
-        self.reading.blocks.put(cid, reply.body)
-        return reply.body
-
-    def _check_type(self, reply: Reply, wanted: str) -> None:
-        if reply.media_type != wanted:
-            raise self._refusal() from None
-
-    async def _open_or_refuse(self, request: Request) -> "AsyncResponse":
-        try:
-            return await self._open(request)
-        except ProviderError as error:
-            if is_transient(error):
-                raise
-            refusal = self._refusal(error)
-        raise refusal
-
-    async def _open(self, request: Request) -> "AsyncResponse":
-        """The reply to `request`, redirects followed, its body still to come."""
-        for _ in range(MAX_REDIRECTS + 1):
-            response = await self._session.send(request, self.reading.call, deadline=self._deadline)
-            try:
-                reply = Reply(response.status, response.headers)
-                if reply.status not in REDIRECTS:
-                    self.gateway.check(reply if reply.ok else await read_whole(response))
-                    return response
-                request = self.gateway.redirected(request, reply, self.reading.reference)
-            except BaseException:
-                await response.aclose()
-                raise
-            await response.aclose()
-        raise too_many_redirects(request)
-
-    def _refusal(self, reason: ProviderError | None = None) -> RefusedError:
-        reference = str(self.reading.reference)
-        return RefusedError(
-            f"{reference} cannot be proven: {self.gateway.base_url} gives neither its blocks nor "
-            "an archive of them; add a gateway that does, or say verify=False to take its word",
-            cid=reference,
-            reason=reason,
-        )
-
-
-async def _batches(
-    response: "AsyncResponse", skip: int, most: int | None
-) -> "AsyncIterator[list[bytes]]":
-    """At `most` so many bytes of the body, behind its first `skip` ones.
-
-    First as much as a block may have, then batches. When the body breaks off, what has come is
-    given first.
-    """
-    limit = MAX_BLOCK
-    batch: list[bytes] = []
-    size = 0
-    failure: NetworkError | None = None
-    try:
-        async for chunk in response.chunks():
-            if skip >= len(chunk):
-                skip -= len(chunk)
-                continue
-            part = chunk[skip : None if most is None else skip + most]
-            skip = 0
-            most = None if most is None else most - len(part)
-            _append(batch, part)
-            size += len(part)
-            if most == 0:
-                break
-            if size >= limit:
-                yield batch
-                batch, size, limit = [], 0, BATCH_SIZE
-    except NetworkError as error:
-        failure = error
-    if batch:
-        yield batch
-    if failure is not None:
-        raise failure
-
-
-def _append(batch: list[Any], chunk: bytes) -> None:
-    """Add `chunk`; small ones are joined, lest a million of them weigh more than what they hold."""
-    if len(chunk) >= SMALL_BATCH:
-        batch.append(chunk)
-    elif batch and isinstance(batch[-1], bytearray) and len(batch[-1]) < SMALL_BATCH:
-        batch[-1] += chunk
-    else:
-        batch.append(bytearray(chunk))
 
 
 async def _absorb(transfer: AsyncTransfer, chunks: list[bytes]) -> None:
-    if _total(chunks) <= SMALL_BATCH:
-        transfer.pieces += _passed(transfer.proof, chunks)
+    if total(chunks) <= SMALL_BATCH:
+        transfer.pieces += passed(transfer.proof, chunks)
     else:
-        transfer.pieces += await run_blocking(_passed, transfer.proof, chunks)
-
-
-class _Proven(NamedTuple):
-    """What of a body has passed, and the block without which no more can."""
-
-    pieces: list[Any]
-    need: CID | None
-
-
-def _prove(proof: Proof, chunks: list[bytes]) -> _Proven:
-    return _Proven(_passed(proof, chunks), proof.need)
-
-
-def _prove_block(proof: Proof, block: bytes) -> _Proven:
-    return _Proven(proof.feed_block(block), proof.need)
-
-
-def _passed(proof: Proof, chunks: list[bytes]) -> list[Any]:
-    pieces: list[Any] = []
-    for chunk in chunks or [b""]:
-        pieces += proof.update(chunk)
-    return pieces
-
-
-def _total(pieces: list[Any]) -> int:
-    return sum(map(len, pieces))
+        transfer.pieces += await run_blocking(passed, transfer.proof, chunks)

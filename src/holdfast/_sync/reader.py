@@ -201,10 +201,7 @@ class Reader:
         if transfer is None:
             return False
         winner = transfer.attempt
-        reading.cid = winner.reading.cid
-        reading.media_type = winner.reading.media_type
-        reading.blocks.put_all(winner.reading.blocks)
-        winner.reading = reading
+        winner.take_over(reading)
         failure: ClientError | None = None
         try:
             winner.finish(transfer)

@@ -3,7 +3,8 @@
 import secrets
 from collections.abc import Iterator, Mapping
 
-from holdfast.files.sources import CheckedSource, Source
+from holdfast.files.checked import CheckedSource
+from holdfast.files.sources import Source
 
 DEFAULT_TYPE = "application/octet-stream"
 

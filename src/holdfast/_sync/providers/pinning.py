@@ -18,9 +18,10 @@ from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck
 from holdfast.errors import ConfigError, UnprovenError, VerificationError
+from holdfast.files.checked import CheckedSource
 from holdfast.files.cids import compute_cid, verify
 from holdfast.files.sinks import MemorySink, SpoolSink, TargetSink, TextSink
-from holdfast.files.sources import CheckedSource, Source
+from holdfast.files.sources import Source
 from holdfast.locations import cache_folder
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways

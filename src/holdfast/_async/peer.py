@@ -1,0 +1,117 @@
+"""One gateway, asked on behalf of one reading: its redirects, its blocks, and its refusals."""
+
+from typing import TYPE_CHECKING
+
+from holdfast._async.reading import Reading
+from holdfast._async.session import AsyncSession, read_whole
+from holdfast.content.blocks import MAX_BLOCK, check_block
+from holdfast.content.cid import CID
+from holdfast.errors import ProviderError, UnprovenError, VerificationError
+from holdfast.events import Deadline
+from holdfast.protocol.gateway import (
+    MAX_REDIRECTS,
+    RAW_TYPE,
+    REDIRECTS,
+    Gateway,
+    too_many_redirects,
+)
+from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.retrying import is_transient
+
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse
+
+
+class RefusedError(UnprovenError):
+    """A gateway does not give what a way of proving needs; another way may do.
+
+    Attributes:
+        reason: What it said instead.
+    """
+
+    def __init__(
+        self, message: str, *, cid: str | None = None, reason: ProviderError | None = None
+    ) -> None:
+        super().__init__(message, cid=cid)
+        self.reason = reason
+
+
+class AsyncPeer:
+    """A gateway, and for what, and until when, it is asked."""
+
+    def __init__(
+        self, session: AsyncSession, gateway: Gateway, reading: Reading, deadline: Deadline
+    ) -> None:
+        self._session = session
+        self._deadline = deadline
+        self.gateway = gateway
+        self.reading = reading
+
+    async def block(self, cid: CID) -> bytes:
+        """One proven block; a refusal where the gateway does not give blocks."""
+        block = self.reading.blocks.get(cid)
+        if block is not None:
+            return block
+        response = await self.open_or_refuse(self.gateway.block(cid))
+        try:
+            reply = await read_whole(response, MAX_BLOCK + 1)
+        finally:
+            await response.aclose()
+        try:
+            check_block(cid, reply.body)
+        except VerificationError:
+            # One that does not know the format sends the plain content: that is no lie.
+            self.check_type(reply, RAW_TYPE)
+            raise
+        self.reading.blocks.put(cid, reply.body)
+        return reply.body
+
+    def check_type(self, reply: Reply, wanted: str) -> None:
+        """A refusal, unless `reply` is of the type that was asked for."""
+        if reply.media_type != wanted:
+            raise self.refusal() from None
+
+    async def open_or_refuse(self, request: Request) -> "AsyncResponse":
+        """The reply to `request`; where the gateway will not give one, a refusal."""
+        try:
+            return await self.open(request)
+        except ProviderError as error:
+            if is_transient(error):
+                raise
+            refusal = self.refusal(error)
+        raise refusal
+
+    async def open(self, request: Request) -> "AsyncResponse":
+        """The reply to `request`, redirects followed, its body still to come."""
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await self._session.send(request, self.reading.call, deadline=self._deadline)
+            try:
+                reply = Reply(response.status, response.headers)
+                if reply.status not in REDIRECTS:
+                    self.gateway.check(reply if reply.ok else await read_whole(response))
+                    return response
+                request = self.gateway.redirected(request, reply, self.reading.reference)
+            except BaseException:
+                await response.aclose()
+                raise
+            await response.aclose()
+        raise too_many_redirects(request)
+
+    def refusal(self, reason: ProviderError | None = None) -> RefusedError:
+        """The error that says so."""
+        reference = str(self.reading.reference)
+        return RefusedError(
+            f"{reference} cannot be proven: {self.gateway.base_url} gives neither its blocks nor "
+            "an archive of them; add a gateway that does, or say verify=False to take its word",
+            cid=reference,
+            reason=reason,
+        )
+
+    def told(self, obstacle: UnprovenError) -> UnprovenError:
+        """What the user hears of `obstacle`."""
+        if not isinstance(obstacle, RefusedError):
+            return obstacle
+        error = UnprovenError(obstacle.message, cid=obstacle.cid)
+        if (reason := obstacle.reason) is not None:
+            error.add_note(f"{self.gateway.base_url}: {reason.name}: {reason.message}")
+        return error
