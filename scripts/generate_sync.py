@@ -10,10 +10,14 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TREES = (ROOT / "src/holdfast/_async", ROOT / "tests/_async")
+TREES = (
+    ROOT / "src/holdfast/_async",
+    ROOT / "src/holdfast/testing/_async",
+    ROOT / "tests/_async",
+)
 HAND_WRITTEN = {"src/holdfast/_async/transport.py", "src/holdfast/_async/runtime.py"}
 HAND_WRITTEN |= {"src/holdfast/_async/__init__.py", "tests/_async/__init__.py"}
-HAND_WRITTEN |= {"tests/_async/parallel.py"}
+HAND_WRITTEN |= {f"src/holdfast/testing/_async/{name}.py" for name in ("__init__", "parallel")}
 
 HEADER = """\
 # WARNING: this file is generated from {source}

@@ -10,23 +10,23 @@ Example:
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from holdfast import errors
-from holdfast._sync.client import Client
 from holdfast._version import __version__
-from holdfast.blob import Blob
-from holdfast.config import ClientConfig
-from holdfast.events import Event
-from holdfast.files.cids import compute_cid, verify
-from holdfast.limits import Retries, Timeouts
-from holdfast.provider import AsyncStorageProvider, StorageProvider
-from holdfast.records import ClientMessage, ClientRecord, StoreOptions
 
 if TYPE_CHECKING:
+    from holdfast import errors
     from holdfast._async.client import AsyncClient
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
+    from holdfast._sync.client import Client
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
+    from holdfast.blob import Blob
+    from holdfast.config import ClientConfig
+    from holdfast.events import Event
+    from holdfast.files.cids import compute_cid, verify
+    from holdfast.limits import Retries, Timeouts
+    from holdfast.provider import AsyncStorageProvider, StorageProvider
+    from holdfast.records import ClientMessage, ClientRecord, StoreOptions
 
 __all__ = [
     "AsyncClient",
@@ -51,17 +51,33 @@ __all__ = [
     "verify",
 ]
 
-# Imported when first asked for: each brings in an HTTP library or an event loop.
+# Imported when first asked for: the command line and the pytest plugin, which is loaded in every
+# run of any tests, must not wait for what they do not use.
 _LAZY = {
     "AsyncClient": "holdfast._async.client",
     "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
+    "AsyncStorageProvider": "holdfast.provider",
+    "Blob": "holdfast.blob",
+    "Client": "holdfast._sync.client",
+    "ClientConfig": "holdfast.config",
+    "ClientMessage": "holdfast.records",
+    "ClientRecord": "holdfast.records",
+    "Event": "holdfast.events",
     "LocalProvider": "holdfast._sync.providers.local",
     "PinProvider": "holdfast._sync.providers.pinning",
+    "Retries": "holdfast.limits",
+    "StorageProvider": "holdfast.provider",
+    "StoreOptions": "holdfast.records",
+    "Timeouts": "holdfast.limits",
+    "compute_cid": "holdfast.files.cids",
+    "verify": "holdfast.files.cids",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("holdfast.errors")
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,5 @@
-"""Many calls at once, async: the twin of `_sync/parallel.py`."""
+"""Many calls at once, in the colour of these tests."""
 
-import asyncio
+from holdfast.testing._async.parallel import in_parallel
 
-
-async def in_parallel(calls):
-    """The results of `calls`, functions that return awaitables, all under way at once."""
-    return await asyncio.gather(*(call() for call in calls))
+__all__ = ["in_parallel"]

@@ -1,10 +1,7 @@
-"""Many calls at once, on threads: the twin of `_async/parallel.py`."""
+# WARNING: this file is generated from tests/_async/parallel.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Many calls at once, in the colour of these tests."""
 
-from concurrent.futures import ThreadPoolExecutor
+from holdfast.testing._sync.parallel import in_parallel
 
-
-def in_parallel(calls):
-    """The results of `calls`, all under way at once."""
-    calls = list(calls)
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return [future.result() for future in [pool.submit(call) for call in calls]]
+__all__ = ["in_parallel"]

@@ -4,9 +4,11 @@ import asyncio
 import os
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from holdfast.checks import is_loopback
@@ -17,6 +19,8 @@ from holdfast.repository import Repository
 
 HEAD_SECONDS = 20.0
 MAX_HEAD = 32 << 10
+# An ASGI extension, for what stands around the application: a function that ends the connection.
+HANG_UP = "holdfast.hang_up"
 
 
 class PatientProtocol(H11Protocol):
@@ -32,6 +36,9 @@ class PatientProtocol(H11Protocol):
     def handle_events(self) -> None:
         """Take what has come."""
         super().handle_events()
+        if self._has_request():
+            scope: Any = self.scope
+            scope["extensions"] = {HANG_UP: self.transport.close}
         if self._timer is not None and self._has_request():
             self._timer.cancel()
             self._timer = None
@@ -74,11 +81,13 @@ class NodeServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        around: Callable[[ASGIApp], ASGIApp] | None = None,
     ) -> None:
+        app: ASGIApp = create_app(repository, settings)
         self._socket = _listen(host, port)
         self._server = uvicorn.Server(
             uvicorn.Config(
-                create_app(repository, settings),
+                app if around is None else around(app),
                 http=PatientProtocol,
                 h11_max_incomplete_event_size=MAX_HEAD,
                 timeout_keep_alive=30,

@@ -1,4 +1,7 @@
-"""For tests of your own: a real node, and servers that reply, or fail, as they are told.
+"""For tests of your own: a real node, servers that fail as told, and the contract of providers.
+
+With pytest, the fixtures `holdfast_node`, `holdfast_client` and `holdfast_async_client` are there
+as soon as Holdfast is installed; see `holdfast.testing.plugin`.
 
 Example:
     >>> from holdfast import Client
@@ -9,14 +12,18 @@ Example:
     {'hello': 'world'}
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
-from holdfast.testing.server import Recorded, Scripted, ScriptedServer, forward_to
-
 if TYPE_CHECKING:
+    from holdfast.testing._async.provider_tests import AsyncProviderTests
+    from holdfast.testing._sync.provider_tests import ProviderTests
     from holdfast.testing.node import RunningNode, running_node
+    from holdfast.testing.server import Recorded, Scripted, ScriptedServer, forward_to
 
 __all__ = [
+    "AsyncProviderTests",
+    "ProviderTests",
     "Recorded",
     "RunningNode",
     "Scripted",
@@ -25,11 +32,25 @@ __all__ = [
     "running_node",
 ]
 
+# Imported when first asked for: pytest loads this package with the plugin, in every run of any
+# tests; the node needs the extra of that name, and the contract needs pytest.
+_LAZY = {
+    "AsyncProviderTests": "holdfast.testing._async.provider_tests",
+    "ProviderTests": "holdfast.testing._sync.provider_tests",
+    "Recorded": "holdfast.testing.server",
+    "RunningNode": "holdfast.testing.node",
+    "Scripted": "holdfast.testing.server",
+    "ScriptedServer": "holdfast.testing.server",
+    "forward_to": "holdfast.testing.server",
+    "running_node": "holdfast.testing.node",
+}
+
 
 def __getattr__(name: str) -> Any:
-    # The node needs the extra of that name; the scripted servers need nothing.
-    if name in {"RunningNode", "running_node"}:
-        from holdfast.testing import node  # noqa: PLC0415
-
-        return getattr(node, name)
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,7 +2,7 @@
 
 import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,33 +12,123 @@ from holdfast.config import ClientConfig
 from holdfast.node.server import NodeServer
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
+from holdfast.testing.faults import Fault, Faults, Part
 
 
 @dataclass(frozen=True, slots=True)
 class RunningNode:
-    """A node that runs.
+    """A node that runs, and that fails as it is told.
+
+    Each of the `…_next` methods spoils replies to come, the next one or as many as `times` says.
+    `on` says to which requests: those to the pinning ``"api"``, to the ``"gateway"``, or to
+    ``"any"``. A request meets one fault at the most, the one that waits longest.
 
     Attributes:
         api_url: The address of its pinning API.
         gateway_url: The address of its gateway.
         token: A token that may do everything.
         repository: What it keeps.
+        config: The configuration for a client that talks to this node. What interrupted downloads
+            leave behind goes away with the node.
+
+    Example:
+        >>> from holdfast import Client
+        >>> with running_node() as node, Client.init(node.config) as client:
+        ...     node.fail_next(status=503, times=2)
+        ...     client.test_connection()  # is sent three times
+        ...     node.requests[-1], len(node.requests)
+        True
+        ('GET /data/testAuthentication', 3)
     """
 
     api_url: str
     gateway_url: str
     token: str = field(repr=False)
     repository: Repository = field(repr=False)
+    config: ClientConfig = field(repr=False)
+    _faults: Faults = field(repr=False)
+
+    def fail_next(
+        self,
+        *,
+        status: int = 503,
+        times: int = 1,
+        on: Part = "any",
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Refuse requests with `status`; they do nothing. `body` is JSON, say the service's words.
+
+        Example:
+            >>> from holdfast import Client, errors
+            >>> with running_node() as node, Client.init(node.config) as client:
+            ...     node.fail_next(status=402, body={"error": "the plan is used up"}, on="api")
+            ...     try:
+            ...         client.store([1, 2, 3])
+            ...     except errors.ProviderError as error:
+            ...         print(error)
+            the plan is used up
+        """
+        self._faults.add(Fault(status=status, body=body, headers=headers or {}, on=on), times)
+
+    def delay_next(self, seconds: float, *, times: int = 1, on: Part = "any") -> None:
+        """Let requests wait for `seconds` before the node has them.
+
+        Example:
+            >>> from holdfast import Client, errors
+            >>> with running_node() as node:
+            ...     node.delay_next(10, times=4)
+            ...     with Client.init(node.config, timeouts={"total": 0.1}) as client:
+            ...         try:
+            ...             client.test_connection()
+            ...         except errors.RequestTimeoutError as error:
+            ...             print(error.name)
+            RequestTimeoutError
+        """
+        self._faults.add(Fault(delay=seconds, on=on), times)
+
+    def corrupt_next(self, *, after: int = 0, times: int = 1, on: Part = "gateway") -> None:
+        """Reply with wrong bytes in place of the right ones, as many, from byte `after` on.
+
+        Example:
+            >>> from holdfast import Client, errors
+            >>> with running_node() as node, Client.init(node.config) as client:
+            ...     record = client.upload(b"hello")
+            ...     node.corrupt_next()
+            ...     try:
+            ...         client.download(record.cid)
+            ...     except errors.VerificationError as error:
+            ...         print(error.name)
+            VerificationError
+        """
+        self._faults.add(Fault(corrupt=after, on=on), times)
+
+    def cut_next(self, *, after: int = 0, times: int = 1, on: Part = "any") -> None:
+        """Do what is asked for, then end the connection after `after` bytes of the reply's body.
+
+        Example:
+            >>> from holdfast import Client
+            >>> with running_node() as node, Client.init(node.config) as client:
+            ...     record = client.upload(b"hello")
+            ...     node.cut_next(after=2)
+            ...     client.download(record.cid).read()  # asks again, for the rest
+            b'hello'
+        """
+        self._faults.add(Fault(cut=after, on=on), times)
+
+    def heal(self) -> None:
+        """Drop the faults that no request has met, and forget the requests that came."""
+        self._faults.clear()
 
     @property
-    def config(self) -> ClientConfig:
-        """The configuration for a client that talks to this node."""
-        return ClientConfig(
-            provider="pinning",
-            provider_token=self.token,
-            pin_api_url=self.api_url,
-            gateway_url=self.gateway_url,
-        )
+    def faults_left(self) -> int:
+        """How many faults no request has met yet."""
+        return self._faults.left
+
+    @property
+    def requests(self) -> list[str]:
+        """The requests that came, in order, such as ``GET /ipfs/bafkqaaa?format=raw``."""
+        return self._faults.requests
 
 
 @contextmanager
@@ -61,13 +151,23 @@ def running_node(
     """
     token = secrets.token_urlsafe(24)
     all_settings = NodeSettings(tokens=(NodeToken(token=token), *tokens), **settings)
+    faults = Faults()
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-node-") as folder,
-        Repository(path if path is not None else folder) as repository,
+        Repository(path if path is not None else Path(folder, "store")) as repository,
     ):
-        server = NodeServer(repository, all_settings)
+        server = NodeServer(repository, all_settings, around=faults.around)
         server.start()
+        gateway_url = f"{server.url}/ipfs"
+        config = ClientConfig(
+            provider="pinning",
+            provider_token=token,
+            pin_api_url=server.url,
+            gateway_url=gateway_url,
+            cache_path=Path(folder, "cache"),
+        )
         try:
-            yield RunningNode(server.url, f"{server.url}/ipfs", token, repository)
+            yield RunningNode(server.url, gateway_url, token, repository, config, faults)
         finally:
+            faults.stop()
             server.stop()

@@ -1,0 +1,1 @@
+"""The blocking colour. Generated from `_async`, but for `parallel`."""

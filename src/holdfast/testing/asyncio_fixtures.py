@@ -1,0 +1,19 @@
+"""The part of the pytest plugin that is awaited; loaded where pytest-asyncio is active."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import pytest_asyncio
+
+if TYPE_CHECKING:
+    from holdfast import AsyncClient
+    from holdfast.testing import RunningNode
+
+
+@pytest_asyncio.fixture
+async def holdfast_async_client(holdfast_node: "RunningNode") -> "AsyncIterator[AsyncClient]":
+    """An async client of `holdfast_node`."""
+    from holdfast import AsyncClient  # noqa: PLC0415
+
+    async with await AsyncClient.init(holdfast_node.config) as client:
+        yield client

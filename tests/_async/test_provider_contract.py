@@ -1,0 +1,50 @@
+"""Our own providers keep the contract that others are asked to keep."""
+
+import pytest
+
+from holdfast import AsyncLocalProvider, AsyncPinProvider, ClientConfig
+from holdfast.testing import AsyncProviderTests, running_node
+from tests.content import DATA
+
+ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
+
+
+@pytest.fixture(scope="module")
+def node():
+    """One for all: what the tests keep does not get into each other's way."""
+    with running_node() as node:
+        yield node
+
+
+class TestLocal(AsyncProviderTests):
+    @pytest.fixture
+    async def provider(self, tmp_path_factory):
+        provider = AsyncLocalProvider(ClientConfig(path=tmp_path_factory.mktemp("store")))
+        yield provider
+        await provider.aclose()
+
+    @pytest.fixture
+    async def directory_cid(self, provider):
+        (root,) = await provider.import_car([ARCHIVE.read_bytes()])
+        return root
+
+
+class TestPinning(AsyncProviderTests):
+    @pytest.fixture
+    async def provider(self, node):
+        provider = AsyncPinProvider(node.config)
+        yield provider
+        await provider.aclose()
+
+    @pytest.fixture
+    def directory_cid(self, node):
+        (pin,) = node.repository.import_car([ARCHIVE.read_bytes()])
+        return pin.cid
+
+
+class TestPinningVersion0(TestPinning):
+    @pytest.fixture
+    async def provider(self, node):
+        provider = AsyncPinProvider(node.config.with_options(cid_version=0))
+        yield provider
+        await provider.aclose()

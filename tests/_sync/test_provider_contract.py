@@ -1,0 +1,52 @@
+# WARNING: this file is generated from tests/_async/test_provider_contract.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Our own providers keep the contract that others are asked to keep."""
+
+import pytest
+
+from holdfast import ClientConfig, LocalProvider, PinProvider
+from holdfast.testing import ProviderTests, running_node
+from tests.content import DATA
+
+ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
+
+
+@pytest.fixture(scope="module")
+def node():
+    """One for all: what the tests keep does not get into each other's way."""
+    with running_node() as node:
+        yield node
+
+
+class TestLocal(ProviderTests):
+    @pytest.fixture
+    def provider(self, tmp_path_factory):
+        provider = LocalProvider(ClientConfig(path=tmp_path_factory.mktemp("store")))
+        yield provider
+        provider.close()
+
+    @pytest.fixture
+    def directory_cid(self, provider):
+        (root,) = provider.import_car([ARCHIVE.read_bytes()])
+        return root
+
+
+class TestPinning(ProviderTests):
+    @pytest.fixture
+    def provider(self, node):
+        provider = PinProvider(node.config)
+        yield provider
+        provider.close()
+
+    @pytest.fixture
+    def directory_cid(self, node):
+        (pin,) = node.repository.import_car([ARCHIVE.read_bytes()])
+        return pin.cid
+
+
+class TestPinningVersion0(TestPinning):
+    @pytest.fixture
+    def provider(self, node):
+        provider = PinProvider(node.config.with_options(cid_version=0))
+        yield provider
+        provider.close()
