@@ -30,7 +30,7 @@ SUBSTITUTIONS = [
         (r"\basync (def|with|for)\b", r"\1"),
         (r"\bawait ", ""),
         (r"\bAsync([A-Z]\w*)", r"\1"),
-        (r"\b(build)_async_", r"\1_"),
+        (r"\b(build|holdfast)_async_", r"\1_"),
         (r"\b_async\b", "_sync"),
         (r"\basynccontextmanager\b", "contextmanager"),
         (r"\baclose\b", "close"),

@@ -1,0 +1,170 @@
+# WARNING: this file is generated from tests/_async/test_node_faults.py
+# by scripts/generate_sync.py. Change the original instead.
+"""A node that fails on command, through the fixtures of the plugin."""
+
+import os
+import time
+
+import pytest
+
+from holdfast import Client, compute_cid
+from holdfast.errors import (
+    NetworkError,
+    ProviderError,
+    RateLimitError,
+    RequestTimeoutError,
+    VerificationError,
+)
+from holdfast.testing import running_node
+from holdfast.testing.provider_cases import memory_below
+
+STORE = "POST /pinning/pinJSONToIPFS"
+
+
+@pytest.fixture(autouse=True)
+def no_noise(capfd, caplog):
+    """A fault that a test asked for is nothing for the node to complain of."""
+    yield
+    assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
+    assert capfd.readouterr().err == ""
+
+
+def test_the_next_requests_fail(holdfast_node, holdfast_client):
+    holdfast_node.fail_next(status=503, times=2)
+    assert holdfast_node.faults_left == 2
+    record = holdfast_client.store([1])
+    assert record.cid == compute_cid(b"[1]")
+    assert holdfast_node.requests == [STORE] * 3
+    assert holdfast_node.faults_left == 0
+
+
+def test_refused_requests_do_nothing(holdfast_node, holdfast_client):
+    holdfast_node.fail_next(times=4)
+    with pytest.raises(ProviderError) as caught:
+        holdfast_client.store([1])
+    assert str(caught.value) == "HTTP error 503"
+    assert caught.value.status == 503
+    assert holdfast_node.requests == [STORE] * 4
+    assert holdfast_node.repository.totals().pins == 0
+
+
+def test_a_refusal_may_have_words_and_headers(holdfast_node, holdfast_client):
+    body = {"error": {"reason": "LIMIT", "details": "slow down"}}
+    holdfast_node.fail_next(status=429, body=body, headers={"Retry-After": "7"}, times=4)
+    with pytest.raises(RateLimitError, match="slow down") as caught:
+        holdfast_client.test_connection()
+    assert caught.value.retry_after == 7
+
+
+def test_a_refused_upload_is_sent_again(holdfast_node, holdfast_client):
+    data = os.urandom(5_000_000)
+    holdfast_node.fail_next(on="api")
+    record = holdfast_client.upload(data)
+    assert record.cid == compute_cid(data)
+    assert holdfast_node.requests == ["POST /pinning/pinFileToIPFS"] * 2
+
+
+def test_a_fault_waits_for_the_request_that_it_is_meant_for(holdfast_node, holdfast_client):
+    holdfast_node.fail_next(status=404, on="gateway")
+    holdfast_node.fail_next(status=403, on="api")
+    with pytest.raises(ProviderError, match="403"):
+        holdfast_client.store([1])
+    record = holdfast_client.store([1])
+    with pytest.raises(ProviderError, match="404"):
+        holdfast_client.retrieve(record.cid)
+    assert holdfast_client.retrieve(record.cid) == [1]
+
+
+def test_requests_can_be_delayed(holdfast_node, holdfast_client):
+    holdfast_node.delay_next(0.3)
+    start = time.monotonic()
+    assert holdfast_client.test_connection() is True
+    assert time.monotonic() - start >= 0.3
+    holdfast_node.delay_next(30, times=4)
+    with pytest.raises(RequestTimeoutError):
+        holdfast_client.with_options(timeouts={"read": 0.1, "total": 0.5}).test_connection()
+    assert holdfast_client.test_connection() is True
+
+
+def test_a_node_stops_in_the_midst_of_a_delay():
+    with running_node() as node:
+        node.delay_next(30)
+        config = node.config.with_options(timeouts={"total": 0.2})
+        with Client.init(config) as client:
+            with pytest.raises(RequestTimeoutError):
+                client.test_connection()
+        start = time.monotonic()
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize("after", [0, 2_000_000])
+def test_wrong_bytes_are_caught(holdfast_node, holdfast_client, tmp_path, after):
+    data = os.urandom(3_000_000)
+    record = holdfast_client.upload(data)
+    # As many as may come: the body, and the blocks that prove it.
+    holdfast_node.corrupt_next(after=after, times=50)
+    with pytest.raises(VerificationError):
+        holdfast_client.download(record.cid, to=tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    holdfast_node.heal()
+    assert holdfast_node.faults_left == 0
+    assert holdfast_node.requests == []
+    with Client.init(holdfast_node.config) as another:
+        assert (another.download(record.cid)).read() == data
+
+
+def test_wrong_bytes_begin_where_they_are_told_to(holdfast_node, holdfast_client):
+    record = holdfast_client.upload(b"hello world")
+    holdfast_node.corrupt_next(after=5)
+    unproven = holdfast_client.with_options(verify=False)
+    wrong = bytes(255 - byte for byte in b" world")
+    assert (unproven.download(record.cid)).read() == b"hello" + wrong
+
+
+def test_a_cut_body_is_asked_for_again(holdfast_node, holdfast_client):
+    data = os.urandom(3_000_000)
+    record = holdfast_client.upload(data)
+    holdfast_node.heal()
+    holdfast_node.cut_next(after=1_500_000, times=2)
+    assert (holdfast_client.download(record.cid)).read() == data
+    assert len(holdfast_node.requests) > 2
+
+
+def test_a_cut_reply_was_a_request_all_the_same(holdfast_node, holdfast_client):
+    holdfast_node.cut_next(after=3, on="api", times=4)
+    with pytest.raises(NetworkError):
+        holdfast_client.store([1])
+    assert holdfast_node.repository.totals().pins == 1
+
+
+def test_large_bodies_pass_through_in_pieces(holdfast_node, holdfast_client, tmp_path):
+    large = tmp_path / "large"
+    with large.open("wb") as file:
+        for _ in range(64):
+            file.write(os.urandom(1 << 20))
+    with memory_below(40 << 20):
+        holdfast_node.delay_next(0.01, on="api")
+        record = holdfast_client.upload(large)
+        holdfast_node.cut_next(after=30 << 20, on="gateway")
+        holdfast_client.download(record.cid, to=tmp_path / "copy")
+    assert compute_cid(tmp_path / "copy") == record.cid
+
+
+def test_a_fault_that_makes_no_sense_is_refused(holdfast_node):
+    for call, message in (
+        (lambda: holdfast_node.fail_next(status=200), "status must be that of a failure"),
+        (lambda: holdfast_node.fail_next(times=0), "times must be 1 or more, and is 0"),
+        (lambda: holdfast_node.fail_next(on="pins"), "on must be one of any, api, gateway"),
+        (lambda: holdfast_node.delay_next(-1), "seconds must not be negative"),
+        (lambda: holdfast_node.cut_next(after=-1), "after must not be negative"),
+        (lambda: holdfast_node.corrupt_next(after=-1), "after must not be negative"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    assert holdfast_node.faults_left == 0
+
+
+def test_the_token_is_not_shown(holdfast_node, holdfast_client):
+    holdfast_client.test_connection()
+    for shown in (repr(holdfast_node), str(holdfast_node.requests), repr(holdfast_node.config)):
+        assert holdfast_node.token not in shown
