@@ -1,7 +1,8 @@
 """The seam between a client and a place where content is kept.
 
 A provider of your own implements one of these (subclassing is optional) and either goes straight
-into ``Client(provider=…)`` or registers under a name, see `holdfast.registry`.
+into ``Client(provider=…)`` or registers under a name, see `holdfast.registry`. What must hold of it
+is written as tests, to be subclassed: `holdfast.testing.ProviderTests`, `AsyncProviderTests`.
 """
 
 import os
@@ -53,7 +54,10 @@ class StorageProvider(Protocol):
 
     @abstractmethod
     def close(self) -> None:
-        """Release connections and files. A second time does nothing."""
+        """Release connections and files. A second time does nothing.
+
+        Every other call is a `ClientClosedError` from then on.
+        """
 
 
 @runtime_checkable
@@ -92,7 +96,10 @@ class AsyncStorageProvider(Protocol):
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Release connections and files. A second time does nothing."""
+        """Release connections and files. A second time does nothing.
+
+        Every other call is a `ClientClosedError` from then on.
+        """
 
 
 @runtime_checkable

@@ -92,6 +92,7 @@ class NodeServer:
                 h11_max_incomplete_event_size=MAX_HEAD,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=2,
+                log_config=None,  # the logging of the process is not ours to set up
                 log_level="warning",
                 access_log=False,
                 server_header=False,

@@ -142,7 +142,7 @@ class AsyncProviderTests:
             blob = await provider.get_file(cid)
         assert blob.size == self.large_size
 
-    async def test_many_tasks_may_use_it_at_once(self, provider: AsyncStorageProvider) -> None:
+    async def test_many_calls_at_once_do_not_mix(self, provider: AsyncStorageProvider) -> None:
         def round_trip(number: int) -> Callable[[], Awaitable[bool]]:
             async def call() -> bool:
                 data = f"file {number}".encode() * 20_000
@@ -206,7 +206,6 @@ class AsyncProviderTests:
             blob = await provider.get_file(cid, to=target)
             assert target.read_bytes() == blob.read() == data
             assert blob.size == len(data)
-            assert blob.name == target.name
             assert names_in(tmp_path) == [target.name]
 
     async def test_a_failed_download_leaves_no_file(

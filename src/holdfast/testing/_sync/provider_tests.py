@@ -144,7 +144,7 @@ class ProviderTests:
             blob = provider.get_file(cid)
         assert blob.size == self.large_size
 
-    def test_many_tasks_may_use_it_at_once(self, provider: StorageProvider) -> None:
+    def test_many_calls_at_once_do_not_mix(self, provider: StorageProvider) -> None:
         def round_trip(number: int) -> Callable[[], bool]:
             def call() -> bool:
                 data = f"file {number}".encode() * 20_000
@@ -206,7 +206,6 @@ class ProviderTests:
             blob = provider.get_file(cid, to=target)
             assert target.read_bytes() == blob.read() == data
             assert blob.size == len(data)
-            assert blob.name == target.name
             assert names_in(tmp_path) == [target.name]
 
     def test_a_failed_download_leaves_no_file(

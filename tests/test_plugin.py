@@ -1,0 +1,193 @@
+"""The pytest plugin, in runs of pytest of its own."""
+
+import os
+import re
+import site
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src"
+
+# All are errors, but for what pytest-asyncio says about an option of its own.
+WARNINGS = ("-W", "error", "-W", "ignore:The configuration option")
+
+FIRST = """
+def test_first(holdfast_client):
+    assert holdfast_client.retrieve(holdfast_client.store([1]).cid) == [1]
+"""
+AWAITED = """
+import pytest
+pytestmark = pytest.mark.asyncio
+async def test_awaited(holdfast_async_client):
+    assert await holdfast_async_client.test_connection()
+"""
+
+
+@pytest.fixture(autouse=True)
+def apart(pytester, monkeypatch):
+    """Runs without what surrounds this one."""
+    for name in [name for name in os.environ if name.startswith(("PYTEST_", "COV_"))]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def run(pytester):
+    """Run pytest with all that is installed."""
+    return lambda *arguments: pytester.runpytest_subprocess(*WARNINGS, *arguments)
+
+
+@pytest.fixture
+def without_asyncio(pytester, monkeypatch, tmp_path_factory):
+    """Run pytest where pytest-asyncio is not installed, and all else is."""
+    installed = Path(pytest.__file__).parent.parent
+    assert installed in {Path(each) for each in site.getsitepackages()}
+    other = tmp_path_factory.mktemp("site")
+    for path in installed.iterdir():
+        if not path.name.startswith("pytest_asyncio"):
+            (other / path.name).symlink_to(path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(other), str(SOURCE)]))
+
+    command = (sys.executable, "-S", "-m", "pytest", *WARNINGS)
+    return lambda *arguments: pytester.run(*command, *arguments)
+
+
+def test_the_fixtures_are_there(pytester, run):
+    pytester.makepyfile(test_first=FIRST, test_awaited=AWAITED)
+    run().assert_outcomes(passed=2)
+    listed = run("--fixtures").stdout.str()
+    for name in ("holdfast_node", "holdfast_client", "holdfast_async_client"):
+        assert listed.count(f"\n{name} -- ") == 1
+
+
+def test_each_test_has_a_node_of_its_own(pytester, run):
+    pytester.makepyfile(
+        """
+        import pytest
+        @pytest.mark.parametrize("number", range(2))
+        def test_it_is_empty(holdfast_node, holdfast_client, number):
+            assert holdfast_node.repository.pins() == []
+            assert holdfast_node.requests == []
+            holdfast_client.store([1])
+            holdfast_node.fail_next(times=5)
+        """
+    )
+    run().assert_outcomes(passed=2)
+
+
+def test_nothing_is_left_behind(pytester, run, monkeypatch):
+    home, temporary = pytester.mkdir("home"), pytester.mkdir("temporary")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makepyfile(
+        """
+        def test_interrupted(holdfast_node, holdfast_client, tmp_path):
+            cid = holdfast_client.upload(bytes(3_000_000)).cid
+            holdfast_node.cut_next(after=2_000_000, times=99)
+            holdfast_client.with_options(retries={"attempts": 1}).download(cid, to=tmp_path / "x")
+        """
+    )
+    result = run("-p", "no:cacheprovider", f"--basetemp={home / 'base'}")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *holdfast.errors.NetworkError: *"])
+    assert list(temporary.iterdir()) == []
+    assert [path.name for path in home.iterdir()] == ["base"]
+
+
+def test_loading_the_plugin_imports_next_to_nothing(pytester, run):
+    pytester.makepyfile(
+        """
+        import sys
+        heavy = {"aiohttp", "starlette", "uvicorn", "urllib3"} & set(sys.modules)
+        ours = sorted(name for name in sys.modules if name.partition(".")[0] == "holdfast")
+        def test_it():
+            assert heavy == set()
+            assert ours == [
+                "holdfast",
+                "holdfast._version",
+                "holdfast.testing",
+                "holdfast.testing.asyncio_fixtures",
+                "holdfast.testing.plugin",
+            ]
+        """
+    )
+    # These bring in HTTP libraries by themselves.
+    others = ("-p", "no:anyio", "-p", "no:hypothesispytest")
+    run(*others).assert_outcomes(passed=1)
+
+
+def test_without_pytest_asyncio_all_but_the_async_fixture_works(pytester, without_asyncio):
+    pytester.makepyfile(
+        test_first=FIRST,
+        test_other="""
+        def test_wanting(holdfast_async_client):
+            pass
+        """,
+    )
+    result = without_asyncio()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        ["the fixture holdfast_async_client needs pytest-asyncio, *: pip install pytest-asyncio"]
+    )
+    result.stdout.no_fnmatch_line("*Traceback*")
+    listed = without_asyncio("--fixtures").stdout.str()
+    assert "holdfast_async_client -- " in listed
+    assert "asyncio_mode" not in listed
+
+
+def test_pytest_asyncio_may_be_switched_off(pytester, run):
+    pytester.makepyfile("def test_wanting(holdfast_async_client): pass")
+    result = run("-p", "no:asyncio")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["the fixture holdfast_async_client needs pytest-asyncio*"])
+
+
+def test_no_mark_is_needed_in_the_auto_mode_of_pytest_asyncio(pytester, run):
+    pytester.makepyfile(AWAITED.replace("pytestmark", "_"))
+    run("--asyncio-mode=auto").assert_outcomes(passed=1)
+
+
+def test_without_the_node_the_fixture_says_what_to_install(pytester, run):
+    pytester.makepyfile(conftest="import sys; sys.modules['starlette'] = None", test_first=FIRST)
+    result = run("-p", "no:anyio")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["E *ModuleNotFoundError: the node needs*holdfast?node?*"])
+
+
+def blocks_of(document):
+    """The Python blocks of `document`, by the file name that each begins with."""
+    text = (ROOT / document).read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    named = {re.match(r"# (\S+\.py)\n", block)[1]: block for block in blocks}
+    assert len(named) == len(blocks)
+    return named
+
+
+def test_the_test_in_the_readme_runs(pytester, run):
+    (block,) = re.findall(
+        r"```python\n(def test_.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
+    )
+    pytester.makepyfile(block)
+    run().assert_outcomes(passed=1)
+
+
+def test_every_block_of_the_guide_runs(pytester, run):
+    blocks = blocks_of("docs/testing.md")
+    assert len(blocks) == 8
+    for name, block in blocks.items():
+        path = pytester.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(block)
+    # The session's node is used by the tests beside its conftest.py.
+    (pytester.path / "shared/test_shared.py").write_text(FIRST + FIRST.replace("first", "second"))
+    result = run("-rs")
+    outcomes = result.parseoutcomes()
+    assert outcomes.keys() == {"passed", "skipped"}
+    assert outcomes["skipped"] == 1
+    result.stdout.fnmatch_lines(["SKIPPED*directory_cid is not defined"])
