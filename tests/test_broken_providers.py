@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.timeout(240)  # runs of pytest within a run of pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
