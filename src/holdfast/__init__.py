@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.limits import Retries, Timeouts
     from holdfast.provider import AsyncStorageProvider, StorageProvider
     from holdfast.records import ClientMessage, ClientRecord, StoreOptions
+    from holdfast.repository import Pin
 
 __all__ = [
     "AsyncClient",
@@ -40,6 +41,7 @@ __all__ = [
     "ClientRecord",
     "Event",
     "LocalProvider",
+    "Pin",
     "PinProvider",
     "Retries",
     "StorageProvider",
@@ -65,6 +67,7 @@ _LAZY = {
     "ClientRecord": "holdfast.records",
     "Event": "holdfast.events",
     "LocalProvider": "holdfast._sync.providers.local",
+    "Pin": "holdfast.repository",
     "PinProvider": "holdfast._sync.providers.pinning",
     "Retries": "holdfast.limits",
     "StorageProvider": "holdfast.provider",

@@ -124,3 +124,14 @@ class Openable(Protocol):
 
     def open_file(self, cid: str) -> Any:
         """The file at `cid`, readable and seekable; of an async provider, awaited."""
+
+
+@runtime_checkable
+class Listing(Protocol):
+    """A provider that can tell what it keeps."""
+
+    def list_pins(self, *, name: str | None = None, limit: int | None = None) -> Any:
+        """What is pinned, a list of `Pin`s, newest first; of an async provider, awaited.
+
+        `name` is a part of the names that are asked for, `limit` the most pins to give.
+        """

@@ -12,6 +12,7 @@ from holdfast import (
     ClientMessage,
     ClientRecord,
     LocalProvider,
+    Pin,
     PinProvider,
     Retries,
     StorageProvider,
@@ -52,6 +53,7 @@ def blocking(config: ClientConfig, path: Path) -> None:
         assert_type(client.revoke("cid"), bool)
         assert_type(client.test_connection(), bool)
         assert_type(client.url("cid"), str)
+        assert_type(client.pins(name="a", limit=5), list[Pin])
         assert_type(client.with_options(verify=False), Client)
         assert_type(client.provider, StorageProvider)
     Client(PinProvider(config))

@@ -108,7 +108,7 @@ class AsyncSession:
             async with self.stream(request, call) as response:
                 if response.status >= 300:
                     refused = Reply(response.status, response.headers)
-                return await read_whole(response)
+                return await read_whole(response, request.max_reply)
         except NetworkError as error:
             return refused or error
 

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from holdfast._sync.opened import ContentFile
 from holdfast._sync.runtime import run_blocking, run_interruptible
@@ -17,9 +17,19 @@ from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.sources import Uploadable, open_source
 from holdfast.protocol import json_text
-from holdfast.provider import Linkable, Openable, Progress, Reconfigurable, StorageProvider
+from holdfast.provider import (
+    Linkable,
+    Listing,
+    Openable,
+    Progress,
+    Reconfigurable,
+    StorageProvider,
+)
 from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
 from holdfast.registry import build_provider
+
+if TYPE_CHECKING:
+    from holdfast.repository import Pin
 
 T = TypeVar("T")
 
@@ -239,6 +249,29 @@ class Client:
         self._check_open()
         self._provider.delete(Reference.parse_cid(cid))
         return True
+
+    def pins(self, *, name: str | None = None, limit: int | None = None) -> "list[Pin]":
+        """What the provider keeps for you, newest first.
+
+        Args:
+            name: A part of the names to look for.
+            limit: How many pins to give at the most; None is all.
+
+        Example:
+            >>> def example(client: Client) -> list[str]:
+            ...     return [pin.cid for pin in client.pins(name="report", limit=10)]
+        """
+        self._check_open()
+        if name is not None:
+            _check_text("name", name)
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
+            raise TypeError(f"limit must be a whole number, not {type(limit).__name__}")
+        if limit is not None and limit < 1:
+            raise ValueError("limit must be at least 1; leave it out for all pins")
+        if not isinstance(self._provider, Listing):
+            raise ConfigError(f"{type(self._provider).__name__} cannot list what it keeps")
+        listed: list[Pin] = self._provider.list_pins(name=name, limit=limit)
+        return listed
 
     def test_connection(self) -> bool:
         """Ask the provider whether the credentials are good: True, or an error. Never False.

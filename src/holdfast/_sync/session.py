@@ -108,7 +108,7 @@ class Session:
             with self.stream(request, call) as response:
                 if response.status >= 300:
                     refused = Reply(response.status, response.headers)
-                return read_whole(response)
+                return read_whole(response, request.max_reply)
         except NetworkError as error:
             return refused or error
 

@@ -54,6 +54,7 @@ class Request:
         headers: Header fields; a `Secret` is masked everywhere but on the wire.
         body: The body, whole or streamed; None for none.
         on_sent: Told how many bytes of a streamed body are sent so far.
+        max_reply: How many bytes of the reply are kept, where it is read whole.
     """
 
     method: str
@@ -61,6 +62,7 @@ class Request:
     headers: Mapping[str, str | Secret] = field(default_factory=dict)
     body: bytes | StreamBody | None = None
     on_sent: Callable[[int], None] | None = None
+    max_reply: int = MAX_REPLY
 
     @property
     def peer(self) -> str:

@@ -1,8 +1,9 @@
-"""The pinning HTTP API: its five requests, and how their replies are read."""
+"""The pinning HTTP API: its six requests, and how their replies are read."""
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError, ProviderError, SerializationError
@@ -26,6 +27,8 @@ class FieldNames:
 
 
 SERVICE_NAMES: Final = FieldNames()
+PAGE_LIMIT: Final = 1000  # the service gives no more pins at a time
+MAX_PAGE: Final = 16 << 20  # bytes of such a page, notes and all
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,25 @@ class PinningAPI:
     def test_authentication(self) -> Request:
         """Ask whether the token is good."""
         return self._request("GET", "/data/testAuthentication")
+
+    def list_pins(self, *, name: str | None, limit: int, offset: int) -> Request:
+        """Ask for a page of what is pinned, newest first."""
+        query = {"status": "pinned", "includeCount": "false"}
+        query |= {"pageLimit": str(limit), "pageOffset": str(offset)}
+        if name:
+            query["metadata[name]"] = name
+        return self._request("GET", f"/data/pinList?{urlencode(query)}", max_reply=MAX_PAGE)
+
+    def read_pins(self, reply: Reply) -> list[dict[str, Any]]:
+        """The pins of a page, each as the fields of a `Pin`."""
+        value = self._read_json(reply)
+        rows = value.get("rows") if isinstance(value, dict) else None
+        try:
+            return [_pin_fields(row) for row in rows]  # type: ignore[union-attr]
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            raise failure(
+                "the provider's reply is no list of pins (rows)", reply, secret=self.token
+            ) from None
 
     def read_cid(self, reply: Reply) -> str:
         """The CID of what was pinned."""
@@ -128,6 +150,29 @@ class PinningAPI:
     ) -> Request:
         credential = {"Authorization": self.token.prefixed("Bearer ")}
         return Request(method, self.base_url + path, {**(headers or {}), **credential}, **more)
+
+
+def _pin_fields(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of `pinList` in our names; whatever a built-in error says, it is no such row."""
+    about = row.get("metadata") or {}
+    CID.parse(row["ipfs_pin_hash"])
+    return {
+        "id": str(row["id"]),
+        "cid": row["ipfs_pin_hash"],
+        "name": str(about.get("name") or ""),
+        "keyvalues": dict(about.get("keyvalues") or {}),
+        "size": int(row["size"]),
+        "files": int(row.get("number_of_files") or 1),
+        "type": str(row.get("mime_type") or ""),
+        "created": _milliseconds(row["date_pinned"]),
+    }
+
+
+def _milliseconds(text: str) -> int:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
 
 
 def _says_not_pinned(reply: Reply, error: ProviderError) -> bool:

@@ -24,8 +24,9 @@ from holdfast.locations import cache_folder
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
 from holdfast.protocol.multipart import FileForm
-from holdfast.protocol.pinning import PinningAPI
+from holdfast.protocol.pinning import PAGE_LIMIT, PinningAPI
 from holdfast.provider import Progress
+from holdfast.repository import Pin
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncTransport
@@ -182,6 +183,21 @@ class AsyncPinProvider:
         async with self._session.call("test_connection") as call:
             request = self._api.test_authentication()
             self._api.read_authentication(await self._session.fetch(request, call))
+
+    async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
+        """What is pinned, newest first, page by page."""
+        found: dict[str, Pin] = {}  # by id: a pin made meanwhile moves others to the next page
+        offset = 0
+        while limit is None or len(found) < limit:
+            wanted = PAGE_LIMIT if limit is None else min(PAGE_LIMIT, limit - len(found))
+            request = self._api.list_pins(name=name, limit=wanted, offset=offset)
+            async with self._session.call("pins") as call:
+                rows = self._api.read_pins(await self._session.fetch(request, call))
+            found |= {row["id"]: Pin(**row) for row in rows}
+            offset += len(rows)
+            if len(rows) < wanted:
+                break
+        return list(found.values())
 
     def url(self, cid: str) -> str:
         """The address of `cid` at the first gateway."""
