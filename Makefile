@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml src/holdfast/_version.py
 setup: $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+	$(BIN)/holdfast demo
 
 test: $(STAMP)
 	$(BIN)/ruff format --check --quiet .

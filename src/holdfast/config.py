@@ -113,7 +113,7 @@ class ClientConfig:
         values = checks.seal(values)
         for name in values:
             if name not in CHECKS:
-                raise ConfigError(_unknown_field(str(name)))
+                raise ConfigError(unknown_field(str(name)))
         for name, check in CHECKS.items():
             if name in values:
                 object.__setattr__(self, name, check(name, values[name]))  # type: ignore[literal-required]
@@ -145,14 +145,7 @@ class ClientConfig:
         An empty one counts as absent. Several gateways stand with commas between them.
         """
         changes = checks.seal(changes)
-        found = checks.seal(
-            {
-                name: _from_environment(name)
-                for name in CHECKS
-                if os.environ.get(ENV_PREFIX + name.upper(), "").strip()
-            }
-        )
-        return cls.of(None, **{**found, **changes})
+        return cls.of(None, **{**environment_fields(), **changes})
 
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
         """A copy with `changes`, checked anew."""
@@ -251,10 +244,23 @@ def _snake_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _unknown_field(name: str) -> str:
+def unknown_field(name: str) -> str:
+    """What to say about a field that there is not."""
     close = get_close_matches(name.lower(), CHECKS, n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}?" if close else f"the fields are {', '.join(CHECKS)}"
     return f"unknown field {name!r}: {hint}"
+
+
+def environment_fields() -> dict[str, Any]:
+    """The fields that ``HOLDFAST_*`` variables give, unchecked, with their secrets wrapped."""
+    found: dict[str, Any] = checks.seal(
+        {
+            name: _from_environment(name)
+            for name in CHECKS
+            if os.environ.get(ENV_PREFIX + name.upper(), "").strip()
+        }
+    )
+    return found
 
 
 def _from_environment(name: str) -> Any:

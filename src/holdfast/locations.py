@@ -16,6 +16,14 @@ def data_folder() -> Path:
         ) from None
 
 
+def config_folder() -> Path | None:
+    """The folder for settings of this platform, and ours in it; None where the user has no home."""
+    try:
+        return _folder("XDG_CONFIG_HOME", ".config", "Application Support") / "holdfast"
+    except RuntimeError:
+        return None
+
+
 def cache_folder() -> Path | None:
     """The folder for caches of this platform, and ours in it; None where the user has no home."""
     try:

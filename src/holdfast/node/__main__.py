@@ -4,6 +4,7 @@ import argparse
 import os
 import secrets
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from holdfast.errors import ClientError, ConfigError
@@ -17,31 +18,41 @@ TOKEN_VARIABLE = "HOLDFAST_NODE_TOKEN"  # noqa: S105 - a name
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a node until it is interrupted."""
-    options = _parser().parse_args(arguments)
     try:
-        tokens = _tokens(options)
-        check_host(options.host, token_given=bool(tokens))
-        fresh = None if tokens else secrets.token_urlsafe(24)
-        settings = NodeSettings(
-            tokens=tuple(tokens) or (NodeToken(token=fresh or ""),),
-            rate_limit=options.rate_limit,
-            gateways=tuple(options.gateway),
-        )
-        with Repository(options.path) as repository:
-            server = NodeServer(repository, settings, host=options.host, port=options.port)
-            print(f"Pinning API  {server.url}")  # noqa: T201
-            print(f"Gateway      {server.url}/ipfs")  # noqa: T201
-            print(f"Store        {repository.path}")  # noqa: T201
-            if fresh is not None:
-                print(f"Token        {fresh}")  # noqa: T201
-            sys.stdout.flush()
-            server.run()
+        serve(arguments, announce=_print_lines)
     except KeyboardInterrupt:
         return 130  # as shells have it
     except (ClientError, OSError, UnicodeDecodeError) as error:
         print(f"holdfast.node: {error}", file=sys.stderr)  # noqa: T201
         return 2
     return 0
+
+
+def serve(arguments: list[str] | None, *, announce: Callable[[Mapping[str, str]], None]) -> None:
+    """Run a node until it is interrupted; `announce` is told where it listens, when it does."""
+    options = _parser().parse_args(arguments)
+    tokens = _tokens(options)
+    check_host(options.host, token_given=bool(tokens))
+    fresh = None if tokens else secrets.token_urlsafe(24)
+    settings = NodeSettings(
+        tokens=tuple(tokens) or (NodeToken(token=fresh or ""),),
+        rate_limit=options.rate_limit,
+        gateways=tuple(options.gateway),
+    )
+    with Repository(options.path) as repository:
+        server = NodeServer(repository, settings, host=options.host, port=options.port)
+        told = {
+            "Pinning API": server.url,
+            "Gateway": f"{server.url}/ipfs",
+            "Store": str(repository.path),
+        }
+        announce(told if fresh is None else {**told, "Token": fresh})
+        server.run()
+
+
+def _print_lines(told: Mapping[str, str]) -> None:
+    for label, value in told.items():
+        print(f"{label:<12} {value}", flush=True)  # noqa: T201
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,0 +1,77 @@
+"""The application: every command by name, imported when it is called."""
+
+from importlib import import_module
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+import holdfast
+from holdfast.cli import exits
+
+ROOMS: Final = {
+    "content": ("store", "retrieve", "upload", "download", "send", "receive", "revoke"),
+    "sharing": ("list", "open", "test-connection"),
+    "offline": ("cid", "verify"),
+    "archives": ("car",),
+    "upkeep": ("gc", "check"),
+    "serving": ("node",),
+    "setup": ("config",),
+    "demonstration": ("demo",),
+}
+"""The modules here, and the commands in each, in the order of the help."""
+
+EPILOG: Final = f"""\b
+Exit codes:
+{exits.table()}
+
+\b
+A CID may be given as such, with a path behind it, or as a link with /ipfs/ in it.
+"-" stands for standard input, or for standard output.
+Settings: flags, then HOLDFAST_* variables, then holdfast.toml here or in a folder
+above, then holdfast.toml in your folder for settings; `holdfast config` shows them.
+"""
+
+
+class Commands(TyperGroup):
+    """The commands in `ROOMS`: to show the version, none of them is needed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
+        """The names of all commands."""
+        return [name for names in ROOMS.values() for name in names]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as Typer calls it
+        """The command of this name, if there is one."""
+        for room, names in ROOMS.items():
+            if cmd_name in names:
+                module = import_module(f"holdfast.cli.{room}")
+                return typer.main.get_group(module.commands).commands[cmd_name]
+        return None
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Pin JSON and files to IPFS and read them back, every byte proven against its CID.",
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as Typer calls it
+    if wanted:
+        typer.echo(f"holdfast {holdfast.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Hold the options of the application itself."""
