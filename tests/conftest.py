@@ -1,6 +1,7 @@
 import pytest
 
 from holdfast.testing import ScriptedServer, running_node
+from tests.commands import Commands
 
 
 @pytest.fixture
@@ -19,3 +20,8 @@ def other_server():
 def node():
     with running_node() as node:
         yield node
+
+
+@pytest.fixture
+def commands(tmp_path):
+    return Commands(tmp_path)

@@ -1,5 +1,6 @@
 """The local node, in the foreground."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -54,5 +55,6 @@ def node(
     def announce(told: Mapping[str, str]) -> None:
         machine = {label.lower().replace(" ", "_"): value for label, value in told.items()}
         run.emit(machine, "\n".join(f"{label:<12} {value}" for label, value in told.items()))
+        sys.stdout.flush()  # whoever started it in a pipe waits for these lines
 
     serve(arguments, announce=announce)

@@ -1,0 +1,130 @@
+"""The installed command, run as a process: in pipes, or on a real pseudo-terminal."""
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HOLDFAST = str(Path(sys.executable).parent / "holdfast")
+# A session leader gets its terminal by opening it; then the command takes the process over.
+ON_TERMINAL = (
+    "import os, sys; os.close(os.open(sys.argv[1], os.O_RDWR)); os.execv(sys.argv[2], sys.argv[2:])"
+)
+
+
+class Commands:
+    """Runs commands in a folder of their own, in an environment that knows nothing of ours."""
+
+    def __init__(self, folder, **variables):
+        self.folder = folder / "work"
+        self.folder.mkdir(parents=True)
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        self.environment = {
+            **kept,
+            "HOME": str(folder),
+            "XDG_DATA_HOME": str(folder / "data"),
+            "XDG_CONFIG_HOME": str(folder / "settings"),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "PYTHONWARNINGS": "error::ResourceWarning",
+            "COLUMNS": "100",
+            **variables,
+        }
+        self.user_file = folder / "settings/holdfast/holdfast.toml"
+
+    def run(self, *arguments, given=b"", cwd=None, **variables):
+        """The finished process, its output as bytes."""
+        result = subprocess.run(  # noqa: S603 - our own command
+            [HOLDFAST, *map(str, arguments)],
+            input=given,
+            cwd=cwd or self.folder,
+            env={**self.environment, **variables},
+            capture_output=True,
+            timeout=50,
+            check=False,
+        )
+        assert b"Traceback" not in result.stderr, result.stderr.decode()
+        return result
+
+    def text(self, *arguments, **options):
+        """What a command wrote that succeeds without a word on the side; no last line end."""
+        result = self.run(*arguments, **options)
+        assert (result.returncode, result.stderr) == (0, b""), result
+        return result.stdout.decode().removesuffix("\n")
+
+    def json(self, *arguments, **options):
+        """The value that a command writes with ``--json``: one line, and nothing else."""
+        text = self.text(*arguments, "--json", **options)
+        assert len(text.splitlines()) == 1
+        return json.loads(text)
+
+    def failure(self, *arguments, **options):
+        """The exit code of a command that fails, and the lines that it wrote on the side."""
+        result = self.run(*arguments, **options)
+        assert result.returncode != 0
+        assert result.stdout == b""
+        return result.returncode, result.stderr.decode().splitlines()
+
+    def start(self, *arguments, **variables):
+        """A process under way, its output as text."""
+        return subprocess.Popen(  # noqa: S603 - our own command
+            [HOLDFAST, *map(str, arguments)],
+            cwd=self.folder,
+            env={**self.environment, **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def on_terminal(self, *arguments, typed="", prompt="", given=None, **variables):
+        """The exit code of a command on a terminal, and what the terminal showed.
+
+        `typed` is typed when the `prompt` stands there; with `given`, standard input is a pipe.
+        """
+        main, side = pty.openpty()
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, "-c", ON_TERMINAL, os.ttyname(side), HOLDFAST, *map(str, arguments)],
+            cwd=self.folder,
+            env={**self.environment, "TERM": "xterm-256color", **variables},
+            stdin=side if given is None else subprocess.PIPE,
+            stdout=side,
+            stderr=side,
+            start_new_session=True,
+        )
+        os.close(side)
+        if given is not None:
+            process.stdin.write(given)
+            process.stdin.close()
+        shown = b""
+        deadline = time.monotonic() + 50
+        try:
+            while time.monotonic() < deadline:
+                if select.select([main], [], [], 0.2)[0]:
+                    try:
+                        piece = os.read(main, 65536)
+                    except OSError:  # Linux says EIO where others say that it has ended
+                        piece = b""
+                    if not piece:
+                        break
+                    shown += piece
+                if typed and prompt.encode() in shown:
+                    os.write(main, typed.encode())
+                    typed = ""
+            return process.wait(timeout=10), shown.decode().replace("\r\n", "\n")
+        finally:
+            process.kill()
+            process.wait()
+            os.close(main)
+
+
+def node_variables(node):
+    """The environment that leads to a node."""
+    return {
+        "HOLDFAST_PROVIDER": "pinning",
+        "HOLDFAST_PROVIDER_TOKEN": node.token,
+        "HOLDFAST_PIN_API_URL": node.api_url,
+        "HOLDFAST_GATEWAY_URL": node.gateway_url,
+    }

@@ -1,0 +1,130 @@
+"""The operations of the client from the command line: on the embedded store, and over HTTP."""
+
+import json
+import os
+
+import pytest
+
+from holdfast import compute_cid
+from tests.commands import Commands, node_variables
+
+DOCUMENT = '{"name":"Zoë","tags":["🌊",1.5,null]}'
+
+
+@pytest.fixture(params=["local", "pinning"])
+def commands(request, tmp_path):
+    """Each test once on the embedded store, and once through a node."""
+    if request.param == "local":
+        return Commands(tmp_path)
+    return Commands(tmp_path, **node_variables(request.getfixturevalue("node")))
+
+
+def test_store_writes_the_cid_and_retrieve_the_value(commands):
+    cid = commands.text("store", DOCUMENT)
+    assert cid == compute_cid(DOCUMENT.encode())
+    assert json.loads(commands.text("retrieve", cid)) == json.loads(DOCUMENT)
+    assert "Zoë" in commands.text("retrieve", f"https://example.com/ipfs/{cid}?x=1")
+    assert commands.json("retrieve", cid) == json.loads(DOCUMENT)
+
+
+def test_store_reads_standard_input(commands):
+    record = commands.json("store", "-", given=b' { "a" : [1, 2] } \n')
+    assert record == {
+        "cid": compute_cid(b'{"a":[1,2]}'),
+        "timestamp": record["timestamp"],
+        "data": {"a": [1, 2]},
+        "size": 11,
+    }
+
+
+def test_upload_and_download_a_file(commands):
+    data = os.urandom(3_000_000)
+    (commands.folder / "photo.png").write_bytes(data)
+    record = commands.json("upload", "photo.png")
+    assert (record["cid"], record["size"]) == (compute_cid(data), len(data))
+    assert commands.text("upload", "photo.png") == record["cid"]
+    assert commands.text("download", record["cid"], "copy.png") == "copy.png"
+    assert (commands.folder / "copy.png").read_bytes() == data
+    told = commands.json("download", record["cid"], "copy.png")
+    assert (told["cid"], told["path"], told["size"]) == (record["cid"], "copy.png", len(data))
+
+
+def test_pipes_in_and_out(commands):
+    data = os.urandom(200_000)
+    cid = commands.text("upload", "-", "--name", "stream.bin", given=data)
+    assert cid == compute_cid(data)
+    result = commands.run("download", cid, "-")
+    assert (result.returncode, result.stdout, result.stderr) == (0, data, b"")
+    assert [pin["name"] for pin in commands.json("list")] == ["stream.bin"]
+
+
+def test_download_makes_up_a_name_but_replaces_nothing_then(commands):
+    cid = commands.text("upload", "-", given=b"hello")
+    (commands.folder / "inbox").mkdir()
+    assert commands.text("download", cid) == cid
+    assert commands.text("download", cid, "inbox") == f"inbox/{cid}"
+    assert (commands.folder / "inbox" / cid).read_bytes() == b"hello"
+    (commands.folder / cid).write_bytes(b"mine")
+    code, lines = commands.failure("download", cid)
+    assert code == 1
+    assert lines[0] == f"error: there is a file of that name; name it to replace it: {cid}"
+    assert (commands.folder / cid).read_bytes() == b"mine"
+    assert commands.text("download", cid, cid) == cid
+    assert (commands.folder / cid).read_bytes() == b"hello"
+
+
+def test_send_and_receive(commands):
+    cid = commands.text("send", "alice", "Low tide at six.")
+    lines = commands.text("receive", cid).splitlines()
+    assert lines[0] == "To:   alice"
+    assert lines[1].startswith("Sent: 20")
+    assert lines[2:] == ["", "Low tide at six."]
+    record = commands.json("send", "bob", "-", given="grüße\n".encode())
+    message = commands.json("receive", record["cid"])
+    assert message == record["data"]
+    assert (message["recipientId"], message["payload"]) == ("bob", "grüße\n")
+
+
+def test_revoke_and_list(commands):
+    kept = commands.text("upload", "-", "--name", "kept.txt", given=b"1")
+    gone = commands.text("upload", "-", "--name", "gone.txt", given=b"22")
+    lines = commands.text("list").splitlines()
+    assert [line.split()[0] for line in lines] == [gone, kept]
+    assert lines[0].split()[1:3] == ["2", "B"]
+    assert lines[0].endswith("  gone.txt")
+    assert [pin["cid"] for pin in commands.json("list", "--name", "kept")] == [kept]
+    assert len(commands.json("list", "--limit", "1")) == 1
+    assert commands.text("revoke", gone) == f"revoked {gone}"
+    assert commands.json("revoke", kept) == {"cid": kept, "revoked": True}
+    assert commands.text("list") == ""
+    assert commands.json("list") == []
+    code, lines = commands.failure("revoke", kept)
+    assert code == 12
+    assert lines[0] == f"error: The current user has not pinned the cid: {kept}"
+
+
+def test_test_connection(commands):
+    provider = commands.environment.get("HOLDFAST_PROVIDER", "local")
+    assert commands.text("test-connection") == f"connected to {provider!r}"
+    assert commands.json("test-connection") == {"connected": True, "provider": provider}
+
+
+def test_open_hands_the_link_to_the_browser(commands, node, tmp_path):
+    """The browser is a script that notes what it was asked to open."""
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/opened\n')
+    browser.chmod(0o755)
+    cid = commands.text("store", "1")
+    if "HOLDFAST_PROVIDER" in commands.environment:
+        link = f"{node.gateway_url}/{cid}"
+        assert commands.text("open", cid, BROWSER=str(browser)) == link
+        assert (tmp_path / "opened").read_text() == link
+        (tmp_path / "opened").unlink()
+        told = commands.json("open", cid, "--show", BROWSER=str(browser))
+        assert told == {"cid": cid, "url": link, "opened": False}
+    else:
+        code, lines = commands.failure("open", cid, BROWSER=str(browser))
+        assert code == 3
+        assert "holdfast node" in lines[0]
+        assert commands.text("open", cid, "--show") == f"ipfs://{cid}"
+    assert not (tmp_path / "opened").exists()

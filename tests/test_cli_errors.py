@@ -1,0 +1,249 @@
+"""How commands fail: an exit code for each family, one sentence and a remedy, no traceback."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from holdfast import errors
+from holdfast.cli import exits
+from holdfast.testing import Scripted, ScriptedServer
+from tests.commands import HOLDFAST, Commands
+from tests.content import DATA
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, closed_port_url
+
+ONCE = "[retries]\nattempts = 1\n"
+
+
+@pytest.fixture
+def scripted(tmp_path, server):
+    """Commands whose provider and gateway reply as told, and are asked once."""
+    commands = Commands(
+        tmp_path,
+        HOLDFAST_PROVIDER="pinning",
+        HOLDFAST_PROVIDER_TOKEN=TOKEN,
+        HOLDFAST_PIN_API_URL=server.url,
+        HOLDFAST_GATEWAY_URL=server.url,
+    )
+    (commands.folder / "holdfast.toml").write_text(ONCE)
+    return commands
+
+
+def check(result, code, name, words):
+    """That a failure says the same to people, and to machines with all the facts."""
+    people, machines = result
+    assert people[0] == machines[0] == code
+    assert words in people[1][0]
+    assert people[1][0].startswith("error: ")
+    assert people[1][-1].startswith("hint: ")
+    (line,) = machines[1]
+    told = json.loads(line)["error"]
+    assert (told["name"], told["exitCode"]) == (name, code)
+    assert words in told["message"] or words in told["details"]
+    assert people[1][-1] == f"hint: {told['remedy']}"
+    assert TOKEN not in line + "".join(people[1])
+
+
+def both(commands, *arguments, before=lambda: None, **options):
+    """The failure of a command, and the same with ``--json``."""
+    results = []
+    for flag in ((), ("--json",)):
+        before()
+        results.append(commands.failure(*arguments, *flag, **options))
+    return results
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected"),
+    [
+        (401, {"error": "expired"}, (8, "AuthenticationError", "HTTP error 401")),
+        (403, {"error": "no scope"}, (9, "PermissionDeniedError", "no scope")),
+        (404, {}, (10, "NotFoundError", "HTTP error 404")),
+        (429, {"error": "slow down"}, (11, "RateLimitError", "slow down")),
+        (400, {"error": "wrong field"}, (12, "ProviderError", "wrong field")),
+        (500, b"<html>", (12, "ProviderError", "HTTP error 500")),
+    ],
+)
+def test_refusals_of_the_provider(scripted, server, status, body, expected):
+    result = both(scripted, "store", "1", before=lambda: server.reply(status, body))
+    check(result, *expected)
+
+
+def test_details_of_a_401_and_the_wait_of_a_429_are_told(scripted, server):
+    server.reply(401, {"error": {"details": "the key has expired"}})
+    _, lines = scripted.failure("store", "1")
+    assert lines[0] == "error: HTTP error 401 (the key has expired)"
+    server.reply(429, {"error": "slow down"}, headers={"Retry-After": "30"})
+    _, lines = scripted.failure("store", "1")
+    assert lines == ["error: slow down", "hint: wait 30 seconds, and try again"]
+
+
+def test_the_token_that_a_provider_echoes_is_not_shown(scripted, server):
+    server.reply(400, {"error": f"bad token {TOKEN}"})
+    _, lines = scripted.failure("store", "1")
+    assert lines[0] == "error: bad token ********"
+
+
+def test_network_errors(scripted):
+    url = closed_port_url()
+    check(
+        both(scripted, "store", "1", "--pin-api-url", url),
+        6,
+        "NetworkError",
+        url.removeprefix("http://"),
+    )
+
+
+def test_wrong_bytes(scripted, server):
+    result = both(
+        scripted,
+        *("download", HELLO_CID, "copy"),
+        before=lambda: server.reply(200, b"w0rld"),
+    )
+    check(result, 14, "VerificationError", HELLO_CID)
+    assert not (scripted.folder / "copy").exists()
+
+
+def test_the_embedded_stores_errors(commands):
+    (commands.folder / "dir.car").write_bytes((DATA / "dir-with-files.car").read_bytes())
+    (root,) = commands.text("car", "import", "dir.car").splitlines()
+    check(both(commands, "download", root, "copy"), 7, "NotAFileError", "directory")
+    check(both(commands, "download", f"{root}/nothing"), 10, "NotFoundError", "nothing")
+    check(both(commands, "download", HELLO_CID), 13, "UnprovenError", HELLO_CID)
+    check(both(commands, "revoke", HELLO_CID), 12, "ProviderError", HELLO_CID)
+
+
+def test_arguments_that_cannot_be(commands):
+    check(both(commands, "retrieve", "nonsense"), 4, "InvalidCIDError", "Invalid CID")
+    check(both(commands, "store", "{bad"), 5, "SerializationError", "not JSON")
+    check(both(commands, "store", "-", given=b"\xff"), 5, "SerializationError", "UTF-8")
+    check(both(commands, "send", "bob", "-", given=b"\xff"), 5, "SerializationError", "UTF-8")
+    check(both(commands, "upload", "nothing"), 1, "FileNotFoundError", "nothing")
+    check(both(commands, "upload", "."), 1, "IsADirectoryError", "directory")
+    check(both(commands, "send", " ", "hi"), 2, "ValueError", "recipient")
+    check(both(commands, "store", "1", "--provider", "nope"), 3, "ConfigError", "nope")
+    check(both(commands, "check", "--path", "elsewhere"), 3, "ConfigError", "no store")
+    check(both(commands, "verify", ".", EMPTY_DIRECTORY_V0[:-1]), 4, "InvalidCIDError", "Invalid")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["bogus"],
+        ["store"],
+        ["store", "1", "2"],
+        ["store", "1", "--bogus"],
+        ["store", "1", "--cid-version", "2"],
+        ["list", "--limit", "0"],
+        ["node", "--port", "70000"],
+        ["download", HELLO_CID, "-", "--json"],
+        ["car", "export", HELLO_CID, "-", "--json"],
+        ["store", "1", "--provider", "pinning", "--token", "x", "--token-file", "y"],
+    ],
+)
+def test_wrong_usage_is_2(commands, arguments):
+    code, lines = commands.failure(*arguments)
+    assert code == 2
+    assert lines[0].startswith("Usage: holdfast")
+    assert lines[-1].startswith("Error: ")
+
+
+def test_every_family_of_the_tree_has_a_code_of_its_own():
+    def leaves(kind):
+        return [kind, *(leaf for each in kind.__subclasses__() for leaf in leaves(each))]
+
+    codes = {
+        each.__name__: exits.family_of(each.__new__(each)).code
+        for each in leaves(errors.ClientError)
+    }
+    assert codes == {
+        "ClientError": 1,
+        "ClientClosedError": 1,
+        "ConfigError": 3,
+        "InvalidCIDError": 4,
+        "SerializationError": 5,
+        "NetworkError": 6,
+        "RequestTimeoutError": 6,
+        "NotAFileError": 7,
+        "AuthenticationError": 8,
+        "PermissionDeniedError": 9,
+        "NotFoundError": 10,
+        "RateLimitError": 11,
+        "ProviderError": 12,
+        "UnprovenError": 13,
+        "VerificationError": 14,
+        "MalformedError": 14,
+    }
+
+
+def test_the_help_and_the_readme_list_every_exit_code(commands):
+    text = commands.text("--help")
+    listed = dict(re.findall(r"^ +(\d+)  (\S.*)$", text, re.MULTILINE))
+    assert {int(code) for code in listed} == {
+        *(0, 1, 2, exits.INTERRUPTED, exits.BROKEN_PIPE),
+        *(family.code for family in exits.FAMILIES),
+    }
+    readme = (DATA.parent.parent / "README.md").read_text()
+    for code, meaning in listed.items():
+        assert f"| {code} | {meaning} |" in readme
+
+
+def test_a_fault_of_ours_is_a_sentence_too(commands, tmp_path):
+    """Something that nobody thought of: a provider that raises what no provider should."""
+    package = tmp_path / "site"
+    (package / "broken-1.dist-info").mkdir(parents=True)
+    (package / "broken-1.dist-info/METADATA").write_text("Name: broken\nVersion: 1\n")
+    (package / "broken-1.dist-info/entry_points.txt").write_text(
+        "[holdfast.providers]\nbroken = broken:Broken\n"
+    )
+    (package / "broken.py").write_text(
+        "class Broken:\n    def from_config(config):\n        raise KeyError('oh')\n"
+    )
+    options = ("store", "1", "--provider", "broken")
+    code, lines = commands.failure(*options, PYTHONPATH=str(package))
+    assert (code, lines[0]) == (1, "error: KeyError: 'oh'")
+    assert "report" in lines[1]
+    shown = subprocess.run(  # noqa: S603 - our own command
+        [HOLDFAST, *options],
+        env={**commands.environment, "PYTHONPATH": str(package), "HOLDFAST_TRACEBACK": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert shown.returncode == 1
+    assert "Traceback" in shown.stderr
+
+
+def test_an_interrupt_ends_it_with_130_and_leaves_no_file(scripted):
+    with ScriptedServer(lambda _: Scripted(delay=30)) as silent:
+        process = scripted.start("download", HELLO_CID, "copy", "--gateway-url", silent.url)
+        while not silent.requests:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        output, words = process.communicate(timeout=20)
+    assert (process.returncode, output, words) == (130, "", "interrupted\n")
+    assert not (scripted.folder / "copy").exists()
+
+
+def test_a_reader_that_goes_away_is_no_error_message(commands):
+    (commands.folder / "big").write_bytes(os.urandom(5_000_000))
+    cid = commands.text("upload", "big")
+    process = commands.start("download", cid, "-")
+    process.stdout.buffer.read(10)
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(timeout=20) == 141
+
+
+def test_without_its_extra_the_command_says_what_to_install():
+    code = "import sys; sys.modules['typer'] = None; from holdfast.cli.main import main; main()"
+    result = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 1
+    assert result.stderr == "error: the command line needs typer: pip install 'holdfast[cli]'\n"

@@ -1,0 +1,126 @@
+"""What people see on a real pseudo-terminal: bars, the token prompt, and no stray escapes."""
+
+import os
+import re
+
+import pytest
+
+from holdfast.testing import Scripted, ScriptedServer
+from tests.commands import node_variables
+from tests.support import TOKEN
+
+MESSAGE = {"message": "Congratulations! You are communicating with the Pinata API!"}
+PROMPT = "Token for "
+
+
+def plain(shown):
+    """What was shown, without colours and movements of the cursor."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+
+
+@pytest.mark.parametrize("where", ["local", "pinning"])
+def test_transfers_show_bars_with_rate_and_time_left(commands, node, where):
+    if where == "pinning":
+        commands.environment |= node_variables(node)
+    data = os.urandom(20_000_000)
+    (commands.folder / "[red]big.bin").write_bytes(data)
+    code, shown = commands.on_terminal("upload", "[red]big.bin")
+    cid = commands.text("cid", "[red]big.bin")
+    assert code == 0
+    assert plain(shown).endswith(f"\n{cid}\n")
+    assert_bar(shown, "[red]big.bin")
+    code, shown = commands.on_terminal("download", cid, "copy.bin")
+    assert code == 0
+    assert plain(shown).endswith("\ncopy.bin\n")
+    assert_bar(shown, "copy.bin")
+    assert (commands.folder / "copy.bin").read_bytes() == data
+
+
+def assert_bar(shown, label):
+    bars = [line for line in re.split(r"[\r\n]", plain(shown)) if line.startswith(f"{label} ━")]
+    last = bars[-1]
+    assert re.search(r"━+ 20\.0/20\.0 MB [\d.]+ [kMG]B/s \d:\d\d:\d\d", last), last
+
+
+def test_a_stream_of_unknown_length_shows_what_went_through(commands):
+    code, shown = commands.on_terminal("upload", "-", given=b"x" * 3_000_000)
+    assert code == 0
+    assert re.search(r"standard input .* 3\.0/(3\.0|\?) MB", plain(shown))
+
+
+def test_archives_show_bars_too(commands):
+    (commands.folder / "a").write_bytes(os.urandom(2_000_000))
+    cid = commands.text("upload", "a")
+    code, shown = commands.on_terminal("car", "export", cid, "a.car")
+    assert (code, "2.0/? MB" in plain(shown)) == (0, True)
+    code, shown = commands.on_terminal("car", "import", "a.car")
+    assert (code, "2.0/2.0 MB" in plain(shown)) == (0, True)
+
+
+def test_the_token_is_asked_for_and_not_shown(commands, server):
+    server.reply(200, MESSAGE)
+    code, shown = commands.on_terminal(
+        *("test-connection", "--provider", "pinning", "--pin-api-url", server.url),
+        prompt=PROMPT,
+        typed=f"{TOKEN}\n",
+    )
+    assert (code, shown) == (0, f"{PROMPT}{server.url}: \nconnected to 'pinning'\n")
+    (request,) = server.requests
+    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+
+
+def test_the_token_is_asked_for_while_content_comes_through_a_pipe(commands, node):
+    code, shown = commands.on_terminal(
+        *("store", "-", "--provider", "pinning", "--pin-api-url", node.api_url),
+        given=b'{"a":1}',
+        prompt=PROMPT,
+        typed=f"{node.token}\n",
+    )
+    assert code == 0
+    (pin,) = node.repository.pins()
+    assert shown.splitlines()[-1] == pin.cid
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "words"),
+    [
+        ("\n", 3, "provider_token is blank"),
+        ("\x04", 3, "no token was given"),
+        ("\x03", 130, "interrupted"),
+    ],
+)
+def test_no_token_at_the_prompt(commands, server, typed, code, words):
+    found, shown = commands.on_terminal(
+        *("test-connection", "--provider", "pinning", "--pin-api-url", server.url),
+        prompt=PROMPT,
+        typed=typed,
+    )
+    assert (found, words in shown, "Traceback" in shown) == (code, True, False)
+    assert server.requests == []
+
+
+def test_config_and_a_given_token_ask_for_nothing(commands):
+    code, shown = commands.on_terminal("config", "--provider", "pinning")
+    assert (code, PROMPT in shown) == (0, False)
+
+
+def test_names_and_messages_cannot_move_the_cursor(commands):
+    nasty = "a\x1b[2Jb\x9bc\nd"
+    cid = commands.text("send", "alice", nasty)
+    code, shown = commands.on_terminal("receive", cid)
+    assert (code, shown.splitlines()[3:]) == (0, ["a\\x1b[2Jb\\x9bc", "d"])
+    assert commands.json("receive", cid)["payload"] == nasty
+    assert nasty in commands.text("receive", cid)  # a pipe gets what is there
+    commands.text("upload", "-", "--name", "evil\x1b]0;title\x07.txt", given=b"1")
+    code, shown = commands.on_terminal("list", "--limit", "1")
+    assert (code, "\x1b" in shown, "evil\\x1b]0;title\\x07.txt" in shown) == (0, False, True)
+
+
+def test_what_a_provider_says_cannot_either(commands):
+    (commands.folder / "holdfast.toml").write_text("[retries]\nattempts = 1\n")
+    with ScriptedServer(lambda _: Scripted(status=400, body={"error": "\x1b[31mred"})) as server:
+        code, shown = commands.on_terminal(
+            *("store", "1", "--provider", "pinning", "--pin-api-url", server.url),
+            HOLDFAST_PROVIDER_TOKEN=TOKEN,
+        )
+    assert (code, shown.splitlines()[0]) == (12, "error: \\x1b[31mred")

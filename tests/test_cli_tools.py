@@ -1,0 +1,190 @@
+"""The commands beside the client's operations, and what holds for the application as a whole."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import holdfast
+from holdfast import Client, ClientConfig, compute_cid
+from holdfast.cli.app import ROOMS
+from tests.commands import HOLDFAST
+from tests.content import DATA
+from tests.support import HELLO_CID
+
+NAMES = [name for names in ROOMS.values() for name in names if name != "car"]
+ALL_COMMANDS = [*([name] for name in NAMES), ["car", "export"], ["car", "import"]]
+
+
+def test_cid_and_verify(commands):
+    (commands.folder / "hello").write_bytes(b"hello")
+    assert commands.text("cid", "hello") == HELLO_CID
+    assert commands.json("cid", "-", given=b"hello") == {
+        "cid": HELLO_CID,
+        "profile": "unixfs-v1-2025",
+    }
+    assert commands.text("cid", ".") == compute_cid(commands.folder)
+    assert commands.text("verify", "hello", HELLO_CID) == f"hello is {HELLO_CID}"
+    assert commands.json("verify", "-", HELLO_CID, given=b"hello") == {
+        "cid": HELLO_CID,
+        "verified": True,
+    }
+    assert commands.failure("verify", "-", HELLO_CID, given=b"w0rld")[0] == 14
+    # Nothing is kept or asked for.
+    assert not (commands.folder.parent / "data").exists()
+
+
+def test_archives_go_out_and_in(commands):
+    archive = (DATA / "subdir-with-mixed-block-files.car").read_bytes()
+    (root,) = commands.json("car", "import", "-", given=archive)["roots"]
+    assert commands.text("download", f"{root}/subdir/hello.txt") == "hello.txt"
+    result = commands.run("car", "export", root, "-")
+    assert (result.returncode, result.stdout, result.stderr) == (0, archive, b"")
+    told = commands.json("car", "export", f"ipfs://{root}", "copy.car")
+    assert told == {"cid": f"ipfs://{root}", "path": "copy.car", "size": len(archive)}
+    assert (commands.folder / "copy.car").read_bytes() == archive
+    assert commands.text("car", "import", "copy.car", "--path", "other") == root
+    assert [pin["cid"] for pin in commands.json("list", "--path", "other")] == [root]
+
+
+def test_a_broken_archive_is_not_taken_in_and_a_missing_block_not_written(commands):
+    archive = (DATA / "subdir-with-mixed-block-files.car").read_bytes()
+    (commands.folder / "broken.car").write_bytes(archive[:-10])
+    assert commands.failure("car", "import", "broken.car")[0] == 14
+    assert commands.json("list") == []
+    assert commands.failure("car", "export", HELLO_CID, "out.car")[0] == 13
+    assert not (commands.folder / "out.car").exists()
+
+
+def test_gc_removes_what_was_revoked_and_check_finds_damage(commands):
+    kept = commands.text("upload", "-", given=os.urandom(100_000))
+    gone = commands.text("upload", "-", given=os.urandom(200_000))
+    commands.text("revoke", gone)
+    assert commands.json("gc") == {"blocks": 1, "size": 200_000}
+    assert commands.text("gc") == "removed 0 blocks, 0 B"
+    assert commands.text("check") == "sound: 1 pins, 100.0 kB"
+    assert commands.json("check") == {"pins": 1, "size": 100_000, "damage": []}
+    folder = commands.folder.parent / "data/holdfast/blocks"
+    (file,) = (path for path in folder.rglob("*") if path.is_file())
+    file.write_bytes(b"x" + file.read_bytes()[1:])
+    result = commands.run("check", "--json")
+    assert result.returncode == 14
+    (damage,) = json.loads(result.stdout)["damage"]
+    assert damage["cid"] == kept
+    assert json.loads(result.stderr)["error"]["message"] == "1 blocks are damaged or missing"
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_the_node_runs_until_it_is_interrupted(commands, flags):
+    process = commands.start("node", "--port", "0", "--path", "store", *flags)
+    try:
+        if flags:
+            told = json.loads(process.stdout.readline())
+        else:
+            lines = [process.stdout.readline() for _ in range(4)]
+            labels = ["pinning_api", "gateway", "store", "token"]
+            told = {label: line.split()[-1] for label, line in zip(labels, lines, strict=True)}
+        assert told["store"] == "store"
+        config = ClientConfig(
+            provider="pinning",
+            provider_token=told["token"],
+            pin_api_url=told["pinning_api"],
+            gateway_url=told["gateway"],
+        )
+        with Client.init(config) as client:
+            record = client.store({"a": 1})
+            assert client.retrieve(record.cid) == {"a": 1}
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, words = process.communicate(timeout=20)
+    assert (process.returncode, words) == (130, "interrupted\n")
+    assert commands.text("retrieve", record.cid, "--json", "--path", "store") == '{"a": 1}'
+
+
+def test_a_node_that_cannot_start_says_why(commands):
+    code, lines = commands.failure("node", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
+    assert code == 3
+    assert "give a token of your own" in lines[0]
+
+
+def test_the_demo_shows_every_operation_and_leaves_nothing_behind(commands, tmp_path):
+    for each in tmp_path.iterdir():
+        each.rmdir()
+    lines = commands.text("demo", cwd=tmp_path, TMPDIR=str(tmp_path)).splitlines()
+    steps = [
+        *("test_connection", "store", "retrieve", "upload", "download", "send", "receive"),
+        *("revoke", "revoke again", "caught"),
+    ]
+    assert [re.split("  +", line)[1] for line in lines if line.startswith("  ")] == steps
+    told = commands.json("demo", cwd=tmp_path, TMPDIR=str(tmp_path))
+    results = {each["step"]: each["result"] for each in told}
+    assert list(results) == steps
+    assert results["download"].endswith("the same bytes")
+    assert results["caught"].startswith("VerificationError: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_version_and_help(commands):
+    assert commands.text("--version") == f"holdfast {holdfast.__version__}"
+    text = commands.text("--help")
+    assert text == commands.text("-h")
+    listed = re.findall(r"^  ([a-z-]+)  +[A-Z]", text, re.MULTILINE)
+    assert listed == [name for names in ROOMS.values() for name in names]
+    assert not any(line.endswith("...") for line in text.splitlines()[1:])
+
+
+@pytest.mark.parametrize("command", ALL_COMMANDS, ids=" ".join)
+def test_every_command_has_help_and_json(commands, command):
+    text = commands.text(*command, "--help")
+    assert text.startswith(f"Usage: holdfast {' '.join(command)} ")
+    assert re.search(r"--json +Write JSON, for machines\.", text)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("holdfast re", ["retrieve", "receive", "revoke"]),
+        ("holdfast car ", ["export", "import"]),
+        ("holdfast store --prov", ["--provider"]),
+    ],
+)
+def test_completion(commands, words, expected):
+    variables = {
+        "_HOLDFAST_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    assert commands.text(**variables).split() == expected
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_for_completion_is_shown(commands, shell):
+    text = commands.text(_HOLDFAST_COMPLETE=f"source_{shell}")
+    assert "_HOLDFAST_COMPLETE" in text
+
+
+def test_starting_up_imports_nothing_that_a_command_alone_needs():
+    """The time that it takes is measured by `make bench`."""
+    code = f"""
+import sys
+sys.argv = ["holdfast", {{}}]
+from holdfast.cli.main import main
+try:
+    main()
+except SystemExit:
+    pass
+unwanted = {{{{"urllib3", "ssl", "sqlite3", "rich", "asyncio", "starlette", "uvicorn"}}}}
+print(sorted(unwanted & set(sys.modules)), "{HOLDFAST}" != "")
+"""
+    for argument in ("--version", "--help"):
+        result = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", code.format(repr(argument))],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert result.stdout.splitlines()[-1] == "[] True"
