@@ -43,7 +43,7 @@ def gather(flags: Mapping[str, Any]) -> dict[str, Setting]:
         if gateway is not None and gateway.source == str(project):
             raise ConfigError(
                 f"{project}: gateway_url decides where your gateway_token goes: "
-                f"set it in {user_file()} or {variable_of('gateway_url')}"
+                f"set it in {_own_place('gateway_url')}"
             )
     profile = found.get("profile")
     if profile is not None and profile.value is not None and "cid_version" not in found:
@@ -56,9 +56,10 @@ def config_of(settings: Mapping[str, Setting]) -> ClientConfig:
     return ClientConfig(**{name: each.value for name, each in settings.items()})
 
 
-def user_file() -> Path:
-    """The file with the user's own settings, be it there or not."""
-    return config_folder() / FILE_NAME
+def user_file() -> Path | None:
+    """The file with the user's own settings, be it there or not; None for a user without a home."""
+    folder = config_folder()
+    return None if folder is None else folder / FILE_NAME
 
 
 def project_file() -> Path | None:
@@ -66,7 +67,8 @@ def project_file() -> Path | None:
     here = Path.cwd()
     candidates = (folder / FILE_NAME for folder in (here, *here.parents))
     found = next((path for path in candidates if path.is_file()), None)
-    return None if found is None or found == user_file().resolve() else found
+    user = user_file()
+    return None if user is not None and found == user.resolve() else found
 
 
 def flag_of(name: str) -> str:
@@ -79,17 +81,22 @@ def variable_of(name: str) -> str:
     return ENV_PREFIX + name.upper()
 
 
+def _own_place(name: str) -> str:
+    """Where a user can set a field without sharing it."""
+    return " or ".join(str(each) for each in (user_file(), variable_of(name)) if each)
+
+
 def _all_layers(flags: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
     """Each field that is set, with its value and source: the last one counts."""
     user, project = user_file(), project_file()
-    if user.is_file():
+    if user is not None and user.is_file():
         yield from ((name, value, str(user)) for name, value in _read(user).items())
     if project is not None:
         for name, value in _read(project).items():
             if name in CHECKS and name not in PROJECT_FIELDS:
                 raise ConfigError(
                     f"{project}: {name} may not stand in a project's file, which is shared: "
-                    f"set it in {user} or {variable_of(name)}"
+                    f"set it in {_own_place(name)}"
                 )
             yield name, value, str(project)
     for name, value in environment_fields().items():

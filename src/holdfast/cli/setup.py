@@ -14,7 +14,9 @@ def config(run: Run) -> None:
     from holdfast.config import CHECKS, ClientConfig
     from holdfast.locations import cache_folder, data_folder
 
-    default = ClientConfig(path=data_folder(), cache_path=cache_folder()).to_dict()
+    default = {**ClientConfig().to_dict(), "cache_path": cache_folder()}
+    if "path" not in run.settings:
+        default["path"] = data_folder()
     shown = {
         name: run.settings.get(name, Setting(default[name], "default"))
         for name in CHECKS
@@ -51,4 +53,6 @@ def _text(value: Any) -> str:
         return ", ".join(value)
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:g}"
     return "-" if value is None else str(value)
