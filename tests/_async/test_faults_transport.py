@@ -1,4 +1,4 @@
-"""Faults of the line, on writes, reads and unpins: what is sent again, how often, and what comes.
+"""Faults of the line, on writes, reads, unpins and lists: what is sent again, and how often.
 
 Each fault comes once, and the call gets over it; or each time, and the call ends with its error.
 """
@@ -42,6 +42,7 @@ CALLS = {
     "retrieve": lambda client, target: client.retrieve(CID),
     "download": lambda client, target: client.download(CID, to=target),
     "revoke": lambda client, target: client.revoke(CID),
+    "pins": lambda client, target: client.pins(),
 }
 GOOD = {
     "store": pinned(CID),
@@ -49,12 +50,13 @@ GOOD = {
     "retrieve": TEXT,
     "download": TEXT,
     "revoke": b"OK",
+    "pins": {"rows": []},
 }
 
 pytestmark = pytest.mark.timeout(20)  # a call that hangs for ever is a failure, too
 
 each_call = pytest.mark.parametrize("operation", CALLS)
-limited_calls = pytest.mark.parametrize("operation", ["store", "retrieve", "revoke"])
+limited_calls = pytest.mark.parametrize("operation", ["store", "retrieve", "revoke", "pins"])
 
 
 class Outcome:
@@ -83,6 +85,8 @@ class Outcome:
             assert self.result == VALUE
         elif operation == "download":
             assert self.target.read_bytes() == TEXT
+        elif operation == "pins":
+            assert self.result == []
         else:
             assert self.result is True
 

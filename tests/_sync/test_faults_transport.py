@@ -1,6 +1,6 @@
 # WARNING: this file is generated from tests/_async/test_faults_transport.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Faults of the line, on writes, reads and unpins: what is sent again, how often, and what comes.
+"""Faults of the line, on writes, reads, unpins and lists: what is sent again, and how often.
 
 Each fault comes once, and the call gets over it; or each time, and the call ends with its error.
 """
@@ -44,6 +44,7 @@ CALLS = {
     "retrieve": lambda client, target: client.retrieve(CID),
     "download": lambda client, target: client.download(CID, to=target),
     "revoke": lambda client, target: client.revoke(CID),
+    "pins": lambda client, target: client.pins(),
 }
 GOOD = {
     "store": pinned(CID),
@@ -51,12 +52,13 @@ GOOD = {
     "retrieve": TEXT,
     "download": TEXT,
     "revoke": b"OK",
+    "pins": {"rows": []},
 }
 
 pytestmark = pytest.mark.timeout(20)  # a call that hangs for ever is a failure, too
 
 each_call = pytest.mark.parametrize("operation", CALLS)
-limited_calls = pytest.mark.parametrize("operation", ["store", "retrieve", "revoke"])
+limited_calls = pytest.mark.parametrize("operation", ["store", "retrieve", "revoke", "pins"])
 
 
 class Outcome:
@@ -85,6 +87,8 @@ class Outcome:
             assert self.result == VALUE
         elif operation == "download":
             assert self.target.read_bytes() == TEXT
+        elif operation == "pins":
+            assert self.result == []
         else:
             assert self.result is True
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from holdfast.testing._async.provider_tests import AsyncProviderTests
     from holdfast.testing._sync.provider_tests import ProviderTests
     from holdfast.testing.node import RunningNode, running_node
-    from holdfast.testing.server import Recorded, Scripted, ScriptedServer, forward_to
+    from holdfast.testing.server import Scripted, ScriptedServer, forward_to
+    from holdfast.testing.wire import Recorded
 
 __all__ = [
     "AsyncProviderTests",
@@ -37,7 +38,7 @@ __all__ = [
 _LAZY = {
     "AsyncProviderTests": "holdfast.testing._async.provider_tests",
     "ProviderTests": "holdfast.testing._sync.provider_tests",
-    "Recorded": "holdfast.testing.server",
+    "Recorded": "holdfast.testing.wire",
     "RunningNode": "holdfast.testing.node",
     "Scripted": "holdfast.testing.server",
     "ScriptedServer": "holdfast.testing.server",

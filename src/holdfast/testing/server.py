@@ -14,33 +14,11 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
+from holdfast.testing.wire import Recorded, Wire
+
 REASONS = {200: "OK", 301: "Moved Permanently", 307: "Temporary Redirect", 400: "Bad Request"}
 # Header fields that belong to one connection, or that are made anew for the next.
 HOPS = frozenset({"host", "connection", "keep-alive", "transfer-encoding", "content-length"})
-RECEIVE_SIZE = 1 << 18
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """A request as it came.
-
-    Attributes:
-        method: GET, POST or DELETE.
-        target: What stood behind the method: path and query, or a whole URL at a proxy.
-        headers: The header fields, their names in lower case.
-        body: The body, without the framing of chunked encoding.
-        raw: The bytes of head and body as they came over the wire.
-    """
-
-    method: str
-    target: str
-    headers: Mapping[str, str]
-    body: bytes
-    raw: bytes = field(repr=False)
-
-    def json(self) -> Any:
-        """The body as JSON."""
-        return json.loads(self.body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +206,7 @@ class ScriptedServer:
             self._open.add(connection)
             self.connections += 1
         try:
-            wire = _Wire(connection)
+            wire = Wire(connection)
             while self._exchange(wire):
                 pass
         except OSError:
@@ -238,7 +216,7 @@ class ScriptedServer:
                 self._open.discard(connection)
             connection.close()
 
-    def _exchange(self, wire: "_Wire") -> bool:
+    def _exchange(self, wire: "Wire") -> bool:
         """Read one request and reply; whether the connection may carry another."""
         head = wire.read_head()
         if head is None:
@@ -280,86 +258,6 @@ class ScriptedServer:
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         return reply.is_whole
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    method: str
-    target: str
-    headers: Mapping[str, str]
-
-    def with_body(self, body: bytes, raw: bytes) -> Recorded:
-        return Recorded(self.method, self.target, self.headers, body, raw)
-
-
-class _Wire:
-    """A connection, read by lines and counts, with all that was read kept."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self._buffer = bytearray()
-        self._raw = bytearray()
-
-    def read_head(self) -> _Head | None:
-        """The head of the next request, or None where there is none."""
-        lines = []
-        while line := self._line():
-            lines.append(line.decode("latin-1"))
-        if not lines:
-            return None
-        method, target, _ = lines[0].split(" ", 2)
-        fields = (line.partition(":") for line in lines[1:])
-        return _Head(method, target, {name.lower(): value.strip() for name, _, value in fields})
-
-    def read_body(self, head: _Head) -> bytes:
-        """The body that the head announces."""
-        if head.headers.get("transfer-encoding", "").lower() == "chunked":
-            return self._chunked()
-        return self._exactly(int(head.headers.get("content-length", "0")))
-
-    def take_raw(self) -> bytes:
-        """All bytes that were read since the last time."""
-        raw, self._raw = bytes(self._raw), bytearray()
-        return raw
-
-    def _chunked(self) -> bytes:
-        body = bytearray()
-        while size := int(self._exactly_line(), 16):
-            body += self._exactly(size)
-            self._exactly(2)
-        self._exactly(2)
-        return bytes(body)
-
-    def _exactly_line(self) -> bytes:
-        line = self._line()
-        if not line:
-            raise ConnectionError("the request ended early")
-        return line
-
-    def _line(self) -> bytes:
-        while b"\r\n" not in self._buffer:
-            if not self._fill():
-                return b""
-        line = bytes(self._buffer[: self._buffer.index(b"\r\n")])
-        self._drop(len(line) + 2)
-        return line
-
-    def _exactly(self, size: int) -> bytes:
-        while len(self._buffer) < size:
-            if not self._fill():
-                raise ConnectionError("the request ended early")
-        data = bytes(self._buffer[:size])
-        self._drop(size)
-        return data
-
-    def _fill(self) -> bool:
-        data = self.connection.recv(RECEIVE_SIZE)
-        self._buffer += data
-        return bool(data)
-
-    def _drop(self, size: int) -> None:
-        self._raw += self._buffer[:size]
-        del self._buffer[:size]
 
 
 def _shut(connection: socket.socket) -> None:

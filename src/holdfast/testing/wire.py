@@ -1,0 +1,115 @@
+"""A connection as a server sees it: requests read by lines and counts, kept as they came."""
+
+import json
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+RECEIVE_SIZE = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A request as it came.
+
+    Attributes:
+        method: GET, POST or DELETE.
+        target: What stood behind the method: path and query, or a whole URL at a proxy.
+        headers: The header fields, their names in lower case.
+        body: The body, without the framing of chunked encoding.
+        raw: The bytes of head and body as they came over the wire.
+    """
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+    raw: bytes = field(repr=False)
+
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first line and the header fields of a request."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+
+    def with_body(self, body: bytes, raw: bytes) -> Recorded:
+        """The whole request."""
+        return Recorded(self.method, self.target, self.headers, body, raw)
+
+
+class Wire:
+    """A connection, read by lines and counts, with all that was read kept."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self._buffer = bytearray()
+        self._raw = bytearray()
+
+    def read_head(self) -> Head | None:
+        """The head of the next request, or None where there is none."""
+        lines = []
+        while line := self._line():
+            lines.append(line.decode("latin-1"))
+        if not lines:
+            return None
+        method, target, _ = lines[0].split(" ", 2)
+        fields = (line.partition(":") for line in lines[1:])
+        return Head(method, target, {name.lower(): value.strip() for name, _, value in fields})
+
+    def read_body(self, head: Head) -> bytes:
+        """The body that the head announces."""
+        if head.headers.get("transfer-encoding", "").lower() == "chunked":
+            return self._chunked()
+        return self._exactly(int(head.headers.get("content-length", "0")))
+
+    def take_raw(self) -> bytes:
+        """All bytes that were read since the last time."""
+        raw, self._raw = bytes(self._raw), bytearray()
+        return raw
+
+    def _chunked(self) -> bytes:
+        body = bytearray()
+        while size := int(self._exactly_line(), 16):
+            body += self._exactly(size)
+            self._exactly(2)
+        self._exactly(2)
+        return bytes(body)
+
+    def _exactly_line(self) -> bytes:
+        line = self._line()
+        if not line:
+            raise ConnectionError("the request ended early")
+        return line
+
+    def _line(self) -> bytes:
+        while b"\r\n" not in self._buffer:
+            if not self._fill():
+                return b""
+        line = bytes(self._buffer[: self._buffer.index(b"\r\n")])
+        self._drop(len(line) + 2)
+        return line
+
+    def _exactly(self, size: int) -> bytes:
+        while len(self._buffer) < size:
+            if not self._fill():
+                raise ConnectionError("the request ended early")
+        data = bytes(self._buffer[:size])
+        self._drop(size)
+        return data
+
+    def _fill(self) -> bool:
+        data = self.connection.recv(RECEIVE_SIZE)
+        self._buffer += data
+        return bool(data)
+
+    def _drop(self, size: int) -> None:
+        self._raw += self._buffer[:size]
+        del self._buffer[:size]
