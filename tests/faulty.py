@@ -2,8 +2,6 @@
 
 import socket
 import threading
-import tracemalloc
-from contextlib import contextmanager
 
 from holdfast.content.cid import CID
 from holdfast.protocol.gateway import RAW_TYPE
@@ -87,14 +85,3 @@ class EndlessServer:
         for thread in self._threads:
             thread.join()
         self._listener.close()
-
-
-@contextmanager
-def memory_below(limit):
-    """Fails where more than `limit` bytes were allocated at a time within it."""
-    tracemalloc.start()
-    try:
-        yield
-        assert tracemalloc.get_traced_memory()[1] < limit
-    finally:
-        tracemalloc.stop()

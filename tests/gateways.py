@@ -4,7 +4,6 @@ import io
 from contextlib import contextmanager
 from dataclasses import replace
 
-from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 
@@ -57,7 +56,3 @@ def gateway(node, change=lambda kind, request, reply: reply, *, refuse=(), ignor
 def kinds(server):
     """The kinds of all requests that a server had, in order."""
     return [kind_of(request) for request in server.requests]
-
-
-def root_of(cid):
-    return CID.parse(cid)

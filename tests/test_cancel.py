@@ -3,11 +3,13 @@
 import asyncio
 import random
 import threading
+import time
 
 import pytest
 
 from holdfast import AsyncClient, ClientConfig
 from holdfast._async.runtime import run_blocking
+from holdfast.testing import Scripted, ScriptedServer
 from tests.support import config_for, pinned, raw_cid
 
 DATA = bytes(range(256)) * 40_000
@@ -114,3 +116,20 @@ def test_a_client_in_a_second_event_loop_says_so(server):
         client = first.run(make())
         second.run(use_and_close(client))
         first.run(client.aclose())
+
+
+async def test_who_leaves_the_line_takes_nobodys_turn():
+    """Calls that were cancelled while they waited for their turn have sent nothing."""
+    with ScriptedServer(lambda _: Scripted(body={"message": "hi"})) as server:
+        async with await AsyncClient.init(config_for(server, rate_limit=60)) as client:
+            await client.test_connection()
+            started = time.monotonic()
+
+            async def leave():
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(client.test_connection(), 0.05)
+
+            await asyncio.gather(*(leave() for _ in range(20)))
+            await client.test_connection()
+            assert time.monotonic() - started < 2.5
+        assert len(server.requests) == 2

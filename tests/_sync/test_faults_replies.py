@@ -24,12 +24,12 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.testing import Scripted, ScriptedServer
+from holdfast.testing.provider_cases import memory_below
 from tests.content import Blocks
 from tests.faulty import (
     EndlessServer,
     assert_shows_no_token,
     gateway_of,
-    memory_below,
     patient_config,
 )
 from tests.support import (

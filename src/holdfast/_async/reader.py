@@ -13,9 +13,8 @@ from holdfast._async.attempt import AsyncAttempt, AsyncTransfer, Way
 from holdfast._async.reading import Reading
 from holdfast._async.runtime import now, race, run_blocking
 from holdfast._async.session import AsyncSession
-from holdfast.content.blocks import BlockCache
+from holdfast.content.blocks import BlockCache, check_provable
 from holdfast.content.cid import CID
-from holdfast.content.proof import check_provable
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import check_codec
 from holdfast.errors import (
@@ -34,9 +33,8 @@ from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.retrying import Backoff, is_transient
 from holdfast.provider import Progress
 
-# What a gateway's words or bytes alone can bring about; another gateway may know better.
-FROM_OUTSIDE = (VerificationError, NotAFileError, SerializationError)
-FAILURES = (NetworkError, ProviderError, *FROM_OUTSIDE)
+# What a gateway's words, bytes or silence can bring about; another gateway may know better.
+FAILURES = (NetworkError, ProviderError, VerificationError, NotAFileError, SerializationError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +142,7 @@ class AsyncReader:
             reading.call,
             asked=soonest,
             error=last.name,
-            status=last.status if isinstance(last, ProviderError) else None,
+            status=_status(last),
         )
         return chosen if waited else []
 
@@ -242,9 +240,13 @@ class AsyncReader:
             level=logging.WARNING if wrong else logging.INFO,
             peer=gateway.peer,
             error=error.name,
-            status=getattr(error, "status", None),
+            status=_status(error),
             elapsed=now() - call.started,
         )
+
+
+def _status(error: ClientError) -> int | None:
+    return error.status if isinstance(error, ProviderError) else None
 
 
 def _retry_after(error: ClientError) -> float | None:

@@ -25,6 +25,19 @@ CALLS_AT_ONCE = 100  # further ones wait for their turn; each holds a connection
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
 
 
+class _AsyncRoom:
+    """What the calls of a client wait for: room among them, and a turn under the rate limit."""
+
+    def __init__(self) -> None:
+        self.after_fork()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Begin with locks that nobody holds."""
+        self.slots = AsyncSlots(CALLS_AT_ONCE)
+        self.turnstile = AsyncTurnstile()
+
+
 class AsyncSession:
     """Sends requests through a transport, within the limits that all calls of a client share.
 
@@ -37,15 +50,9 @@ class AsyncSession:
         self.transport = transport
         self.avoided: dict[str, float] = {}
         self._config = config
-        self.after_fork()
-        renew_after_fork(self)
+        self._room = _AsyncRoom()
         self._budget = RetryBudget(config.retries.budget)
-        self._limiter = None if config.rate_limit is None else RateLimiter(config.rate_limit)
-
-    def after_fork(self) -> None:
-        """Begin with locks that nobody holds."""
-        self._turnstile = AsyncTurnstile()
-        self._slots = AsyncSlots(CALLS_AT_ONCE)
+        self._limiter = _limiter_for(config)
 
     def with_config(self, config: ClientConfig) -> "AsyncSession":
         """A session for `config` that shares the connections, and the limits that are the same."""
@@ -54,9 +61,7 @@ class AsyncSession:
         if config.retries.budget != self._config.retries.budget:
             shared._budget = RetryBudget(config.retries.budget)  # noqa: SLF001
         if config.rate_limit != self._config.rate_limit:
-            limit = config.rate_limit
-            shared._limiter = None if limit is None else RateLimiter(limit)  # noqa: SLF001
-        renew_after_fork(shared)
+            shared._limiter = _limiter_for(config)  # noqa: SLF001
         return shared
 
     @asynccontextmanager
@@ -69,7 +74,7 @@ class AsyncSession:
         is an open one of ours, say) has its room already: it must not wait for itself.
         """
         limit = self._config.timeouts.total if total else None
-        async with nullcontext() if _inside.get() else self._slots:
+        async with nullcontext() if _inside.get() else self._room.slots:
             mark = _inside.set(True)
             try:
                 with Call(operation, cid=cid, total=limit, hook=self._config.on_event) as call:
@@ -103,23 +108,15 @@ class AsyncSession:
 
         A refusal whose words are lost is a refusal all the same.
         """
-        refused: Reply | None = None
         try:
-            async with self.stream(request, call) as response:
-                if response.status >= 300:
-                    refused = Reply(response.status, response.headers)
-                return await read_whole(response, request.max_reply)
+            response = await self.send(request, call)
         except NetworkError as error:
-            return refused or error
-
-    @asynccontextmanager
-    async def stream(
-        self, request: Request, call: Call, *, deadline: Deadline | None = None
-    ) -> "AsyncIterator[AsyncResponse]":
-        """The reply to `request`, its body still to come, and closed in the end."""
-        response = await self.send(request, call, deadline=deadline)
+            return error
         try:
-            yield response
+            return await read_whole(response, request.max_reply)
+        except NetworkError as error:
+            is_refusal = response.status >= 300
+            return Reply(response.status, response.headers) if is_refusal else error
         finally:
             await response.aclose()
 
@@ -156,7 +153,7 @@ class AsyncSession:
         if self._limiter is None:
             return
         arrived = now()
-        async with self._turnstile:
+        async with self._room.turnstile:
             delay = self._limiter.reserve(now())
             try:
                 await sleep(delay)
@@ -202,6 +199,10 @@ class AsyncSession:
         )
         await sleep(delay)
         return True
+
+
+def _limiter_for(config: ClientConfig) -> RateLimiter | None:
+    return None if config.rate_limit is None else RateLimiter(config.rate_limit)
 
 
 def _with_count(error: NetworkError, call: Call) -> NetworkError:

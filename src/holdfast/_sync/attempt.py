@@ -147,7 +147,7 @@ class Attempt:
         """Whether `way` may lead somewhere."""
         reading = self.reading
         if way is Way.ARCHIVE:
-            # A part of one block cannot be proven but by all of it, which BLOCKS is there for.
+            # A part of one block cannot be proven but by all of it: who wants it gets the whole.
             return reading.stop is None or reading.cid is None or not is_raw(reading.cid)
         if way is Way.LAYOUTS:
             may = reading.is_tree and not self._imported

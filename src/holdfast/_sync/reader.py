@@ -15,9 +15,8 @@ from holdfast._sync.attempt import Attempt, Transfer, Way
 from holdfast._sync.reading import Reading
 from holdfast._sync.runtime import now, race, run_blocking
 from holdfast._sync.session import Session
-from holdfast.content.blocks import BlockCache
+from holdfast.content.blocks import BlockCache, check_provable
 from holdfast.content.cid import CID
-from holdfast.content.proof import check_provable
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import check_codec
 from holdfast.errors import (
@@ -36,9 +35,8 @@ from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.retrying import Backoff, is_transient
 from holdfast.provider import Progress
 
-# What a gateway's words or bytes alone can bring about; another gateway may know better.
-FROM_OUTSIDE = (VerificationError, NotAFileError, SerializationError)
-FAILURES = (NetworkError, ProviderError, *FROM_OUTSIDE)
+# What a gateway's words, bytes or silence can bring about; another gateway may know better.
+FAILURES = (NetworkError, ProviderError, VerificationError, NotAFileError, SerializationError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +144,7 @@ class Reader:
             reading.call,
             asked=soonest,
             error=last.name,
-            status=last.status if isinstance(last, ProviderError) else None,
+            status=_status(last),
         )
         return chosen if waited else []
 
@@ -244,9 +242,13 @@ class Reader:
             level=logging.WARNING if wrong else logging.INFO,
             peer=gateway.peer,
             error=error.name,
-            status=getattr(error, "status", None),
+            status=_status(error),
             elapsed=now() - call.started,
         )
+
+
+def _status(error: ClientError) -> int | None:
+    return error.status if isinstance(error, ProviderError) else None
 
 
 def _retry_after(error: ClientError) -> float | None:

@@ -33,6 +33,12 @@ def inline_block(cid: CID) -> bytes | None:
     return cid.digest if cid.hash_code == IDENTITY else None
 
 
+def check_provable(cid: CID) -> None:
+    """Nothing, if what comes for `cid` can be proven at all; else `UnprovenError`."""
+    if not cid.is_provable:
+        raise unsupported_hash(cid)
+
+
 def unsupported_hash(cid: CID) -> UnprovenError:
     """The error for a CID whose hash we cannot compute."""
     return UnprovenError(

@@ -126,12 +126,6 @@ def block_proof(reference: Reference, cid: CID | None = None) -> Proof:
     raise unsupported_hash(cid)
 
 
-def check_provable(cid: CID) -> None:
-    """Nothing, if what a gateway sends for `cid` can be proven at all; else `UnprovenError`."""
-    if not cid.is_provable:
-        raise unsupported_hash(cid)
-
-
 def is_raw(cid: CID) -> bool:
     """Whether `cid` names one raw block, whose hash is the whole proof."""
     return cid.codec == RAW

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
-from holdfast.content.blocks import MAX_BLOCK, check_block, unsupported_hash
+from holdfast.content.blocks import MAX_BLOCK, check_block, check_provable
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.files import dag_pb_frame
@@ -230,8 +230,7 @@ class BodyProof:
 
     def _proves(self, cid: CID, content: list[memoryview]) -> bool:
         """Whether `content` is what `cid` names; False where only the block itself can tell."""
-        if not cid.is_provable:
-            raise unsupported_hash(cid)
+        check_provable(cid)
         if cid.codec == DAG_PB:
             if cid.hash_code == IDENTITY:
                 return False
