@@ -1,6 +1,7 @@
 import pytest
 
 from holdfast.testing import ScriptedServer, running_node
+from tests.browser import Visit, running_browser
 from tests.commands import Commands
 
 
@@ -25,3 +26,16 @@ def node():
 @pytest.fixture
 def commands(tmp_path):
     return Commands(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with running_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser, node):
+    visit = Visit(browser, node)
+    yield visit
+    visit.close()

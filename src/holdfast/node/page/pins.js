@@ -129,7 +129,7 @@ function draw(rows, total) {
 
   const from = view.page * PAGE_SIZE;
   byId("where").textContent = rows.length
-    ? `${readableNumber(from + 1)}–${readableNumber(from + rows.length)} of ${readableNumber(count)}`
+    ? `${readableNumber(from + 1)} to ${readableNumber(from + rows.length)} of ${readableNumber(count)}`
     : "";
   byId("empty").hidden = rows.length > 0;
   byId("empty").textContent = view.search
