@@ -154,7 +154,8 @@ function pinOf(listed) {
 
 function row(listed) {
   const pin = pinOf(listed);
-  const kind = listed.number_of_files > 1 ? `${pin.type}, ${listed.number_of_files} files` : pin.type;
+  const files = readableNumber(listed.number_of_files);
+  const kind = pin.type === "directory" ? `directory, files: ${files}` : pin.type;
   const name = button(pin.name || "(no name)", () => actions.look(pin), { className: "plain" });
   const made = element(
     "tr",
@@ -162,7 +163,7 @@ function row(listed) {
     element("td", { className: "name" }, name),
     element("td", { className: "cid", title: pin.cid, textContent: pin.cid }),
     element("td", { className: "size", title: `${pin.size} bytes`, textContent: readableSize(pin.size) }),
-    element("td", { className: "type", title: kind, textContent: kind }),
+    element("td", { className: "type", title: kind, textContent: pin.type }),
     element("td", { className: "date", title: listed.date_pinned, textContent: readableDate(listed.date_pinned) }),
     element(
       "td",
