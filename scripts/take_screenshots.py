@@ -5,6 +5,7 @@ import sys
 import tempfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -16,17 +17,19 @@ from tests.browser import Visit, running_browser  # noqa: E402
 from holdfast import Client  # noqa: E402
 from holdfast.testing import RunningNode, running_node  # noqa: E402
 
+WIDE = {"width": 1280, "height": 720}
+VIEWS: dict[str, dict[str, Any]] = {
+    "page.png": {"viewport": WIDE, "color_scheme": "light"},
+    "page-dark.png": {"viewport": WIDE, "color_scheme": "dark"},
+    "page-phone.png": {"viewport": {"width": 390, "height": 780}},
+}
+
 
 def main() -> None:
     IMAGES.mkdir(exist_ok=True)
     with running_node() as node, running_browser() as browser:
         fill(browser, node)
-        wide = {"width": 1280, "height": 720}
-        for name, options in {
-            "page.png": {"viewport": wide, "color_scheme": "light"},
-            "page-dark.png": {"viewport": wide, "color_scheme": "dark"},
-            "page-phone.png": {"viewport": {"width": 390, "height": 780}},
-        }.items():
+        for name, options in VIEWS.items():
             visit = Visit(browser, node, **options)
             tab = visit.open()
             tab.wait_for_selector("#pins[aria-busy=false] tbody tr")
