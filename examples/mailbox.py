@@ -50,7 +50,10 @@ class Mailbox:
     def waiting(self, *, read_too: bool) -> list[Path]:
         """What stands for the messages, the oldest first."""
         folders = [self._new, self._read] if read_too else [self._new]
-        return sorted((each for folder in folders for each in folder.iterdir()), key=by_name)
+        found = [each for folder in folders for each in folder.iterdir()]
+        # Tools that keep folders the same leave hidden files of their own in them.
+        visible = [each for each in found if not each.name.startswith(".")]
+        return sorted(visible, key=lambda entry: entry.name)
 
     def open(self, entry: Path) -> ClientMessage:
         """The message that `entry` stands for, proven by its CID; it is then no longer new."""
@@ -60,10 +63,6 @@ class Mailbox:
         with suppress(FileNotFoundError):  # somebody else has read it at the same time
             entry.rename(self._read / entry.name)
         return message
-
-
-def by_name(entry: Path) -> str:
-    return entry.name
 
 
 def shown(message: ClientMessage) -> str:
@@ -101,7 +100,7 @@ def main() -> int:
                 except ClientError as error:  # one bad message is no reason not to show the rest
                     failed = 1
                     print(f"{entry.name}: {error}", file=sys.stderr)
-    except (ClientError, ValueError) as error:  # settings, or the network
+    except (ClientError, ValueError, OSError) as error:  # settings, network, folder
         sys.exit(f"error: {error}")
     return failed
 

