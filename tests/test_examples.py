@@ -381,14 +381,6 @@ def test_the_embedded_store_takes_odd_names_too(tmp_path):
     assert manifest_of(importer.folder / "photos.manifest.jsonl") == cids
 
 
-def test_a_manifest_within_the_folder_is_not_imported(tmp_path):
-    importer = example(tmp_path, "bulk_import")
-    fill(importer.folder, [b"a", b"b"])
-    for counts in ("2 uploaded, 0 unchanged", "0 uploaded, 2 unchanged"):
-        result = importer.run(".", "--manifest", "done.jsonl")
-        assert outcome(result) == (0, f"{counts}, 0 failed\n")
-
-
 def test_faults_are_survived_or_reported(importer, node):
     cids = fill(importer.folder / "photos")
     (importer.folder / "photos/dangling").symlink_to("nothing")
@@ -447,16 +439,17 @@ def test_after_ctrl_c_it_goes_on_where_it_was(importer, node):
     assert manifest_of(manifest) == cids
 
 
-def test_a_line_that_was_cut_short_is_done_again(tmp_path):
+def test_a_line_that_was_cut_short_is_done_again_and_the_manifest_is_not_imported(tmp_path):
     importer = example(tmp_path, "bulk_import")
-    cids = fill(importer.folder / "photos", [b"a", b"b"])
-    importer.run("photos")
-    manifest = importer.folder / "photos.manifest.jsonl"
-    manifest.write_bytes(manifest.read_bytes()[:-20])
-    assert outcome(importer.run("photos")) == (0, "1 uploaded, 1 unchanged, 0 failed\n")
+    cids = fill(importer.folder, [b"a", b"b"])
+    manifest = importer.folder / "done.jsonl"
+    for counts in ("2 uploaded, 0 unchanged", "1 uploaded, 1 unchanged"):
+        result = importer.run(".", "--manifest", "done.jsonl")
+        assert outcome(result) == (0, f"{counts}, 0 failed\n")
+        if counts.startswith("2"):
+            manifest.write_bytes(manifest.read_bytes()[:-20])
     whole, _, redone = manifest.read_text().splitlines()
     assert {json.loads(line)["cid"] for line in (whole, redone)} == set(cids.values())
-    assert outcome(importer.run("photos")) == (0, "0 uploaded, 2 unchanged, 0 failed\n")
 
 
 PROGRESS = r"(\d)/3 files, (\d\.\d)/3\.0 MB, \d+\.\d MB/s, (?:\d+ s left|no rate yet)"
@@ -518,7 +511,6 @@ def test_what_one_sends_the_other_reads_once(parties):
     alice.text("send", "bob", "fine")
     assert words(bob.text("read", "bob")) == ["fine"]
     assert alice.text("read", "alice") == ""
-    assert words(alice.text("read", "alice", "--all")) == ["hi", "how are you?"]
     names = sorted(path.name for path in (shared / "alice/read").iterdir())
     assert [name.partition(".")[2] for name in names] == cids
     with Client.init(node.config) as client:
