@@ -373,7 +373,6 @@ def test_the_importer_does_what_its_docstring_says(tmp_path):
         assert manifest_of(importer.folder / name).keys() == {"plain.txt", "sub/empty"}
 
 
-@pytest.mark.xfail(reason="the embedded store takes no name that is not UTF-8")
 def test_the_embedded_store_takes_odd_names_too(tmp_path):
     importer = example(tmp_path, "bulk_import")
     cids = fill(importer.folder / "photos")
