@@ -179,7 +179,7 @@ def test_the_test_in_the_readme_runs(pytester, run):
 
 
 def test_every_block_of_the_guide_runs(pytester, run):
-    blocks = blocks_of("docs/testing.md")
+    blocks = blocks_of("docs/guides/testing.md")
     assert len(blocks) == 8
     for name, block in blocks.items():
         path = pytester.path / name
