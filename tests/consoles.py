@@ -1,0 +1,136 @@
+"""The commands of `console` blocks, run in a real shell."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+NODE = re.compile(r"holdfast node\b|-m holdfast\.node\b")
+NODE_ADDRESS = "http://127.0.0.1:5080"
+
+
+class Console:
+    """Runs commands in a folder. Variables that one sets are there for the next."""
+
+    def __init__(self, folder, environment):
+        self.folder = folder
+        self.environment = environment
+        self._variables = folder.parent / "variables"
+        self._variables.touch()
+        self._node = None
+        self._node_address = None
+
+    @staticmethod
+    def commands_in(text):
+        """Each command of a block, and the output that stands below it."""
+        found = []
+        for line in text.splitlines(keepends=True):
+            if found and found[-1][0].endswith("\\\n"):
+                found[-1][0] += line
+            elif line.startswith("$ "):
+                found.append([line.removeprefix("$ "), ""])
+            else:
+                assert found, f"output without a command: {line}"
+                found[-1][1] += line
+        return found
+
+    @staticmethod
+    def program_of(command):
+        words = shlex.split(command, comments=True)
+        return next(word for word in words if not re.match(r"\w+=", word))
+
+    def run(self, command):
+        """The output of `command`, which succeeds."""
+        program = self.program_of(command)
+        if program == "pip":
+            return self._pip(command)
+        if program == "make":
+            # The targets have tests of their own, or are this very run.
+            return self.check(
+                ["make", "--dry-run", *shlex.split(command, comments=True)[1:]], cwd=ROOT
+            )
+        if NODE.search(command) and "--help" not in command:
+            return self._start_node(command)
+        return self._shell(command)
+
+    def check(self, command, *, cwd=None, **variables):
+        """The output of a program, which succeeds."""
+        result = subprocess.run(  # noqa: S603 - what our documents say
+            command,
+            cwd=cwd or self.folder,
+            env={**self.environment, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 0, f"{command} ended with {result.returncode}:\n{result.stdout}"
+        assert "Traceback" not in result.stdout, result.stdout
+        return result.stdout
+
+    def in_place(self, text):
+        """`text` with the address of the node that was started last."""
+        return text.replace(NODE_ADDRESS, self._node_address or NODE_ADDRESS)
+
+    def close(self):
+        """Interrupt the node, if there is one."""
+        if self._node is not None:
+            os.killpg(self._node.pid, signal.SIGINT)
+            rest, _ = self._node.communicate(timeout=20)
+            node, self._node = self._node, None
+            assert node.returncode in {130, -signal.SIGINT}, (node.returncode, rest)
+            assert rest in {"", "interrupted\n"}, rest
+
+    def _script(self, command):
+        kept = shlex.quote(str(self._variables))
+        head, tail = f"set -a -o pipefail; . {kept}", f"code=$?; export -p > {kept}; exit $code"
+        return f"{head}\n{command.strip()}\n{tail}"
+
+    def _shell(self, command):
+        assert NODE_ADDRESS not in command, "no node was started before"
+        return self.check(["bash", "-c", self._script(command)])
+
+    def _start_node(self, command):
+        """What the node announces. It runs until the next one does, or the page ends."""
+        self.close()
+        assert "--port" not in command, "two pages may run at once: leave the port to them"
+        self._node = subprocess.Popen(  # noqa: S603 - what our documents say
+            ["bash", "-c", self._script(NODE.sub(r"\g<0> --port=0", command, count=1))],  # noqa: S607
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        said = ""
+        while "Store" not in said or ("Token" not in said and "TOKEN" not in command.upper()):
+            line = self._node.stdout.readline()
+            if not line:
+                self._node.communicate()
+                self._node = None
+                raise AssertionError(f"{command} has ended: {said}")
+            said += line
+        self._node_address = re.search(r"http://[\d.]+:\d+", said)[0]
+        return said
+
+    def _pip(self, command):
+        """What a reader would install is there: extras of ours, packages that tests use."""
+        words = shlex.split(command, comments=True)
+        assert words[:2] == ["pip", "install"], command
+        for word in words[2:]:
+            name, extras = re.fullmatch(r"([\w-]+)(?:\[([\w,]+)\])?", word).groups()
+            if name == "holdfast":
+                known = PROJECT["optional-dependencies"]
+                assert set(extras.split(",") if extras else ()) <= set(known), word
+            else:
+                metadata.distribution(name)
+        return ""
