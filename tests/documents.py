@@ -100,6 +100,7 @@ class Page:
         self._script = ""
         self._modules = set(sys.modules)
         self._set_up(folder)
+        self._variables = set(os.environ)
 
     def _set_up(self, folder):
         variables = {
@@ -159,8 +160,10 @@ class Page:
                 assert re.search(rf"^{path}::.* PASSED", result.stdout, re.MULTILINE), path
 
     def close(self):
+        """Leave nothing behind for the next page."""
+        for name in set(os.environ) - self._variables:
+            del os.environ[name]
         for name in set(sys.modules) - self._modules:
-            # What came from the page's folder must not be found by the next page.
             origin = getattr(sys.modules[name], "__file__", None)
             if origin and Path(origin).is_relative_to(self.folder):
                 del sys.modules[name]
@@ -194,7 +197,8 @@ class Page:
         exec(code, self._namespace)  # noqa: S102 - what our documents say
         for line, shown in _shown_prints(block):
             assert line in self._printed, f"line {line} has written nothing"
-            check_shown(shown, "\n".join(self._printed[line]))
+            for came in self._printed[line]:
+                check_shown(shown, came)
 
     def _print(self, *values, sep=" "):
         line = sys._getframe(1).f_lineno
