@@ -9,6 +9,8 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import urllib3
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NODE = re.compile(r"holdfast node\b|-m holdfast\.node\b")
@@ -43,7 +45,7 @@ class Console:
     @staticmethod
     def program_of(command):
         words = shlex.split(command, comments=True)
-        return next(word for word in words if not re.match(r"\w+=", word))
+        return next((word for word in words if not re.match(r"\w+=", word)), "")
 
     def run(self, command):
         """The output of `command`, which succeeds."""
@@ -89,13 +91,12 @@ class Console:
             assert rest in {"", "interrupted\n"}, rest
 
     def _script(self, command):
-        kept = shlex.quote(str(self._variables))
-        head, tail = f"set -a -o pipefail; . {kept}", f"code=$?; export -p > {kept}; exit $code"
-        return f"{head}\n{command.strip()}\n{tail}"
+        return f"set -a -o pipefail; . {shlex.quote(str(self._variables))}\n{command.strip()}\n"
 
     def _shell(self, command):
         assert NODE_ADDRESS not in command, "no node was started before"
-        return self.check(["bash", "-c", self._script(command)])
+        keep = f"code=$?; export -p > {shlex.quote(str(self._variables))}; exit $code"
+        return self.check(["bash", "-c", self._script(command) + keep])
 
     def _start_node(self, command):
         """What the node announces. It runs until the next one does, or the page ends."""
@@ -120,6 +121,8 @@ class Console:
                 raise AssertionError(f"{command} has ended: {said}")
             said += line
         self._node_address = re.search(r"http://[\d.]+:\d+", said)[0]
+        with urllib3.PoolManager(timeout=20, retries=False) as pool:
+            pool.request("GET", self._node_address)  # till it answers
         return said
 
     def _pip(self, command):

@@ -134,7 +134,7 @@ class Page:
         runner = RUNNERS.get(block.language)
         assert runner, f"{block}: nobody knows how to run {block.language!r}"
         try:
-            runner(self, block._replace(text=self._in_place(block.text)))
+            runner(self, block)
         except Exception as error:
             error.add_note(f"in the block at {block}")
             raise
@@ -182,6 +182,7 @@ class Page:
         return self._console.in_place(text)
 
     def _python(self, block):
+        block = block._replace(text=self._in_place(block.text))
         if named := re.match(r"# (\S+\.py)\n", block.text):
             path = self.folder / named[1]
             path.parent.mkdir(exist_ok=True)
@@ -210,12 +211,13 @@ class Page:
             if program == "curl" and shutil.which(program) is None:
                 self.missing.add(program)
                 continue
-            came = self._console.run(command)
+            came = self._console.run(self._in_place(command))
             if shown:
                 check_shown(self._in_place(shown), came)
 
     def _javascript(self, block):
         """A block without imports goes on where the one before it ended."""
+        self._in_place(block.text)
         if shutil.which("npm") is None:
             self.missing.add("npm")
             return
@@ -239,7 +241,8 @@ class Page:
         check_shown("\n".join(shown), came.rpartition("--8<--\n")[2])
 
     def _toml(self, block):
-        values = tomllib.loads(block.text)
+        text = self._in_place(block.text)
+        values = tomllib.loads(text)
         name = re.match(r"# (\S+)", block.text)[1]
         if name == "pyproject.toml":
             self._install(values["project"]["entry-points"])
@@ -247,7 +250,7 @@ class Page:
         path = Path(name).expanduser()
         assert path.name == "holdfast.toml", f"{block}: nobody knows what {name} is"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(block.text)
+        path.write_text(text)
         settings = gather({})
         assert all(settings[each].source == str(path.absolute()) for each in values)
         config_of(settings)
