@@ -43,20 +43,22 @@ def lay_out(stage: Path) -> None:
     """Put everything that the site is made of into `stage`."""
     shutil.copy(ROOT / "zensical.toml", stage)
     shutil.copytree(ROOT / "src", stage / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for module in (stage / "src").rglob("*.py"):
+        replace(module, {" Example:\n": " Examples:\n"})  # the word that mkdocstrings knows
     shutil.copytree(ROOT / "docs", stage / "docs")
     for page in (stage / "docs").rglob("*.md"):
         up = "../" * (len(page.relative_to(stage / "docs").parts) - 1)
-        turn(page, {f"({up}../{name}": f"({up}{name}" for name in ROOT_PAGES})
+        replace(page, {f"]({up}../{name}": f"]({up}{name}" for name in ROOT_PAGES})
     for name in ROOT_PAGES:
-        turn(Path(shutil.copy(ROOT / name, stage / "docs")), {"(docs/": "("})
+        replace(Path(shutil.copy(ROOT / name, stage / "docs")), {"](docs/": "]("})
 
 
-def turn(page: Path, links: dict[str, str]) -> None:
-    """Replace the beginnings of links in `page`."""
-    text = page.read_text(encoding="utf-8")
-    for old, new in links.items():
-        text = text.replace(f"]{old}", f"]{new}")
-    page.write_text(text, encoding="utf-8")
+def replace(file: Path, words: dict[str, str]) -> None:
+    """Replace each of `words` in `file`."""
+    text = file.read_text(encoding="utf-8")
+    for old, new in words.items():
+        text = text.replace(old, new)
+    file.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -237,7 +237,7 @@ class Page:
             GATEWAY=GATEWAY,
         )
         shown = re.findall(r"console\.log\(.*\); // (.*)", block.text)
-        assert len(shown) == block.text.count("console.log(")
+        assert len(shown) == block.text.count("console.log("), "each must say what it writes"
         check_shown("\n".join(shown), came.rpartition("--8<--\n")[2])
 
     def _toml(self, block):

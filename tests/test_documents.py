@@ -4,6 +4,7 @@ import doctest
 import importlib
 import os
 import pkgutil
+import shutil
 import subprocess
 import sys
 
@@ -102,6 +103,26 @@ def test_fences_are_found_as_markdown_has_them():
 )
 def test_what_is_wrong_in_a_document_is_found(page, block, trouble):
     with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the block raises
+        run(page, block)
+    assert trouble in str(caught.value)
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed")
+@pytest.mark.timeout(300)  # it may have to fetch the packages
+@pytest.mark.parametrize(
+    ("block", "trouble"),
+    [
+        ("```javascript\nimport 'pinata-web3';\nconsole.log(1); // 2\n```", "came:\n1"),
+        ("```javascript\nimport 'pinata-web3';\nconsole.log(1);\n```", "must say what it writes"),
+        ("```javascript\nimport 'no-such-package';\n```", "ERR_MODULE_NOT_FOUND"),
+        (
+            "```javascript\nawait fetch('https://example.com/');\n```",
+            "not on this machine",
+        ),
+    ],
+)
+def test_what_is_wrong_in_javascript_is_found(page, block, trouble):
+    with pytest.raises(AssertionError) as caught:
         run(page, block)
     assert trouble in str(caught.value)
 

@@ -100,11 +100,16 @@ def loads_of(path):
     return loads.found
 
 
+# What has the theme's own script load something: drawings, galleries, editors, a repository.
+LOADING = re.compile(r'class="[^"]*(mermaid|glightbox|pyodide)|data-md-component="source"')
+
+
 def test_the_site_loads_nothing_from_elsewhere(site):
     files = [*site.rglob("*.html"), *site.rglob("*.css")]
     found = {path: loads_of(path) for path in files}
     assert all(any(addresses) for path, addresses in found.items() if path.suffix == ".html")
     assert {path: bad for path, addresses in found.items() if (bad := outside(addresses))} == {}
+    assert [path for path in site.rglob("*.html") if LOADING.search(path.read_text())] == []
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,6 @@ const original = globalThis.fetch;
 
 globalThis.fetch = (address, options) => {
   const local = String(address).replace(GATEWAY, node).replace("https://api.pinata.cloud", node);
-  if (!local.startsWith(node)) throw new Error(`${address} is not on this machine`);
+  if (!node || !local.startsWith(node)) throw new Error(`${address} is not on this machine`);
   return original(local, options);
 };
