@@ -111,7 +111,7 @@ class Page:
             "PINATA_JWT": TOKEN,
         }
         for name in os.environ:
-            if name.startswith(("HOLDFAST_", "PYTEST_", "COV_")):
+            if re.match(r"(HOLDFAST|PYTEST|COV)_|.*_PROXY$", name.upper()):
                 self._patch.delenv(name)
         for name, value in variables.items():
             self._patch.setenv(name, value)
@@ -207,9 +207,8 @@ class Page:
 
     def _console_block(self, block):
         for command, shown in self._console.commands_in(block.text):
-            program = self._console.program_of(command)
-            if program == "curl" and shutil.which(program) is None:
-                self.missing.add(program)
+            if re.search(r"\bcurl\b", command) and shutil.which("curl") is None:
+                self.missing.add("curl")
                 continue
             came = self._console.run(self._in_place(command))
             if shown:
@@ -224,11 +223,10 @@ class Page:
         modules = self.folder / "node_modules"
         if not modules.exists():
             modules.symlink_to(self._packages())
-        begins = re.match(r"import |const .*require", block.text)
+        begins = block.text.startswith("import ")
         earlier = "" if begins else self._script + '\nconsole.log("--8<--");\n'
         self._script = earlier + block.text
-        suffix = "cjs" if "require(" in self._script else "mjs"
-        script = self.folder / f"script.{suffix}"
+        script = self.folder / "script.mjs"
         script.write_text(self._script)
         # One client speaks by fetch, the other takes the node for a proxy.
         came = self._console.check(
