@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help setup demo test test-slow docs fuzz bench generate format clean
+.PHONY: help setup demo test test-slow docs browser fuzz bench generate format clean
 
 help:
-	@echo "make demo | test | test-slow | docs | fuzz | bench | generate | format | clean"
+	@echo "make demo | test | test-slow | docs | browser | fuzz | bench | generate | format | clean"
 
 # Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
 $(STAMP): pyproject.toml src/holdfast/_version.py
@@ -36,6 +36,10 @@ test-slow: $(STAMP)
 # A broken link or any warning fails the build; a test of `make test` builds it as well.
 docs: $(STAMP)
 	$(BIN)/python scripts/build_docs.py
+
+# What the tests of the page run in; without it they are skipped. Asks for root where it must.
+browser:
+	command -v chromium || command -v chromium-browser || command -v google-chrome || scripts/install_chromium.sh
 
 # Bounded: 10^5 inputs for each decoder, a minute or two.
 fuzz: $(STAMP)

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing import ScriptedServer, running_node
+from tests.browser import Visit, running_browser
 from tests.commands import Commands
 
 
@@ -44,3 +45,16 @@ def javascript_packages(tmp_path_factory):
             subprocess.run(command, cwd=here, check=True, capture_output=True)  # noqa: S603
             (folder / ".complete").touch()
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with running_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser, node):
+    visit = Visit(browser, node)
+    yield visit
+    visit.close()

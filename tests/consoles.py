@@ -13,7 +13,9 @@ import urllib3
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# They run until they are interrupted.
 NODE = re.compile(r"holdfast node\b|-m holdfast\.node\b")
+SERVER = re.compile(rf"{NODE.pattern}|\buvicorn\b")
 NODE_ADDRESS = "http://127.0.0.1:5080"
 
 
@@ -25,7 +27,7 @@ class Console:
         self.environment = environment
         self._variables = folder.parent / "variables"
         self._variables.touch()
-        self._node = None
+        self._server = None
         self._node_address = None
 
     @staticmethod
@@ -57,8 +59,8 @@ class Console:
             return self.check(
                 ["make", "--dry-run", *shlex.split(command, comments=True)[1:]], cwd=ROOT
             )
-        if NODE.search(command) and "--help" not in command:
-            return self._start_node(command)
+        if SERVER.search(command) and "--help" not in command:
+            return self._start(command)
         return self._shell(command)
 
     def check(self, command, *, cwd=None, **variables):
@@ -82,13 +84,13 @@ class Console:
         return text.replace(NODE_ADDRESS, self._node_address or NODE_ADDRESS)
 
     def close(self):
-        """Interrupt the node, if there is one."""
-        if self._node is not None:
-            os.killpg(self._node.pid, signal.SIGINT)
-            rest, _ = self._node.communicate(timeout=20)
-            node, self._node = self._node, None
-            assert node.returncode in {130, -signal.SIGINT}, (node.returncode, rest)
-            assert rest in {"", "interrupted\n"}, rest
+        """Interrupt the server, if there is one."""
+        if self._server is not None:
+            os.killpg(self._server.pid, signal.SIGINT)
+            rest, _ = self._server.communicate(timeout=20)
+            code, self._server = self._server.returncode, None
+            assert code in {0, 130, -signal.SIGINT}, (code, rest)
+            assert not re.search(r"Traceback|Warning", rest), rest
 
     def _script(self, command):
         return f"set -a -o pipefail; . {shlex.quote(str(self._variables))}\n{command.strip()}\n"
@@ -98,12 +100,12 @@ class Console:
         keep = f"code=$?; export -p > {shlex.quote(str(self._variables))}; exit $code"
         return self.check(["bash", "-c", self._script(command) + keep])
 
-    def _start_node(self, command):
-        """What the node announces. It runs until the next one does, or the page ends."""
+    def _start(self, command):
+        """What a server announces. It runs until the next one does, or the page ends."""
         self.close()
         assert "--port" not in command, "two pages may run at once: leave the port to them"
-        self._node = subprocess.Popen(  # noqa: S603 - what our documents say
-            ["bash", "-c", self._script(NODE.sub(r"\g<0> --port=0", command, count=1))],  # noqa: S607
+        self._server = subprocess.Popen(  # noqa: S603 - what our documents say
+            ["bash", "-c", self._script(SERVER.sub(r"\g<0> --port=0", command, count=1))],  # noqa: S607
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -113,16 +115,18 @@ class Console:
             start_new_session=True,
         )
         said = ""
-        while "Store" not in said or ("Token" not in said and "TOKEN" not in command.upper()):
-            line = self._node.stdout.readline()
+        while not re.search(r"^Page|running on", said, re.MULTILINE):  # the last that it says
+            line = self._server.stdout.readline()
             if not line:
-                self._node.communicate()
-                self._node = None
+                self._server.communicate()
+                self._server = None
                 raise AssertionError(f"{command} has ended: {said}")
             said += line
-        self._node_address = re.search(r"http://[\d.]+:\d+", said)[0]
+        address = re.search(r"http://[\d.]+:\d+", said)[0]
         with urllib3.PoolManager(timeout=20, retries=False) as pool:
-            pool.request("GET", self._node_address)  # till it answers
+            pool.request("GET", address)  # till it answers
+        if NODE.search(command):
+            self._node_address = address
         return said
 
     def _pip(self, command):

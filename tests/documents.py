@@ -88,7 +88,10 @@ class Page:
 
     def __init__(self, folder, monkeypatch, packages):
         self.folder = folder / "work"
-        self.folder.mkdir()
+        # What readers have: some photos, and the examples.
+        (self.folder / "photos").mkdir(parents=True)
+        (self.folder / "photos/kelp.png").write_bytes(b"\x89PNG...")
+        (self.folder / "examples").symlink_to(ROOT / "examples")
         self.missing = set()
         self._patch = monkeypatch
         self._packages = packages

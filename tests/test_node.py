@@ -353,6 +353,8 @@ def test_pin_list(node):  # noqa: PLR0915 - every filter once
     "parameters",
     [
         {"status": "maybe"},
+        {"sortBy": "cid; DROP TABLE pins"},
+        {"sortOrder": "sideways"},
         {"pageLimit": "1001"},
         {"pageLimit": "-1"},
         {"pageLimit": "x"},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.errors import ClientError, ConfigError
 from holdfast.locations import data_folder
-from holdfast.node.server import NodeServer, check_host
+from holdfast.node.server import NodeServer, check_host, page_url
 from holdfast.node.settings import SCOPES, NodeSettings, NodeToken
 from holdfast.repository import Repository
 
@@ -46,7 +46,9 @@ def serve(arguments: list[str] | None, *, announce: Callable[[Mapping[str, str]]
             "Gateway": f"{server.url}/ipfs",
             "Store": str(repository.path),
         }
-        announce(told if fresh is None else {**told, "Token": fresh})
+        if fresh is not None:
+            told["Token"] = fresh
+        announce({**told, "Page": page_url(server.url, fresh)})
         server.run()
 
 

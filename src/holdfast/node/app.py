@@ -1,8 +1,9 @@
-"""The node as an ASGI application: the pinning API and the gateway, and what guards them."""
+"""The node as an ASGI application: the pinning API, the gateway, the page, and what guards them."""
 
 import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from starlette.applications import Starlette
@@ -14,9 +15,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.node import gateway
 from holdfast.node.calls import PinningCalls
+from holdfast.node.page import Page
 from holdfast.node.replies import AddedHeaders, Refusal
 from holdfast.node.settings import NodeSettings
 from holdfast.repository import Repository
+
+NOWHERE: Final = "*"  # a target that no route has
 
 
 def create_app(repository: Repository, settings: NodeSettings) -> "Guard":
@@ -29,7 +33,7 @@ def create_app(repository: Repository, settings: NodeSettings) -> "Guard":
         await run_in_threadpool(calls.jobs.close)
 
     app = Starlette(
-        routes=[*calls.routes(), *gateway.routes(repository)],
+        routes=[*calls.routes(), *gateway.routes(repository), *Page(repository).routes()],
         exception_handlers={
             Refusal: _refused,
             HTTPException: _not_found,
@@ -56,9 +60,11 @@ class Guard:
 def _with_plain_target(scope: Scope) -> Scope:
     """A client that takes us for a proxy sends the whole address; see RFC 9112, 3.2.2."""
     try:
-        raw: str = urlsplit(scope["raw_path"].decode("latin-1")).path
+        parts = urlsplit(scope["raw_path"].decode("latin-1"))
     except ValueError:
-        raw = "/"  # where nothing is
+        raw = NOWHERE
+    else:
+        raw = (parts.path or "/") if parts.scheme in {"http", "https"} else NOWHERE
     return {**scope, "path": unquote(raw), "raw_path": raw.encode("latin-1")}
 
 

@@ -1,28 +1,34 @@
-"""The query parameters of `pinList`, as a query to the repository."""
+"""The query parameters of `pinList`, as a query to the repository.
+
+``search``, ``sortBy`` and ``sortOrder`` are not the service's: the page of the node needs them.
+"""
 
 import json
 from collections.abc import Mapping
+from typing import TypeVar
 
 from holdfast.node.metadata import keyvalues_matcher, parse_time
 from holdfast.node.replies import bad_request
 from holdfast.repository import PinQuery
 
+T = TypeVar("T")
+
 DEFAULT_PAGE = 10
 MAX_PAGE = 1000
 STATUSES = {"all": None, "pinned": True, "unpinned": False}
+SORTS = {"date_pinned": "created", "name": "name", "size": "size", "mime_type": "type"}
+ORDERS = {"ASC": False, "DESC": True}
 
 
 def read_query(parameters: Mapping[str, str]) -> tuple[PinQuery, bool]:
     """What is asked for, and whether to count it all."""
-    status = parameters.get("status", "all")
-    if status not in STATUSES:
-        raise bad_request(f"status must be one of {', '.join(STATUSES)}")
     conditions = parameters.get("metadata[keyvalues]")
     query = PinQuery(
-        held=STATUSES[status],
+        held=_choice(parameters, "status", STATUSES, "all"),
         cid=parameters.get("cid"),
         cid_contains=parameters.get("hashContains"),
         name_contains=parameters.get("metadata[name]"),
+        contains=parameters.get("search") or None,
         created_from=_time(parameters, "pinStart"),
         created_to=_time(parameters, "pinEnd"),
         removed_from=_time(parameters, "unpinStart"),
@@ -30,10 +36,19 @@ def read_query(parameters: Mapping[str, str]) -> tuple[PinQuery, bool]:
         size_min=_number(parameters, "pinSizeMin"),
         size_max=_number(parameters, "pinSizeMax"),
         matches=None if conditions is None else keyvalues_matcher(_json(conditions)),
+        sort=_choice(parameters, "sortBy", SORTS, "date_pinned"),
+        descending=_choice(parameters, "sortOrder", ORDERS, "DESC"),
         limit=_number(parameters, "pageLimit", default=DEFAULT_PAGE, most=MAX_PAGE),
         offset=_number(parameters, "pageOffset", default=0) or 0,
     )
     return query, parameters.get("includeCount", "true").lower() != "false"
+
+
+def _choice(parameters: Mapping[str, str], name: str, choices: Mapping[str, T], default: str) -> T:
+    given = parameters.get(name, default)
+    if given not in choices:
+        raise bad_request(f"{name} must be one of {', '.join(choices)}")
+    return choices[given]
 
 
 def _time(parameters: Mapping[str, str], name: str) -> int | None:

@@ -6,25 +6,27 @@ from typing import Any, Final
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# All content shares the origin of the node: none of it may run scripts or act as another type.
+# All content shares the origin of the node and its page: none of it may run scripts or act as
+# another type.
 SAFE: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
 
 
 class AddedHeaders:
-    """Middleware: every reply of `app` has `headers`, in place of its own of the same name."""
+    """Middleware: every reply of `app` has `headers`, unless it has its own of the same name."""
 
     def __init__(self, app: ASGIApp, headers: Mapping[str, str] = SAFE) -> None:
         self._app = app
         self._headers = [(key.lower().encode(), value.encode()) for key, value in headers.items()]
-        self._names = {key for key, _ in self._headers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and its reply back."""
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                kept = [each for each in message.get("headers", []) if each[0] not in self._names]
-                message = {**message, "headers": [*kept, *self._headers]}
+                own = list(message.get("headers", []))
+                names = {name.lower() for name, _ in own}
+                added = [each for each in self._headers if each[0] not in names]
+                message = {**message, "headers": [*own, *added]}
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -142,6 +143,14 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
     return listener
+
+
+def page_url(url: str, token: str | None) -> str:
+    """The address of the page of the node at `url`; with a token, one that lets in who opens it.
+
+    The token stands in the fragment, which browsers keep to themselves.
+    """
+    return f"{url}/" if token is None else f"{url}/#token={quote(token, safe='')}"
 
 
 def check_host(host: str, *, token_given: bool) -> None:

@@ -10,6 +10,7 @@ except ImportError:
         "pip install --upgrade python-multipart 'holdfast[node]'"
     ) from None
 
+from holdfast.content.media_types import told_type
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
@@ -132,10 +133,12 @@ class Upload:
         is_directory = isinstance(content, dict)
         top = self._tree if self._options.wrap else content
         part = self._build(top)
-        media_type = "directory" if is_directory or self._options.wrap else self._types[0]
+        about = _about(metadata, root_name)
+        is_file = not is_directory and not self._options.wrap
+        media_type = told_type(self._types[0], about["name"]) if is_file else "directory"
         return self._adding.pin(
             part.cid,
-            **_about(metadata, root_name),
+            **about,
             size=part.dag_size,
             files=self._files,
             type=media_type,

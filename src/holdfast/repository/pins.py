@@ -12,6 +12,13 @@ from holdfast.errors import InvalidCIDError
 from holdfast.records import now_ms
 from holdfast.repository.blocks import key_of
 
+# What pins can be sorted by, and how SQLite does it.
+SORTS: Final = {
+    "created": "created",
+    "name": "name COLLATE NOCASE",
+    "size": "size",
+    "type": "type COLLATE NOCASE",
+}
 COLUMNS: Final = "uuid, cid, name, keyvalues, size, files, type, created, removed"
 
 
@@ -44,12 +51,16 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinQuery:
-    """Which pins are asked for. A field that is None asks nothing."""
+    """Which pins are asked for, and in which order. A field that is None asks nothing.
+
+    `contains` looks at the name and at the CID; `sort` is one of `SORTS`.
+    """
 
     held: bool | None = True
     cid: str | None = None
     cid_contains: str | None = None
     name_contains: str | None = None
+    contains: str | None = None
     created_from: int | None = None
     created_to: int | None = None
     removed_from: int | None = None
@@ -57,6 +68,8 @@ class PinQuery:
     size_min: int | None = None
     size_max: int | None = None
     matches: Callable[[Mapping[str, Any]], bool] | None = None
+    sort: str = "created"
+    descending: bool = True
     limit: int | None = None
     offset: int = 0
 
@@ -70,6 +83,7 @@ class PinQuery:
             ("key = ?", None if self.cid is None else _key_of_text(self.cid)),
             ("instr(cid, ?) > 0", self.cid_contains),
             ("instr(lower(name), lower(?)) > 0", self.name_contains),
+            ("instr(lower(name || char(10) || cid), lower(?)) > 0", self.contains),
             ("created >= ?", self.created_from),
             ("created <= ?", self.created_to),
             ("removed >= ?", self.removed_from),
@@ -81,6 +95,11 @@ class PinQuery:
                 conditions.append(condition)
                 values.append(value)
         return " AND ".join(conditions) or "1", values
+
+    def order(self) -> str:
+        """The order that SQLite brings them into; those that are alike, as they were pinned."""
+        direction = "DESC" if self.descending else "ASC"
+        return f"{SORTS[self.sort]} {direction}, id {direction}"
 
 
 def add_pin(connection: sqlite3.Connection, cid: CID, **about: Any) -> tuple[Pin, bool]:
@@ -149,11 +168,11 @@ def find_pin(connection: sqlite3.Connection, cid: CID) -> Pin | None:
 
 
 def list_pins(connection: sqlite3.Connection, query: PinQuery) -> list[Pin]:
-    """The pins that `query` asks for, newest first."""
+    """The pins that `query` asks for, in its order."""
     where, values = query.where()
     rows = connection.execute(
         f"SELECT {COLUMNS} FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
-        " ORDER BY created DESC, id DESC LIMIT ? OFFSET ?",
+        f" ORDER BY {query.order()} LIMIT ? OFFSET ?",
         (*values, *_window(query)),
     )
     pins = map(_pin, rows)

@@ -10,13 +10,16 @@ from typing import Any, Final, NamedTuple, Self
 from holdfast.content.blocks import check_block, inline_block, missing_block
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.media_types import named_type
 from holdfast.content.profiles import Profile
+from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.walks import (
     DirectoryWalk,
     Entry,
     FileWalk,
     PathWalk,
     file_node,
+    kind_of,
     not_unixfs,
 )
 from holdfast.files.importing import import_content
@@ -146,8 +149,9 @@ class Repository:
         with self._database.writing() as connection:
             return self._pin(connection, cid, about)
 
-    @staticmethod
-    def _pin(connection: sqlite3.Connection, cid: CID, about: dict[str, Any]) -> tuple[Pin, bool]:
+    def _pin(
+        self, connection: sqlite3.Connection, cid: CID, about: dict[str, Any]
+    ) -> tuple[Pin, bool]:
         sizes = connection.execute(REACHABLE, (key_of(cid),)).fetchall()
         for key, size in sizes:
             each = cid_of(key)
@@ -155,7 +159,13 @@ class Repository:
                 raise not_unixfs(each)  # what it links to is not known, and would be collected
             if size is None and inline_block(each) is None:
                 raise missing_block(each)
+        about = {"type": self._type(connection, cid, about.get("name", "")), **about}
         return add_pin(connection, cid, size=sum(size or 0 for _, size in sizes), **about)
+
+    def _type(self, connection: sqlite3.Connection, cid: CID, name: str) -> str:
+        block = self._find(connection, cid)
+        is_directory = block is not None and kind_of(cid, block) in {Kind.DIRECTORY, Kind.SHARD}
+        return "directory" if is_directory else named_type(name) or ""
 
     def unpin(self, cid: CID) -> bool:
         """Let go of `cid`; whether it was pinned. Its blocks stay until they are collected."""
@@ -173,7 +183,7 @@ class Repository:
             return find_pin(connection, cid)
 
     def pins(self, query: PinQuery = PinQuery()) -> list[Pin]:  # noqa: B008 - frozen
-        """The pins that `query` asks for, newest first."""
+        """The pins that `query` asks for, in its order: without one, newest first."""
         with self._database.reading() as connection:
             return list_pins(connection, query)
 

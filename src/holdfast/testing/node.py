@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.config import ClientConfig
-from holdfast.node.server import NodeServer
+from holdfast.node.server import NodeServer, page_url
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
 from holdfast.testing.faults import Fault, Faults, Part
@@ -47,6 +47,11 @@ class RunningNode:
     repository: Repository = field(repr=False)
     config: ClientConfig = field(repr=False)
     _faults: Faults = field(repr=False)
+
+    @property
+    def page_url(self) -> str:
+        """The address of its page, with the token: open it to see what your code has pinned."""
+        return page_url(self.api_url, self.token)
 
     def fail_next(
         self,

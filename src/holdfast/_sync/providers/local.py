@@ -12,6 +12,7 @@ from holdfast._sync.runtime import run_blocking, run_interruptible
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
+from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
@@ -102,7 +103,7 @@ class LocalProvider:
                 if progress is not None:
                     progress(done, source.size)
             part = run_blocking(importer.finish)
-            about = {"name": name, "type": source.type, "size": part.dag_size}
+            about = {"name": name, "type": told_type(source.type, name), "size": part.dag_size}
             run_blocking(adding.pin, part.cid, **about)
             if progress is not None and not done:
                 progress(0, 0)

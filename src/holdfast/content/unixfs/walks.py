@@ -67,6 +67,18 @@ def file_node(cid: CID, block: bytes) -> FileNode:
     return FileNode(size, message.data, list(children))
 
 
+def kind_of(cid: CID, block: bytes) -> Kind | None:
+    """What a node is; None where it is no UnixFS."""
+    if cid.codec == RAW:
+        return Kind.RAW
+    if cid.codec != DAG_PB:
+        return None
+    try:
+        return data.decode(dag_pb.decode(block).data).kind
+    except MalformedError:
+        return None
+
+
 def not_unixfs(cid: CID) -> UnprovenError:
     """The error for a codec that we cannot read."""
     return UnprovenError(f"{cid} is no UnixFS: its codec is {cid.codec:#x}", cid=str(cid))

@@ -11,12 +11,9 @@ from urllib.parse import quote, unquote
 
 from starlette.types import Scope
 
-from holdfast.content import dag_pb
-from holdfast.content.cid import CID, DAG_PB, RAW
-from holdfast.content.unixfs import data
-from holdfast.content.unixfs.data import Kind
+from holdfast.content.cid import CID
 from holdfast.content.unixfs.walks import PathWalk
-from holdfast.errors import InvalidCIDError, MalformedError
+from holdfast.errors import InvalidCIDError
 from holdfast.node.gateway.replies import Refusal
 from holdfast.repository.store import Repository
 
@@ -44,7 +41,11 @@ class Address:
     @classmethod
     def of(cls, scope: Scope) -> "Address":
         """The address in a request's scope; a `Refusal` where it is none."""
-        raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+        return cls.parse(scope.get("raw_path") or quote(scope["path"]).encode())
+
+    @classmethod
+    def parse(cls, raw: bytes) -> "Address":
+        """The address that the path of a request spells; a `Refusal` where it is none."""
         target = quote(raw, safe=string.punctuation)
         text, *names = target.partition(f"{PREFIX}/")[2].split("/")
         has_slash = bool(names) and not names[-1]
@@ -114,15 +115,3 @@ def find(repository: Repository, address: Address) -> Found:
         if walk.found is not None:
             roots.append(walk.found)
     return Found(address, tuple(roots), tuple(way))
-
-
-def kind_of(cid: CID, block: bytes) -> Kind | None:
-    """What a node is; None where it is no UnixFS."""
-    if cid.codec == RAW:
-        return Kind.RAW
-    if cid.codec != DAG_PB:
-        return None
-    try:
-        return data.decode(dag_pb.decode(block).data).kind
-    except MalformedError:
-        return None

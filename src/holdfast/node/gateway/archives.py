@@ -25,9 +25,9 @@ from holdfast.content.blocks import inline_block
 from holdfast.content.car import Block, write_car
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import DirectoryWalk, file_node
+from holdfast.content.unixfs.walks import DirectoryWalk, file_node, kind_of
 from holdfast.errors import MalformedError
-from holdfast.node.gateway.addresses import Found, kind_of
+from holdfast.node.gateway.addresses import Found
 from holdfast.node.gateway.negotiation import CAR_TYPE, Wanted
 from holdfast.node.gateway.replies import IMMUTABLE, Refusal, begun, disposition, is_known
 from holdfast.repository.blocks import linked_from

@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import Entry
+from holdfast.content.unixfs.walks import Entry, kind_of
 from holdfast.errors import NotFoundError
-from holdfast.node.gateway.addresses import Found, kind_of, quoted
+from holdfast.node.gateway.addresses import Found, quoted
 from holdfast.node.gateway.files import file_reply, redirect_to
 from holdfast.node.gateway.replies import Content, content_reply
 from holdfast.repository.store import Repository
@@ -76,27 +76,35 @@ def _index(repository: Repository, cid: CID) -> CID | None:
 
 
 def _page(repository: Repository, found: Found) -> bytes:
-    entries = list(islice(repository.entries(found.cid), LISTED + 1))
-    is_cut = len(entries) > LISTED
-    rows = [_row(entry) for entry in sorted(entries[:LISTED])]
+    entries, is_cut = listed(repository, found.cid)
+    rows = [_row(entry) for entry in entries]
     if found.address.names:
         rows.insert(0, '<tr><td><a href="../">..</a></td><td></td></tr>')
     path = "/".join(["/ipfs", found.address.text, *found.address.names, ""])
-    page = PAGE.format(path=_shown(path), rows="\n".join(rows), note=NOTE if is_cut else "")
+    page = PAGE.format(
+        path=escape(readable(path)), rows="\n".join(rows), note=NOTE if is_cut else ""
+    )
     return page.encode()
+
+
+def listed(repository: Repository, cid: CID) -> tuple[list[Entry], bool]:
+    """The entries of a directory by name, as many as are shown; and whether there are more."""
+    entries = list(islice(repository.entries(cid), LISTED + 1))
+    return sorted(entries[:LISTED]), len(entries) > LISTED
 
 
 def _row(entry: Entry) -> str:
     # "./" keeps a name with a colon from being read as a scheme.
-    link = f'<a href="./{quoted(entry.name)}">{_shown(entry.name)}</a>'
-    return f"<tr><td>{link}</td><td>{_readable(entry.size)}</td></tr>"
+    link = f'<a href="./{quoted(entry.name)}">{escape(readable(entry.name))}</a>'
+    return f"<tr><td>{link}</td><td>{_amount(entry.size)}</td></tr>"
 
 
-def _shown(text: str) -> str:
-    return escape(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
+def readable(name: str) -> str:
+    """A name for people: bytes in it that are no UTF-8 are shown as such."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _readable(size: int) -> str:
+def _amount(size: int) -> str:
     """A size for people: 3 digits are enough for them."""
     amount = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -1,5 +1,6 @@
 """Files, and what is read like one: the bytes of raw blocks, the targets of symbolic links."""
 
+from collections.abc import Iterable
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -7,11 +8,12 @@ from starlette.responses import PlainTextResponse, Response
 
 from holdfast.content import dag_pb
 from holdfast.content.cid import CID
+from holdfast.content.media_types import OCTETS, named_type
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.walks import file_node
 from holdfast.errors import UnprovenError
 from holdfast.node.gateway.addresses import Address, Found
-from holdfast.node.gateway.media_types import OCTETS, named_type, sniffed_type, stored_type
+from holdfast.node.gateway.media_types import sniffed_type, stored_type
 from holdfast.node.gateway.replies import (
     IMMUTABLE,
     Content,
@@ -28,19 +30,26 @@ def file_reply(
     request: Request, repository: Repository, found: Found, cid: CID, name: str
 ) -> Response:
     """The file at `cid`, which is called `name`, in one piece or in part."""
-    node = file_node(cid, repository.block(cid))
-    content = Content(node.size, lambda start, stop: repository.read(cid, start, stop))
+    content = file_content(repository, cid)
+    names = (request.query_params.get("filename", ""), name)
     headers = {
         **found.headers(),
         **disposition(request, name or str(cid)),
-        "Content-Type": _type(request, repository, cid, name, content),
+        "Content-Type": file_type(repository, cid, names, content),
         "Cache-Control": IMMUTABLE,
     }
     return content_reply(request, content, strong_etag(cid), headers)
 
 
-def _type(request: Request, repository: Repository, cid: CID, name: str, content: Content) -> str:
-    by_name = named_type(request.query_params.get("filename", "")) or named_type(name)
+def file_content(repository: Repository, cid: CID) -> Content:
+    """The bytes of the file at `cid`."""
+    node = file_node(cid, repository.block(cid))
+    return Content(node.size, lambda start, stop: repository.read(cid, start, stop))
+
+
+def file_type(repository: Repository, cid: CID, names: Iterable[str], content: Content) -> str:
+    """The media type of a file: by the first of its names that tells, its pin, or its beginning."""
+    by_name = next(filter(None, map(named_type, names)), None)
     if by_name is not None:
         return by_name
     pin = repository.find_pin(cid)
@@ -55,14 +64,20 @@ def _type(request: Request, repository: Repository, cid: CID, name: str, content
 
 def symlink_reply(request: Request, found: Found, block: bytes) -> Response:
     """Where a symbolic link leads, as text: to follow it is the client's choice."""
-    target = data.decode(dag_pb.decode(block).data).data
     headers = {
         **found.headers(),
         **disposition(request, str(found.cid)),
         "Content-Type": SYMLINK_TYPE,
         "Cache-Control": IMMUTABLE,
     }
-    return content_reply(request, Content.of(target), strong_etag(found.cid), headers)
+    return content_reply(
+        request, Content.of(symlink_target(block)), strong_etag(found.cid), headers
+    )
+
+
+def symlink_target(block: bytes) -> bytes:
+    """The path that a symbolic link holds."""
+    return data.decode(dag_pb.decode(block).data).data
 
 
 def redirect_to(request: Request, address: Address, target: str) -> Response:

@@ -1,50 +1,17 @@
-"""What type content is of: by a name's extension, by what the pin says, else by how it begins."""
+"""What type content is of whose name does not tell: by what the pin says, else by how it begins."""
 
 import codecs
-import mimetypes
-import posixpath
 import re
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.content.media_types import OCTETS
 from holdfast.errors import SerializationError
 from holdfast.protocol import json_text
 
 HEAD: Final = 4096  # what is looked at of content without a name
 JSON_LIMIT: Final = 1 << 20  # only the whole of a text shows whether it is JSON; this much is read
-OCTETS: Final = "application/octet-stream"
 TEXT: Final = "text/plain; charset=utf-8"
-
-# The table of the standard library, without what this machine adds to it: the same everywhere.
-EXTENSIONS: Final = {
-    **mimetypes.MimeTypes().types_map[True],
-    ".7z": "application/x-7z-compressed",
-    ".bz2": "application/x-bzip2",
-    ".car": "application/vnd.ipld.car",
-    ".flac": "audio/flac",
-    ".glb": "model/gltf-binary",
-    ".gltf": "model/gltf+json",
-    ".gz": "application/gzip",
-    ".js": "text/javascript",
-    ".log": "text/plain",
-    ".m4a": "audio/mp4",
-    ".markdown": "text/markdown",
-    ".md": "text/markdown",
-    ".mjs": "text/javascript",
-    ".mkv": "video/x-matroska",
-    ".ogg": "audio/ogg",
-    ".otf": "font/otf",
-    ".tgz": "application/gzip",
-    ".toml": "application/toml",
-    ".ttf": "font/ttf",
-    ".webp": "image/webp",
-    ".woff": "font/woff",
-    ".woff2": "font/woff2",
-    ".xz": "application/x-xz",
-    ".yaml": "application/yaml",
-    ".yml": "application/yaml",
-    ".zst": "application/zstd",
-}
 
 _SIGNATURES: Final = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
@@ -69,12 +36,6 @@ _TEXT_SIGNATURES: Final = (
 _JSON_STARTS: Final = frozenset(b'{["-0123456789tfn')
 _BINARY: Final = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")  # WHATWG's binary data bytes
 _MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; ?[\w-]+=[\w.+-]+)*", re.ASCII)
-
-
-def named_type(name: str) -> str | None:
-    """The type that the extension of `name` stands for, if it is known."""
-    found = EXTENSIONS.get(posixpath.splitext(name)[1].lower())
-    return f"{found}; charset=utf-8" if found and found.startswith("text/") else found
 
 
 def stored_type(type: str) -> str | None:

@@ -11,8 +11,9 @@ from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import Receive, Scope, Send
 
 from holdfast.content.unixfs.data import Kind
+from holdfast.content.unixfs.walks import kind_of
 from holdfast.errors import ClientError
-from holdfast.node.gateway.addresses import PREFIX, Address, Found, find, kind_of
+from holdfast.node.gateway.addresses import PREFIX, Address, Found, find
 from holdfast.node.gateway.archives import archive_reply
 from holdfast.node.gateway.directories import directory_reply
 from holdfast.node.gateway.files import file_reply, redirect_to, symlink_reply

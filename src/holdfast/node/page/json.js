@@ -1,0 +1,34 @@
+// JSON for reading. Indented as text: parsing and writing it anew would change numbers and the order of keys.
+
+const TOKEN = /"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g;
+
+/** A JSON text with line breaks and indentation; what is no JSON stays as it is. */
+export function reindent(source) {
+  try {
+    JSON.parse(source);
+  } catch {
+    return source;
+  }
+  const parts = [];
+  let depth = 0;
+  let opened = false; // whether the last token opened something: "{}" stays on one line
+  const newLine = () => parts.push("\n", "  ".repeat(depth));
+  for (const [token] of source.matchAll(TOKEN)) {
+    const closes = token === "}" || token === "]";
+    if (closes) {
+      depth -= 1;
+    }
+    if (closes !== opened) {
+      newLine();
+    }
+    opened = token === "{" || token === "[";
+    if (opened) {
+      depth += 1;
+    }
+    parts.push(token === ":" ? ": " : token);
+    if (token === ",") {
+      newLine();
+    }
+  }
+  return parts.join("");
+}

@@ -1,0 +1,146 @@
+// A look at what is pinned: images, sound, text, JSON and directories; a link for all else.
+
+import { describe, linkTo, readText } from "./api.js";
+import { button, byId, copy, element, readableNumber, readableSize } from "./dom.js";
+import { reindent } from "./json.js";
+
+const TEXT_SHOWN = 256 * 1024;
+const JSON_SHOWN = 1024 * 1024;
+const TEXTUAL = /^(text\/|inode\/symlink|application\/(javascript|x-sh|toml|yaml|xml|x-yaml|rtf|.*\+xml))/;
+
+let shown = new AbortController();
+
+/** Show a pin, or what stands at a path below it. */
+export function look(pin) {
+  if (!byId("preview").open) {
+    byId("preview").showModal();
+  }
+  open(pin, []);
+}
+
+export function prepare() {
+  byId("preview").addEventListener("close", () => {
+    shown.abort();
+    byId("content").replaceChildren(); // else a video plays on
+  });
+}
+
+/** Names are as the node quotes them, with how they read: a name need not be UTF-8. */
+async function open(pin, names) {
+  shown.abort();
+  shown = new AbortController();
+  const { signal } = shown;
+  const path = [pin.path, ...names.map((each) => each.quoted)].join("/");
+  const title = names.at(-1)?.name ?? (pin.name || pin.cid);
+  byId("preview-title").textContent = title;
+  byId("crumbs").replaceChildren(...crumbs(pin, names));
+  byId("facts").replaceChildren();
+  byId("content").replaceChildren("…");
+  byId("preview-actions").replaceChildren();
+  try {
+    const item = await describe(path, signal);
+    byId("facts").replaceChildren(...facts(item));
+    byId("preview-actions").replaceChildren(...links(item, path, title));
+    const content = await contentOf(item, path, title, signal, (entry) => open(pin, [...names, entry]));
+    if (!signal.aborted) {
+      byId("content").replaceChildren(...content);
+      byId("content").scrollTop = 0;
+    }
+  } catch (error) {
+    if (error.name !== "AbortError") {
+      byId("content").replaceChildren(element("p", { role: "alert", textContent: error.message }));
+    }
+  }
+}
+
+function crumbs(pin, names) {
+  if (!names.length) {
+    return [];
+  }
+  const steps = [{ name: pin.name || pin.cid }, ...names];
+  return steps.flatMap((step, depth) => {
+    const isLast = depth === names.length;
+    const link = button(step.name, () => open(pin, names.slice(0, depth)), { className: "plain" });
+    return isLast ? [step.name] : [link, " / "];
+  });
+}
+
+function facts(item) {
+  const told = [["CID", element("code", { textContent: item.cid })]];
+  if (item.kind === "directory") {
+    told.push(["Type", "directory"]);
+    told.push(["Entries", `${readableNumber(item.entries.length)}${item.more ? " and more" : ""}`]);
+  } else {
+    told.push(["Type", item.type]);
+    told.push(["Size", `${readableSize(item.size)} (${readableNumber(item.size)} bytes)`]);
+  }
+  return told.flatMap(([term, value]) => [element("dt", { textContent: term }), element("dd", {}, value)]);
+}
+
+function links(item, path, name) {
+  const query = item.kind === "directory" ? "?format=car" : `?download=true&filename=${encodeURIComponent(name)}`;
+  return [
+    button("Copy CID", () => copy(item.cid, "CID")),
+    button("Copy link", () => copy(linkTo(path), "Link")),
+    element("a", { href: path, target: "_blank", rel: "noopener noreferrer", textContent: "Open in a tab" }),
+    element("a", {
+      href: path + query, download: "", rel: "noreferrer",
+      textContent: item.kind === "directory" ? "Download as CAR" : "Download",
+    }),
+  ];
+}
+
+async function contentOf(item, path, name, signal, enter) {
+  const type = item.type?.split(";")[0] ?? "";
+  if (item.kind === "directory") {
+    return directory(item, enter);
+  }
+  if (item.size === 0) {
+    return [note("It is empty.")];
+  }
+  if (type.startsWith("image/")) {
+    const image = element("img", { src: path, alt: name });
+    image.onerror = () => image.replaceWith(note("The browser cannot show this image."));
+    return [image];
+  }
+  if (type.startsWith("video/") || type.startsWith("audio/")) {
+    return [element(type.split("/")[0], { src: path, controls: true, preload: "metadata" })];
+  }
+  if (type === "application/json" || type.endsWith("+json")) {
+    return json(path, item.size, signal);
+  }
+  if (TEXTUAL.test(type)) {
+    return text(path, item.size, TEXT_SHOWN, signal);
+  }
+  return [note("There is no preview of this type.")];
+}
+
+const note = (words) => element("p", { className: "note", textContent: words });
+
+async function text(path, size, limit, signal) {
+  const read = element("pre", { textContent: await readText(path, size, limit, signal) });
+  return size > limit ? [read, note(`The first ${readableSize(limit)} of ${readableSize(size)}.`)] : [read];
+}
+
+async function json(path, size, signal) {
+  if (size > JSON_SHOWN) {
+    return text(path, size, TEXT_SHOWN, signal);
+  }
+  return [element("pre", { textContent: reindent(await readText(path, size, JSON_SHOWN, signal)) })];
+}
+
+function directory(item, enter) {
+  if (!item.entries.length) {
+    return [note("It is empty.")];
+  }
+  const rows = item.entries.map((entry) =>
+    element(
+      "tr",
+      {},
+      element("td", {}, button(entry.name, () => enter(entry), { className: "plain" })),
+      element("td", { textContent: readableSize(entry.size) }),
+    ),
+  );
+  const table = element("table", {}, element("tbody", {}, ...rows));
+  return item.more ? [table, note("There are more entries than are shown.")] : [table];
+}

@@ -1,0 +1,89 @@
+"""A real browser for the tests of the page: Chromium, headless, driven by Playwright."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, Request, sync_playwright
+
+from holdfast.testing import RunningNode
+
+PNG = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108020000009077"
+    "53de0000000c49444154789c63e8e7c2070003180125a2ba2d0d0000000049454e44ae426082"
+)
+
+VARIABLE = "HOLDFAST_CHROMIUM"  # where it is; with it, a missing browser is no reason to skip
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def chromium() -> str:
+    """The path of Chromium on this machine."""
+    found = os.environ.get(VARIABLE) or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.skip("Chromium is not installed: make browser")
+    return found
+
+
+@contextmanager
+def running_browser() -> Iterator[Browser]:
+    """Chromium, for as long as the block lasts."""
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    arguments = ["--no-sandbox"] if is_root else []  # root has no sandbox to be in
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A tab on the page of a node, and all that went on in it."""
+
+    def __init__(self, browser: Browser, node: RunningNode, **options: Any) -> None:
+        self.context = browser.new_context(
+            permissions=["clipboard-read", "clipboard-write"], **options
+        )
+        self.node = node
+        self.complaints: list[str] = []
+        self.requests: list[Request] = []
+        self.tab = self.new_tab()
+
+    def new_tab(self) -> Page:
+        tab = self.context.new_page()
+        tab.set_default_timeout(15_000)
+        tab.on("console", lambda message: self.complaints.append(message.text))
+        tab.on("pageerror", lambda error: self.complaints.append(str(error)))
+        tab.on("request", lambda request: self.requests.append(request))  # noqa: PLW0108 - a plain function is wanted
+        return tab
+
+    def open(self, address: str | None = None) -> Page:
+        self.tab.goto(address or self.node.page_url)
+        return self.tab
+
+    def close(self) -> None:
+        self.context.close()
+
+    def row(self, name: str) -> Locator:
+        """The row of a pin, by its name."""
+        button = self.tab.get_by_role("button", name=name, exact=True)
+        return self.tab.locator("#pins tbody tr").filter(has=button)
+
+    def names(self) -> list[str]:
+        """The names of the pins that are shown."""
+        return self.tab.locator("#pins td.name").all_inner_texts()
+
+    def clipboard(self) -> str:
+        return str(self.tab.evaluate("navigator.clipboard.readText()"))
+
+    def drop(self, *paths: Path) -> None:
+        """Drop files or folders of this machine on the page, as a user's hand does."""
+        session = self.context.new_cdp_session(self.tab)
+        data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            session.send(
+                "Input.dispatchDragEvent", {"type": kind, "x": 300, "y": 110, "data": data}
+            )

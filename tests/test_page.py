@@ -1,0 +1,113 @@
+"""The page of the node: what is served, and one walk through it in a real browser."""
+
+import re
+
+import pytest
+import urllib3
+from playwright.sync_api import expect
+
+from holdfast import Client, compute_cid
+
+
+@pytest.fixture
+def client(node):
+    with Client.init(node.config) as client:
+        yield client
+
+
+def test_a_file_is_pinned_looked_at_and_unpinned(visit, node, tmp_path):
+    (tmp_path / "note.txt").write_text("from the page")
+    tab = visit.open()
+    expect(tab.get_by_text("Nothing is pinned yet.")).to_be_visible()
+    tab.set_input_files("#files", tmp_path / "note.txt")
+    expect(visit.row("note.txt")).to_be_visible()
+    expect(tab.locator("#totals")).to_have_text("1 pin, 13 B")
+    cid = compute_cid(b"from the page")
+    expect(visit.row("note.txt").locator(".cid")).to_have_text(cid)
+    expect(visit.row("note.txt").locator(".type")).to_have_text("text/plain")
+
+    tab.get_by_role("button", name="note.txt", exact=True).click()
+    expect(tab.locator("#content pre")).to_have_text("from the page")
+    tab.keyboard.press("Escape")
+
+    visit.row("note.txt").get_by_role("button", name="Unpin").click()
+    tab.get_by_role("dialog").get_by_role("button", name="Unpin").click()
+    expect(tab.get_by_text("Nothing is pinned yet.")).to_be_visible()
+    assert node.repository.totals() == (0, 0)
+
+    # The token came by the fragment, and is in the address no longer; all went to the node alone.
+    assert tab.url == f"{node.api_url}/"
+    assert {request.url.split("/")[2] for request in visit.requests} == {node.api_url[7:]}
+    assert visit.complaints == []
+
+
+def test_the_page_and_its_files_are_served_with_a_policy(node):
+    page = urllib3.request("GET", f"{node.api_url}/")
+    assert page.status == 200
+    policy = page.headers["content-security-policy"]
+    nonce = re.search("script-src 'nonce-([\\w-]{20,})';", policy)[1]
+    assert policy.startswith("default-src 'none'; ")
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert page.headers["referrer-policy"] == "no-referrer"
+    text = page.data.decode()
+    assert text.count(f'nonce="{nonce}"') == 2
+    assert nonce not in urllib3.request("GET", f"{node.api_url}/").data.decode()  # once each
+    names = re.findall(r'"/page/([\w.]+)"', text)
+    assert {"main.js", "style.css", "icon.svg"} <= set(names)
+    for name in {*names, "pins.js", "api.js"}:
+        part = urllib3.request("GET", f"{node.api_url}/page/{name}")
+        assert part.status == 200
+        assert part.headers["content-security-policy"] == "sandbox"
+        assert part.headers["x-content-type-options"] == "nosniff"
+    assert "://" not in text.replace("http://www.w3.org", "")  # nothing from elsewhere
+
+
+@pytest.mark.parametrize(
+    "name", ["index.html", "items.py", "__init__.py", "..%2Fapp.py", "nothing.js", "item/x", ""]
+)
+def test_nothing_else_is_served_as_a_part_of_it(node, name):
+    assert urllib3.request("GET", f"{node.api_url}/page/{name}").status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("", 400),
+        ("/ipfs/", 400),
+        ("/ipfs/nonsense", 400),
+        ("/ipfs/bafkqaaa/\0", 400),
+        ("/ipfs/bafkqaaa/..", 400),
+        ("/ipfs/bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq", 404),
+        ("/ipfs/bafkqaaa/below-a-file", 404),
+        ("/ipfs/bafyreib4pff766vhpbxbhjbqqnsh5emeznvujayjj4z2iu533cprgbz23m", 404),
+        ("😀", 400),
+    ],
+)
+def test_a_path_that_names_nothing_is_refused_in_words(node, path, status):
+    reply = urllib3.request("GET", f"{node.api_url}/page/item", fields={"path": path})
+    assert reply.status == status
+    assert reply.json()["error"].endswith(".")
+
+
+def test_the_list_is_searched_and_sorted_by_the_node(node, client):
+    sizes = {"Beta.json": 30, "alpha.txt": 10, "gamma.png": 20}
+    cids = {name: client.upload(bytes(size), name=name).cid for name, size in sizes.items()}
+
+    def names(**query):
+        headers = {"Authorization": f"Bearer {node.token}"}
+        reply = urllib3.request(
+            "GET", f"{node.api_url}/data/pinList", fields=query, headers=headers
+        )
+        assert reply.status == 200
+        return [row["metadata"]["name"] for row in reply.json()["rows"]]
+
+    assert names() == ["gamma.png", "alpha.txt", "Beta.json"]
+    assert names(sortOrder="ASC") == ["Beta.json", "alpha.txt", "gamma.png"]
+    assert names(sortBy="name", sortOrder="ASC") == ["alpha.txt", "Beta.json", "gamma.png"]
+    assert names(sortBy="size") == ["Beta.json", "gamma.png", "alpha.txt"]
+    assert names(sortBy="mime_type", sortOrder="ASC") == ["Beta.json", "gamma.png", "alpha.txt"]
+    assert names(search="BETA") == ["Beta.json"]
+    assert names(search=cids["gamma.png"][-20:].upper()) == ["gamma.png"]
+    assert names(search="a", sortBy="size", pageLimit="1", pageOffset="1") == ["gamma.png"]
+    assert names(search="100%_") == []

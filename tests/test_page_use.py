@@ -1,0 +1,387 @@
+"""The page in a real browser: as it is used, by hand, by keyboard and on a phone."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from holdfast import Client, compute_cid
+from holdfast.content.cid import CID
+from tests.browser import PNG, Visit
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def client(node):
+    with Client.init(node.config) as client:
+        yield client
+
+
+# The list
+
+
+@pytest.mark.timeout(300)
+def test_a_hundred_thousand_pins(visit, node):
+    fill(node.repository, 100_000)
+    tab = visit.open()
+    where = tab.locator("#where")
+    expect(where).to_have_text("1 to 50 of 100,000")
+    expect(tab.locator("#totals")).to_have_text("100,000 pins, 4.66 GiB")
+    assert visit.names() == [f"pin-{number:06}" for number in range(99_999, 99_949, -1)]
+    tab.get_by_role("button", name="Next").click()
+    expect(where).to_have_text("51 to 100 of 100,000")
+    tab.get_by_role("button", name="Last").click()
+    expect(where).to_have_text("99,951 to 100,000 of 100,000")
+    expect(tab.get_by_role("button", name="Next")).to_be_disabled()
+    assert visit.names()[-1] == "pin-000000"
+
+    tab.reload()
+    expect(where).to_have_text("99,951 to 100,000 of 100,000")  # as before
+    tab.get_by_role("button", name="First").click()
+
+    tab.get_by_role("button", name="Name", exact=True).click()
+    expect(visit.row("pin-000000")).to_be_visible()
+    tab.get_by_role("button", name="Size", exact=True).click()
+    expect(visit.row("pin-099999")).to_be_visible()
+    expect(tab.locator("th[data-sort=size]")).to_have_attribute("aria-sort", "descending")
+    tab.get_by_role("button", name="Size", exact=True).click()
+    expect(visit.row("pin-000000")).to_be_visible()
+    expect(tab.locator("th[data-sort=size]")).to_have_attribute("aria-sort", "ascending")
+    tab.get_by_role("button", name="Type", exact=True).click()
+    expect(tab.locator("#pins td.type").first).to_have_text("application/json")
+
+    tab.fill("#search", "PIN-0123")
+    expect(where).to_have_text("1 to 50 of 100")
+    tab.fill("#search", compute_cid(b"77777")[4:30])
+    expect(visit.row("pin-077777")).to_be_visible()
+    assert visit.names() == ["pin-077777"]
+    tab.fill("#search", "%")
+    expect(tab.get_by_text("Nothing is called “%”")).to_be_visible()
+    assert visit.complaints == []
+
+
+def fill(repository, count):
+    """Pins, straight into the database: storing each would take minutes."""
+    types = ("image/png", "application/json", "text/plain; charset=utf-8")
+    with repository._database.writing() as connection:
+        connection.executemany(
+            "INSERT INTO pins (uuid, cid, key, name, keyvalues, size, files, type, created)"
+            " VALUES (?, ?, ?, ?, '{}', ?, 1, ?, ?)",
+            (
+                (
+                    str(number),
+                    cid := compute_cid(str(number).encode()),
+                    bytes(CID.parse(cid)),
+                    f"pin-{number:06}",
+                    number + 1,
+                    types[number % 3],
+                    1_700_000_000_000 + number,
+                )
+                for number in range(count)
+            ),
+        )
+
+
+def test_what_others_pin_is_seen_when_one_comes_back(visit, client):
+    tab = visit.open()
+    expect(tab.get_by_text("Nothing is pinned yet.")).to_be_visible()
+    client.upload(b"1", name="first")
+    tab.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(visit.row("first")).to_be_visible()
+    client.upload(b"2", name="second")
+    tab.get_by_role("button", name="Refresh").click()
+    expect(visit.row("second")).to_be_visible()
+
+
+def test_the_last_pin_of_the_last_page_can_go(visit, client):
+    for number in range(51):
+        client.upload(str(number).encode(), name=f"n{number}")
+    tab = visit.open()
+    tab.get_by_role("button", name="Next").click()
+    visit.row("n0").get_by_role("button", name="Unpin").click()
+    tab.get_by_role("dialog").get_by_role("button", name="Unpin").click()
+    expect(tab.locator("#pins tbody tr")).to_have_count(50)
+    expect(tab.locator("#paging")).to_be_hidden()
+
+
+# Adding
+
+
+def test_files_and_folders_are_dropped(visit, node, tmp_path):
+    folder = tmp_path / "site"
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "a.txt").write_text("a")
+    (folder / "deep" / "er" / "b ü.txt").write_text("b")
+    (tmp_path / "one.png").write_bytes(PNG)
+    (tmp_path / 'two "x" <b>.json').write_text('{"two": 2}')
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    visit.drop(folder, tmp_path / "one.png", tmp_path / 'two "x" <b>.json')
+    expect(tab.locator("#pins tbody tr")).to_have_count(3)
+    expect(visit.row("site").locator(".type")).to_have_attribute("title", "directory, files: 2")
+    expect(visit.row("site").locator(".cid")).to_have_text(compute_cid(folder))
+    expect(visit.row("one.png").locator(".type")).to_have_text("image/png")
+    expect(visit.row('two "x" <b>.json').locator(".type")).to_have_text("application/json")
+    expect(tab.locator("#uploads li")).to_have_count(0)
+    assert visit.complaints == []
+
+
+def test_a_folder_is_chosen(visit, tmp_path):
+    (tmp_path / "data" / "in").mkdir(parents=True)
+    for number in range(12):
+        (tmp_path / "data" / "in" / f"{number}.csv").write_text(f"{number}\n")
+    tab = visit.open()
+    tab.set_input_files("#folder", tmp_path / "data")
+    expect(visit.row("data").locator(".cid")).to_have_text(compute_cid(tmp_path / "data"))
+
+
+def test_json_is_pasted_and_kept_to_the_digit(visit, client):
+    text = '{"big": 12345678901234567890, "b": 1, "a": [1.50, true, null, "é\\u0041"]}'
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    tab.evaluate("text => navigator.clipboard.writeText(text)", text)
+    tab.keyboard.press("Control+V")
+    expect(tab.locator("#json-text")).to_have_value(text)
+    tab.keyboard.type("numbers")
+    tab.get_by_role("button", name="Pin", exact=True).click()
+    expect(visit.row("numbers")).to_be_visible()
+    cid = visit.row("numbers").locator(".cid").inner_text()
+    assert client.retrieve(cid) == json.loads(text)
+    tab.get_by_role("button", name="numbers", exact=True).click()
+    expect(tab.locator("#content pre")).to_contain_text('"big": 12345678901234567890,')
+
+
+@pytest.mark.parametrize("text", ["{", "hello", "{} {}", '1}, "pinataContent": {', "NaN", "'a'"])
+def test_what_is_no_json_is_not_sent(visit, node, text):
+    tab = visit.open()
+    tab.get_by_role("button", name="Write JSON").click()
+    tab.fill("#json-text", text)
+    tab.get_by_role("button", name="Pin", exact=True).click()
+    expect(tab.locator("#json-error")).to_contain_text("This is not JSON")
+    expect(tab.locator("#json-text")).to_have_value(text)  # nothing is lost
+    assert node.repository.totals().pins == 0
+
+
+def test_an_upload_shows_how_far_it_is_and_can_be_cancelled(visit, node, tmp_path):
+    (tmp_path / "large.bin").write_bytes(bytes(20_000_000))
+    (tmp_path / "small.bin").write_bytes(b"small")
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    session = visit.context.new_cdp_session(tab)
+    slow_line = {"offline": False, "latency": 0, "downloadThroughput": -1}
+    session.send("Network.enable")
+    session.send("Network.emulateNetworkConditions", {**slow_line, "uploadThroughput": 2_000_000})
+    tab.set_input_files("#files", [tmp_path / "large.bin", tmp_path / "small.bin"])
+    expect(tab.locator("#uploads")).to_contain_text(
+        re.compile(r"large.bin: [\d.]+ MiB of 19.1 MiB")
+    )
+    assert 0 < tab.locator("#uploads progress").first.evaluate("bar => bar.value") < 1
+    tab.locator("#uploads li").first.get_by_role("button", name="Cancel").click()
+    expect(tab.get_by_text("large.bin: cancelled")).to_be_visible()
+    expect(visit.row("small.bin")).to_be_visible()  # the next one has its turn
+    assert visit.names() == ["small.bin"]
+    tab.get_by_role("button", name="Dismiss").click()
+    expect(tab.locator("#uploads li")).to_have_count(0)
+
+
+def test_what_is_pinned_twice_is_said_to_be(visit, client, tmp_path):
+    client.upload(b"same", name="first name")
+    (tmp_path / "second").write_bytes(b"same")
+    tab = visit.open()
+    expect(visit.row("first name")).to_be_visible()
+    tab.set_input_files("#files", tmp_path / "second")
+    expect(tab.get_by_text("second was pinned already, under its first name")).to_be_visible()
+
+
+# Looking
+
+
+def test_previews(visit, client, node):
+    client.upload(PNG, name="dot.png")
+    client.upload(b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>', name="v.svg")
+    client.upload(b"0123456789abcdef" * 20_000, name="long.txt")
+    client.upload(b"\0\1\2", name="bytes.bin")
+    client.upload(b"", name="nothing.txt")
+    client.upload(b"no image", name="broken.png")
+    tab = visit.open()
+
+    def look(name):
+        tab.get_by_role("button", name=name, exact=True).click()
+        return tab.locator("#content")
+
+    def leave():
+        tab.keyboard.press("Escape")
+        expect(tab.locator("#preview")).to_be_hidden()
+
+    for name in ("dot.png", "v.svg"):
+        image = look(name).locator("img")
+        expect(image).to_be_visible()
+        assert image.evaluate("async image => { await image.decode(); return image.naturalWidth }")
+        leave()
+    content = look("long.txt")
+    expect(content.locator(".note")).to_have_text("The first 256 KiB of 313 KiB.")
+    assert len(content.locator("pre").inner_text()) == 256 * 1024
+    leave()
+    expect(look("bytes.bin")).to_have_text("There is no preview of this type.")
+    expect(tab.locator("#facts")).to_contain_text("3 B (3 bytes)")
+    leave()
+    expect(look("nothing.txt")).to_have_text("It is empty.")
+    leave()
+    expect(look("broken.png")).to_have_text("The browser cannot show this image.")
+    leave()
+
+
+def test_directories_are_walked(visit, tmp_path):
+    (tmp_path / "top" / "mid%2Fdle").mkdir(parents=True)
+    (tmp_path / "top" / "mid%2Fdle" / "leaf #1?.json").write_text('{"leaf":[]}')
+    tab = visit.open()
+    tab.set_input_files("#folder", tmp_path / "top")
+    tab.get_by_role("button", name="top", exact=True).click()
+    dialog = tab.get_by_role("dialog")
+    dialog.get_by_role("button", name="mid%2Fdle").click()
+    dialog.get_by_role("button", name="leaf #1?.json").click()
+    expect(tab.locator("#content pre")).to_have_text('{\n  "leaf": []\n}')
+    expect(tab.locator("#crumbs")).to_have_text("top / mid%2Fdle / leaf #1?.json")
+    tab.locator("#crumbs").get_by_role("button", name="top").click()
+    expect(dialog.get_by_role("button", name="mid%2Fdle")).to_be_visible()
+    assert visit.complaints == []
+
+
+def test_content_that_is_not_here_any_more(visit, client, node):
+    record = client.upload(b"gone", name="gone.txt")
+    tab = visit.open()
+    expect(visit.row("gone.txt")).to_be_visible()
+    node.repository.unpin(CID.parse(record.cid))
+    node.repository.collect_garbage()
+    tab.get_by_role("button", name="gone.txt", exact=True).click()
+    expect(tab.locator("#content")).to_contain_text("is missing")
+
+
+def test_cid_and_link_are_copied(visit, client, node):
+    record = client.upload(b"copied", name="copy me")
+    tab = visit.open()
+    visit.row("copy me").get_by_role("button", name="Copy CID").click()
+    expect(tab.get_by_text("CID copied")).to_be_visible()
+    assert visit.clipboard() == record.cid
+    visit.row("copy me").get_by_role("button", name="Copy link").click()
+    expect(tab.get_by_text("Link copied")).to_be_visible()
+    assert visit.clipboard() == client.url(record.cid)
+    # From another machine over plain HTTP there is no clipboard API.
+    tab.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    visit.row("copy me").get_by_role("button", name="Copy CID").click()
+    expect(tab.get_by_text("CID copied").nth(1)).to_be_visible()
+    other = visit.new_tab()
+    other.goto(f"{node.api_url}/page/icon.svg")
+    other.goto(visit.node.page_url)
+    assert other.evaluate("navigator.clipboard.readText()") == record.cid
+
+
+# For everybody
+
+
+def test_by_keyboard_alone(visit, client, node):
+    cids = {name: client.upload(name.encode(), name=name).cid for name in ("ant", "bee", "cat")}
+    tab = visit.open()
+    expect(visit.row("cat")).to_be_visible()
+    press = tab.keyboard.press
+    press("/")
+    tab.keyboard.type("be")
+    expect(tab.locator("#pins tbody tr")).to_have_count(1)
+    press("ArrowDown")
+    press("c")
+    expect(tab.get_by_text("CID copied")).to_be_visible()
+    assert visit.clipboard() == cids["bee"]
+    press("l")
+    expect(tab.get_by_text("Link copied")).to_be_visible()
+    press("Enter")
+    expect(tab.locator("#content pre")).to_have_text("bee")
+    press("Escape")
+    press("Delete")
+    expect(tab.get_by_role("button", name="Keep")).to_be_focused()
+    press("Shift+Tab")
+    press("Enter")
+    expect(tab.get_by_text("Nothing is called “be”")).to_be_visible()
+    press("/")
+    press("Control+A")
+    press("Delete")
+    expect(tab.locator("#pins tbody tr")).to_have_count(2)
+    press("ArrowDown")
+    press("ArrowDown")
+    expect(tab.get_by_role("button", name="ant", exact=True)).to_be_focused()
+    press("ArrowUp")
+    expect(tab.get_by_role("button", name="cat", exact=True)).to_be_focused()
+    press("?")
+    expect(tab.get_by_role("heading", name="Keys")).to_be_visible()
+    press("Escape")
+    press("j")
+    expect(tab.locator("#json-text")).to_be_focused()
+    assert {pin.name for pin in node.repository.pins()} == {"ant", "cat"}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_in_light_and_in_dark(browser, node, client, scheme):
+    client.upload(b"x", name="legible")
+    visit = Visit(browser, node, color_scheme=scheme)
+    tab = visit.open()
+    expect(visit.row("legible")).to_be_visible()
+    tab.get_by_role("button", name="legible", exact=True).click()
+    expect(tab.locator("#content pre")).to_be_visible()
+    for selector in ("#totals", "td.name button", "td.cid", "th", "#drop-hint", "#choose-files",
+                     "#refresh", "#facts dt", "#content pre", "#confirm-yes"):  # fmt: skip
+        assert contrast(tab, selector) >= 4.5, selector  # WCAG's AA
+    background = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    tab.keyboard.press("Escape")
+    for wanted in ("light", "dark"):
+        tab.get_by_role("button", name="Theme").click()
+        now = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (now == background) == (wanted == scheme)
+    visit.close()
+
+
+def contrast(tab, selector):
+    return tab.locator(selector).first.evaluate("""element => {
+        const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
+        const light = (colour) => {
+            const [r, g, b] = colour.map((each) => each / 255).map(
+                (each) => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const ground = (each) => numbers(getComputedStyle(each).backgroundColor);
+        let under = element;
+        while (ground(under)[3] === 0) under = under.parentElement;
+        const pair = [numbers(getComputedStyle(element).color), ground(under)];
+        const [one, other] = pair.map((each) => light(each.slice(0, 3)) + 0.05);
+        return Math.max(one, other) / Math.min(one, other);
+    }""")
+
+
+def test_on_a_phone(browser, node, client):
+    long = "a-very-long-name-without-any-space-in-it-" * 5
+    client.upload(PNG, name=f"{long}.png")
+    client.store({"text": "x" * 500})
+    visit = Visit(
+        browser, node, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True
+    )
+    tab = visit.open()
+    expect(visit.row(f"{long}.png")).to_be_visible()
+
+    def fits():
+        return tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    assert fits()
+    for button in tab.locator("#workspace button:visible").all():
+        if button.evaluate("each => !each.classList.contains('plain')"):
+            assert button.bounding_box()["height"] >= 40
+    tab.select_option("#sort", "size DESC")
+    expect(tab.locator("#pins td.name").first).to_contain_text("client-")
+    tab.get_by_role("button", name=f"{long}.png", exact=True).tap()
+    expect(tab.locator("#content img")).to_be_visible()
+    assert fits()
+    dialog = tab.locator("#preview").bounding_box()
+    assert dialog["x"] >= 0
+    assert dialog["x"] + dialog["width"] <= 360
+    tab.locator("#preview .close").tap()
+    expect(tab.locator("#preview")).to_be_hidden()
+    visit.close()
