@@ -4,6 +4,7 @@ import doctest
 import importlib
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -42,6 +43,14 @@ def test_every_block_runs(path, page):
 def test_all_documents_are_found():
     names = {path.relative_to(ROOT).as_posix() for path in DOCUMENTS}
     assert {"README.md", "CONTRIBUTING.md", "docs/quick-start.md", "docs/guides/node.md"} <= names
+
+
+def test_the_links_of_the_readme_lead_somewhere():
+    """It is no page of the site, whose build looks at all others."""
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    inner = [link for link in links if not link.startswith("https://")]
+    assert inner
+    assert [link for link in inner if not (ROOT / link).exists()] == []
 
 
 def test_fences_are_found_as_markdown_has_them():
