@@ -9,7 +9,7 @@ import pytest
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.timeout(240)  # runs of pytest within a run of pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+RIGHT = Path(__file__).with_name("memory_provider.py")
 
 # What is wrong with each, in place of what the right one has, and the tests that say so.
 BROKEN = {
@@ -178,11 +178,8 @@ class Test{name}(MemoryTests):
 
 @pytest.fixture
 def failed(pytester):
-    """Run tests of the provider that CONTRIBUTING.md shows; which failed, by their class."""
-    (example,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL
-    )
-    pytester.makepyfile(memory_provider=example)
+    """Run tests of the provider beside this file; which failed, by their class."""
+    pytester.makepyfile(memory_provider=RIGHT.read_text())
 
     def run(code):
         path = pytester.path / "test_providers.py"

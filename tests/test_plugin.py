@@ -1,7 +1,6 @@
 """The pytest plugin, in runs of pytest of its own."""
 
 import os
-import re
 import site
 import sys
 from pathlib import Path
@@ -159,36 +158,3 @@ def test_without_the_node_the_fixture_says_what_to_install(pytester, run):
     result = run("-p", "no:anyio")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["E *ModuleNotFoundError: the node needs*holdfast?node?*"])
-
-
-def blocks_of(document):
-    """The Python blocks of `document`, by the file name that each begins with."""
-    text = (ROOT / document).read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    named = {re.match(r"# (\S+\.py)\n", block)[1]: block for block in blocks}
-    assert len(named) == len(blocks)
-    return named
-
-
-def test_the_test_in_the_readme_runs(pytester, run):
-    (block,) = re.findall(
-        r"```python\n(def test_.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
-    )
-    pytester.makepyfile(block)
-    run().assert_outcomes(passed=1)
-
-
-def test_every_block_of_the_guide_runs(pytester, run):
-    blocks = blocks_of("docs/testing.md")
-    assert len(blocks) == 8
-    for name, block in blocks.items():
-        path = pytester.path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(block)
-    # The session's node is used by the tests beside its conftest.py.
-    (pytester.path / "shared/test_shared.py").write_text(FIRST + FIRST.replace("first", "second"))
-    result = run("-rs")
-    outcomes = result.parseoutcomes()
-    assert outcomes.keys() == {"passed", "skipped"}
-    assert outcomes["skipped"] == 1
-    result.stdout.fnmatch_lines(["SKIPPED*directory_cid is not defined"])
