@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from holdfast.config import ClientConfig
+from holdfast.limits import Retries
 from holdfast.node.server import NodeServer, page_url
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
 from holdfast.testing.faults import Fault, Faults, Part
+
+# Tests of failures should not wait as long as a busy service asks for.
+QUICK: Final = Retries(base=0.01, cap=0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,8 @@ class RunningNode:
         gateway_url: The address of its gateway.
         token: A token that may do everything.
         repository: What it keeps.
-        config: The configuration for a client that talks to this node. What interrupted downloads
-            leave behind goes away with the node.
+        config: The configuration for a client that talks to this node. Its retries wait hundredths
+            of a second. What interrupted downloads leave behind goes away with the node.
 
     Example:
         >>> from holdfast import Client
@@ -170,6 +174,7 @@ def running_node(
             pin_api_url=server.url,
             gateway_url=gateway_url,
             cache_path=Path(folder, "cache"),
+            retries=QUICK,
         )
         try:
             yield RunningNode(server.url, gateway_url, token, repository, config, faults)
