@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from holdfast.testing.wire import Recorded, Wire
@@ -103,7 +103,24 @@ class Scripted:
             raise ValueError("an ending comes after a cut: say cut, cut_head or hang_up as well")
 
 
+class Ways(TypedDict, total=False):
+    """The fields of `Scripted` besides its status and its body, as keywords."""
+
+    headers: Mapping[str, str]
+    delay: float
+    drip: float
+    cut: int | None
+    cut_head: int | None
+    ending: Literal["close", "reset", "stall"]
+    framed: bool
+    chunked: bool
+    raw: bytes | None
+    early: bool
+    hang_up: bool
+
+
 Script: TypeAlias = Callable[[Recorded], Scripted]
+"""What a server says to a request: a function of your own, or `forward_to`."""
 
 
 class ScriptedServer:
@@ -154,13 +171,35 @@ class ScriptedServer:
         with self._lock:
             return list(self._requests)
 
-    def reply(self, status: int = 200, body: Any = b"", **how: Any) -> None:
-        """Queue a reply; the fields of `Scripted` are its keywords."""
+    def reply(self, status: int = 200, body: Any = b"", **how: Unpack[Ways]) -> None:
+        """Queue a reply; the fields of `Scripted` are its keywords.
+
+        Example:
+            >>> import urllib.request
+            >>> with ScriptedServer() as server:
+            ...     server.reply(200, b"hello", cut=2)
+            ...     try:
+            ...         with urllib.request.urlopen(server.url) as response:
+            ...             response.read()
+            ...     except http.client.IncompleteRead as error:
+            ...         print(error.partial)
+            b'he'
+        """
         with self._lock:
             self._queue.append(Scripted(status=status, body=body, **how))
 
     def close(self) -> None:
-        """Stop listening and drop every connection. A second time does nothing."""
+        """Stop listening and drop every connection. A second time does nothing.
+
+        Raises what a script raised, or what was wrong with a request: that is a mistake of a test,
+        and not to be taken for a fault that it wanted.
+        """
+        self._stop()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _stop(self) -> None:
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -182,10 +221,12 @@ class ScriptedServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
-        # What a script raised is the test's own mistake: it is not to be taken for a fault.
-        if error is None and self._failure is not None:
-            raise self._failure
+        if error is None:
+            self.close()
+            return
+        self._stop()
+        if self._failure is not None:
+            error.add_note(f"The scripted server failed as well: {self._failure!r}")
 
     def _accept(self) -> None:
         while not self._stopping.is_set():
@@ -211,12 +252,14 @@ class ScriptedServer:
                 pass
         except OSError:
             pass  # the client hung up, which is its right
+        except Exception as error:  # noqa: BLE001 - raised when the server is closed
+            self._failure = error
         finally:
             with self._lock:
                 self._open.discard(connection)
             connection.close()
 
-    def _exchange(self, wire: "Wire") -> bool:
+    def _exchange(self, wire: Wire) -> bool:
         """Read one request and reply; whether the connection may carry another."""
         head = wire.read_head()
         if head is None:
@@ -227,21 +270,26 @@ class ScriptedServer:
         request = head.with_body(body, wire.take_raw())
         with self._lock:
             self._requests.append(request)
-        if queued is None:
-            queued = self._scripted(request)
-        return not self._stopping.wait(queued.delay) and self._send(wire.connection, queued)
+        reply = self._scripted(request) if queued is None else queued
+        if self._stopping.wait(reply.delay):
+            return False
+        first, rest = reply.head_and_body()
+        # To HEAD, the head is all that is said, whatever its Content-Length.
+        return self._send(wire.connection, reply, first if head.method == "HEAD" else first + rest)
 
     def _scripted(self, request: Recorded) -> Scripted:
         if self._script is None:
             return Scripted(status=500)
         try:
-            return self._script(request)
-        except Exception as error:  # noqa: BLE001 - raised when the server is left
+            reply = self._script(request)
+            if not isinstance(reply, Scripted):
+                raise TypeError(f"a script returns a Scripted, not {reply!r}")  # noqa: TRY301
+        except Exception as error:  # noqa: BLE001 - raised when the server is closed
             self._failure = error
             return Scripted(status=500, body=repr(error).encode())
+        return reply
 
-    def _send(self, connection: socket.socket, reply: Scripted) -> bool:
-        data = b"".join(reply.head_and_body())
+    def _send(self, connection: socket.socket, reply: Scripted, data: bytes) -> bool:
         if reply.drip:
             for byte in data:
                 connection.sendall(bytes([byte]))
@@ -296,8 +344,12 @@ def forward_to(url: str) -> Script:
             headers = {name: value for name, value in request.headers.items() if name not in HOPS}
             connection.request(request.method, request.target, request.body or None, headers)
             with connection.getresponse() as reply:
+                # Only to HEAD, the length is not that of what comes.
+                made_anew = HOPS - {"content-length"} if request.method == "HEAD" else HOPS
                 found = {
-                    name: value for name, value in reply.getheaders() if name.lower() not in HOPS
+                    name: value
+                    for name, value in reply.getheaders()
+                    if name.lower() not in made_anew
                 }
                 return Scripted(status=reply.status, headers=found, body=reply.read())
         finally:
