@@ -5,11 +5,14 @@ import os
 import socket
 import threading
 import time
+from dataclasses import fields
 
 import pytest
 
 from holdfast import Client
+from holdfast.node.settings import NodeSettings
 from holdfast.testing import running_node
+from holdfast.testing.node import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -179,3 +182,8 @@ def test_no_thread_outlives_its_node():
     with running_node() as node, Client.init(node.config) as client:
         client.store([1])
     assert set(threading.enumerate()) <= before
+
+
+def test_every_setting_of_a_node_is_a_keyword_of_running_node():
+    names = {field.name for field in fields(NodeSettings)} - {"tokens"}
+    assert Settings.__annotations__.keys() == names

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 from holdfast.config import ClientConfig
 from holdfast.limits import Retries
@@ -172,9 +172,22 @@ class RunningNode:
         return self._faults.requests
 
 
+class Settings(TypedDict, total=False):
+    """The fields of `holdfast.node.settings.NodeSettings` besides its tokens, as keywords."""
+
+    rate_limit: int | None
+    gateways: tuple[str, ...]
+    max_json: int
+    max_upload: int
+    idle_seconds: float
+
+
 @contextmanager
 def running_node(
-    path: "str | Path | None" = None, *, tokens: tuple[NodeToken, ...] = (), **settings: Any
+    path: "str | Path | None" = None,
+    *,
+    tokens: tuple[NodeToken, ...] = (),
+    **settings: Unpack[Settings],
 ) -> Iterator[RunningNode]:
     """A node on this machine, for as long as the block lasts.
 
