@@ -76,7 +76,8 @@ def test_bytes_are_wrong_where_there_are_any(holdfast_node, connection, target, 
 
 
 def test_a_reply_to_head_has_no_body_to_spoil(holdfast_node, connection, target):
-    holdfast_node.corrupt_next()
+    holdfast_node.corrupt_next(on="any")
+    assert get(connection, "/data/testAuthentication", "HEAD") == (b"", False)
     assert get(connection, target, "HEAD") == (b"", False)
     assert holdfast_node.faults_left == 1
     holdfast_node.heal()
