@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from holdfast.testing import Scripted, ScriptedServer, forward_to
-from holdfast.testing.server import Ways
+from holdfast.testing.scripted import Ways
 
 
 def ask(server, method="GET"):

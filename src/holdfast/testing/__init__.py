@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from holdfast.testing._sync.provider_tests import ProviderTests
     from holdfast.testing.faults import Part
     from holdfast.testing.node import RunningNode, running_node
-    from holdfast.testing.server import Script, Scripted, ScriptedServer, forward_to
+    from holdfast.testing.scripted import Scripted
+    from holdfast.testing.server import Script, ScriptedServer, forward_to
     from holdfast.testing.wire import Recorded
 
 __all__ = [
@@ -48,7 +49,7 @@ _LAZY = {
     "Recorded": "holdfast.testing.wire",
     "RunningNode": "holdfast.testing.node",
     "Script": "holdfast.testing.server",
-    "Scripted": "holdfast.testing.server",
+    "Scripted": "holdfast.testing.scripted",
     "ScriptedServer": "holdfast.testing.server",
     "forward_to": "holdfast.testing.server",
     "running_node": "holdfast.testing.node",
