@@ -2,9 +2,15 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Locator, Page, Request, sync_playwright
+
+from holdfast.testing import RunningNode
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108020000009077"
@@ -15,7 +21,7 @@ VARIABLE = "HOLDFAST_CHROMIUM"  # where it is; with it, a missing browser is no 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
-def chromium():
+def chromium() -> str:
     """The path of Chromium on this machine."""
     found = os.environ.get(VARIABLE) or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
@@ -24,10 +30,8 @@ def chromium():
 
 
 @contextmanager
-def running_browser():
+def running_browser() -> Iterator[Browser]:
     """Chromium, for as long as the block lasts."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - where there is no Chromium
-
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     arguments = ["--no-sandbox"] if is_root else []  # root has no sandbox to be in
     with sync_playwright() as playwright:
@@ -39,16 +43,16 @@ def running_browser():
 class Visit:
     """A tab on the page of a node, and all that went on in it."""
 
-    def __init__(self, browser, node, **options):
+    def __init__(self, browser: Browser, node: RunningNode, **options: Any) -> None:
         self.context = browser.new_context(
             permissions=["clipboard-read", "clipboard-write"], **options
         )
         self.node = node
-        self.complaints = []
-        self.requests = []
+        self.complaints: list[str] = []
+        self.requests: list[Request] = []
         self.tab = self.new_tab()
 
-    def new_tab(self):
+    def new_tab(self) -> Page:
         tab = self.context.new_page()
         tab.set_default_timeout(15_000)
         tab.on("console", lambda message: self.complaints.append(message.text))
@@ -56,26 +60,26 @@ class Visit:
         tab.on("request", lambda request: self.requests.append(request))  # noqa: PLW0108 - a plain function is wanted
         return tab
 
-    def open(self, address=None):
+    def open(self, address: str | None = None) -> Page:
         self.tab.goto(address or self.node.page_url)
         return self.tab
 
-    def close(self):
+    def close(self) -> None:
         self.context.close()
 
-    def row(self, name):
+    def row(self, name: str) -> Locator:
         """The row of a pin, by its name."""
         button = self.tab.get_by_role("button", name=name, exact=True)
         return self.tab.locator("#pins tbody tr").filter(has=button)
 
-    def names(self):
+    def names(self) -> list[str]:
         """The names of the pins that are shown."""
         return self.tab.locator("#pins td.name").all_inner_texts()
 
-    def clipboard(self):
-        return self.tab.evaluate("navigator.clipboard.readText()")
+    def clipboard(self) -> str:
+        return str(self.tab.evaluate("navigator.clipboard.readText()"))
 
-    def drop(self, *paths):
+    def drop(self, *paths: Path) -> None:
         """Drop files or folders of this machine on the page, as a user's hand does."""
         session = self.context.new_cdp_session(self.tab)
         data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}

@@ -1,4 +1,4 @@
-"""The installed command, run as a process: in pipes, or on a real pseudo-terminal."""
+"""The installed command or another, run as a process: in pipes, or on a real pseudo-terminal."""
 
 import json
 import os
@@ -19,7 +19,8 @@ ON_TERMINAL = (
 class Commands:
     """Runs commands in a folder of their own, in an environment that knows nothing of ours."""
 
-    def __init__(self, folder, **variables):
+    def __init__(self, folder, command=(HOLDFAST,), **variables):
+        self.command = command
         self.folder = folder / "work"
         self.folder.mkdir(parents=True)
         kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
@@ -38,7 +39,7 @@ class Commands:
     def run(self, *arguments, given=b"", cwd=None, **variables):
         """The finished process, its output as bytes."""
         result = subprocess.run(  # noqa: S603 - our own command
-            [HOLDFAST, *map(str, arguments)],
+            [*self.command, *map(str, arguments)],
             input=given,
             cwd=cwd or self.folder,
             env={**self.environment, **variables},
@@ -71,7 +72,7 @@ class Commands:
     def start(self, *arguments, **variables):
         """A process under way, its output as text."""
         return subprocess.Popen(  # noqa: S603 - our own command
-            [HOLDFAST, *map(str, arguments)],
+            [*self.command, *map(str, arguments)],
             cwd=self.folder,
             env={**self.environment, **variables},
             stdout=subprocess.PIPE,
@@ -86,7 +87,14 @@ class Commands:
         """
         main, side = pty.openpty()
         process = subprocess.Popen(  # noqa: S603 - our own command
-            [sys.executable, "-c", ON_TERMINAL, os.ttyname(side), HOLDFAST, *map(str, arguments)],
+            [
+                sys.executable,
+                "-c",
+                ON_TERMINAL,
+                os.ttyname(side),
+                *self.command,
+                *map(str, arguments),
+            ],
             cwd=self.folder,
             env={**self.environment, "TERM": "xterm-256color", **variables},
             stdin=side if given is None else subprocess.PIPE,

@@ -10,7 +10,7 @@ import pytest
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.timeout(240)  # runs of pytest within a run of pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+RIGHT = Path(__file__).with_name("memory_provider.py")
 
 # What is wrong with each, in place of what the right one has, and the tests that say so.
 BROKEN = {
@@ -489,13 +489,10 @@ def expected(broken):
 
 @pytest.fixture
 def run(pytester, monkeypatch):
-    """Run tests of the provider that CONTRIBUTING.md shows."""
+    """Run tests of the provider beside this file."""
     for name in [name for name in os.environ if name.startswith(("PYTEST_", "COV_"))]:
         monkeypatch.delenv(name)
-    (example,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL
-    )
-    pytester.makepyfile(memory_provider=example)
+    pytester.makepyfile(memory_provider=RIGHT.read_text())
     # All are errors, but for what pytest-asyncio says about an option of its own.
     warnings = ("-W", "error", "-W", "ignore:The configuration option")
 

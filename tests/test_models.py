@@ -25,6 +25,7 @@ from holdfast.checks import PROFILES
 from holdfast.config import CHECKS, ConfigFields
 from holdfast.errors import ClientError, ConfigError, SerializationError
 from holdfast.files.sinks import SpoolSink
+from holdfast.files.sources import open_source
 from holdfast.secret import Secret
 from tests.support import HELLO_CID, TOKEN
 
@@ -264,6 +265,8 @@ def test_the_environment_is_read_on_request_only(monkeypatch):
         "PATH": "/some/where",
         "TRUST_ENV": "TRUE",
         "PROXY": "http://u:p@127.0.0.1:1",
+        "TIMEOUTS": "read=20, total=0.5",
+        "RETRIES": " attempts = 6 ",
         "PIN_API_URL": "",
         "NODE_TOKEN": "for somebody else",
     }
@@ -280,6 +283,8 @@ def test_the_environment_is_read_on_request_only(monkeypatch):
         path="/some/where",
         trust_env=True,
         proxy="http://u:p@127.0.0.1:1",
+        timeouts={"read": 20, "total": 0.5},
+        retries={"attempts": 6},
     )
     assert ClientConfig.from_env() == expected
     assert ClientConfig.from_env(verify=True) == expected.with_options(verify=True)
@@ -290,7 +295,13 @@ def test_the_environment_is_read_on_request_only(monkeypatch):
     [
         ("VERIFY", "perhaps", "HOLDFAST_VERIFY must be true or false"),
         ("CID_VERSION", "one", "HOLDFAST_CID_VERSION must be a whole number"),
-        ("TIMEOUTS", "5", "timeouts cannot be set from the environment"),
+        ("TIMEOUTS", "5", "HOLDFAST_TIMEOUTS must be numbers by name, such as name=5"),
+        ("TIMEOUTS", "read=soon", "HOLDFAST_TIMEOUTS must be numbers by name"),
+        ("TIMEOUTS", "reed=5", "timeouts must be Timeouts.connect, read, write, total"),
+        ("TIMEOUTS", "read=0", "timeouts.read must be a number above 0"),
+        ("RETRIES", "attempts=1.5", "retries.attempts must be a whole number"),
+        ("HEDGE_AFTER", "soon", "HOLDFAST_HEDGE_AFTER must be a number"),
+        ("ON_EVENT", "print", "on_event cannot be set from the environment"),
         ("GATEWAY_URL", "nonsense", "gateway_url must be an address"),
     ],
 )
@@ -307,3 +318,27 @@ def test_everything_public_is_there_and_documented():
     assert set(holdfast.__all__) <= set(dir(holdfast))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = holdfast.nonsense
+
+
+class AsyncFile:
+    """Such as the UploadFile of a web framework."""
+
+    async def read(self, size=-1):
+        return b"never read"
+
+
+async def pieces():
+    yield b"never read"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (AsyncFile(), "AsyncFile: its read is async; give the file that it wraps"),
+        (pieces(), "async_generator: it is an async iterable; write its pieces"),
+    ],
+    ids=["file", "iterable"],
+)
+def test_what_is_read_with_await_is_refused_before_it_is_read(given, words):
+    with pytest.raises(TypeError, match=words):
+        open_source(given)

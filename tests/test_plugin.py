@@ -1,7 +1,6 @@
 """The pytest plugin, in runs of pytest of its own."""
 
 import os
-import re
 import site
 import sys
 from pathlib import Path
@@ -20,19 +19,6 @@ WARNINGS = ("-W", "error", "-W", "ignore:The configuration option")
 FIRST = """
 def test_first(holdfast_client):
     assert holdfast_client.retrieve(holdfast_client.store([1]).cid) == [1]
-"""
-SHARED = """
-import pytest
-def test_faults_are_left_behind(holdfast_node, holdfast_client):
-    retries = holdfast_node.config.retries
-    assert max(retries.base, retries.cap) <= 0.1
-    holdfast_node.fail_next(status=401, times=3)
-    with pytest.raises(Exception, match="401"):
-        holdfast_client.store([1])
-def test_and_meet_nobody_else(holdfast_node, holdfast_client):
-    assert holdfast_node.requests == []
-    holdfast_client.store([2])
-    assert len(holdfast_node.repository.pins()) == 1
 """
 AWAITED = """
 import pytest
@@ -198,36 +184,3 @@ def test_without_the_node_the_fixture_says_what_to_install(pytester, run):
     result = run("-p", "no:anyio")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["E *ModuleNotFoundError: the node needs*holdfast?node?*"])
-
-
-def blocks_of(document):
-    """The Python blocks of `document`, by the file name that each begins with."""
-    text = (ROOT / document).read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    named = {re.match(r"# (\S+\.py)\n", block)[1]: block for block in blocks}
-    assert len(named) == len(blocks)
-    return named
-
-
-def test_the_test_in_the_readme_runs(pytester, run):
-    (block,) = re.findall(
-        r"```python\n(def test_.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
-    )
-    pytester.makepyfile(block)
-    run().assert_outcomes(passed=1)
-
-
-def test_every_block_of_the_guide_runs(pytester, run):
-    blocks = blocks_of("docs/testing.md")
-    assert len(blocks) == 9
-    for name, block in blocks.items():
-        path = pytester.path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(block)
-    # The session's node is used by the tests beside its conftest.py.
-    (pytester.path / "shared/test_shared.py").write_text(SHARED)
-    result = run("-rs")
-    outcomes = result.parseoutcomes()
-    assert outcomes.keys() == {"passed", "skipped"}
-    assert outcomes["skipped"] == 6  # three tests of directories, in each colour
-    result.stdout.fnmatch_lines(["SKIPPED*directory_cid is not defined"])

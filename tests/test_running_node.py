@@ -178,6 +178,12 @@ def test_a_node_ends_at_once_in_the_midst_of_requests(fault):
     peer.close()  # and the server did not complain that it had to wait
 
 
+def test_its_clients_try_again_at_once(holdfast_node):
+    with running_node() as node:
+        assert node.config.retries == holdfast_node.config.retries
+        assert max(node.config.retries.base, node.config.retries.cap) <= 0.1
+
+
 def test_no_thread_outlives_its_node():
     before = set(threading.enumerate())
     with running_node() as node, Client.init(node.config) as client:

@@ -12,6 +12,7 @@ from typing import Any, Final, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from holdfast import checks
+from holdfast.environment import read_environment
 from holdfast.errors import ConfigError
 from holdfast.events import EventHook
 from holdfast.limits import Retries, Timeouts
@@ -19,7 +20,6 @@ from holdfast.secret import Secret
 
 PIN_API_URL: Final = "https://api.pinata.cloud"
 MAX_JSON_BYTES: Final = 64 << 20
-ENV_PREFIX: Final = "HOLDFAST_"
 
 
 class ConfigFields(TypedDict, total=False):
@@ -142,7 +142,8 @@ class ClientConfig:
         """The configuration that the ``HOLDFAST_*`` variables describe, with `changes` on top.
 
         A variable is ``HOLDFAST_`` and the field's name in capitals: ``HOLDFAST_PROVIDER_TOKEN``.
-        An empty one counts as absent. Several gateways stand with commas between them.
+        An empty one counts as absent. Several gateways stand with commas between them, as do the
+        parts of ``HOLDFAST_RETRIES="attempts=6, cap=5"`` and of ``HOLDFAST_TIMEOUTS``.
         """
         changes = checks.seal(changes)
         return cls.of(None, **{**environment_fields(), **changes})
@@ -253,42 +254,5 @@ def unknown_field(name: str) -> str:
 
 def environment_fields() -> dict[str, Any]:
     """The fields that ``HOLDFAST_*`` variables give, unchecked, with their secrets wrapped."""
-    found: dict[str, Any] = checks.seal(
-        {
-            name: _from_environment(name)
-            for name in CHECKS
-            if os.environ.get(ENV_PREFIX + name.upper(), "").strip()
-        }
-    )
+    found: dict[str, Any] = checks.seal(read_environment(CHECKS))
     return found
-
-
-def _from_environment(name: str) -> Any:
-    """The value of a field, from the text of its variable."""
-    variable = ENV_PREFIX + name.upper()
-    check = CHECKS[name]
-    if check in {checks.token, checks.proxy}:
-        return Secret(os.environ[variable])
-    text = os.environ[variable].strip()
-    if check is checks.flag:
-        if text.lower() not in {"1", "true", "yes", "on", "0", "false", "no", "off"}:
-            raise ConfigError(f"{variable} must be true or false")
-        return text.lower() in {"1", "true", "yes", "on"}
-    if check in {checks.whole, checks.cid_version}:
-        if not text.isdecimal():
-            raise ConfigError(f"{variable} must be a whole number")
-        return int(text)
-    if check in {checks.rate, checks.seconds}:
-        return _number(variable, text)
-    if check is checks.gateways:
-        return tuple(each.strip() for each in text.split(",") if each.strip())
-    if check not in {checks.provider, checks.profile, checks.path, checks.base_url}:
-        raise ConfigError(f"{variable}: {name} cannot be set from the environment")
-    return text
-
-
-def _number(variable: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(f"{variable} must be a number") from None

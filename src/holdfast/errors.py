@@ -1,7 +1,5 @@
 """Every error that Holdfast raises of its own accord.
 
-::
-
     ClientError(Exception)                          .name  .message
     ├── ConfigError(ValueError)                     a field of the configuration is wrong
     ├── InvalidCIDError(ValueError)                 "Invalid CID"; .reason

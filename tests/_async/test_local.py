@@ -198,3 +198,9 @@ async def test_a_file_that_shrinks_is_not_pinned(local, tmp_path):
     with pytest.raises(OSError, match="moving"):
         await local.upload(path, progress=progress)
     assert await local.provider.list_pins() == []
+
+
+async def test_a_name_that_is_no_text_is_kept_as_far_as_it_is(local):
+    record = await local.upload(b"1", name="odd\udcff.bin")
+    assert [pin.name for pin in await local.pins()] == ["odd?.bin"]
+    assert [pin.cid for pin in await local.pins(name="d\udcff")] == [record.cid]

@@ -200,3 +200,9 @@ def test_a_file_that_shrinks_is_not_pinned(local, tmp_path):
     with pytest.raises(OSError, match="moving"):
         local.upload(path, progress=progress)
     assert local.provider.list_pins() == []
+
+
+def test_a_name_that_is_no_text_is_kept_as_far_as_it_is(local):
+    record = local.upload(b"1", name="odd\udcff.bin")
+    assert [pin.name for pin in local.pins()] == ["odd?.bin"]
+    assert [pin.cid for pin in local.pins(name="d\udcff")] == [record.cid]

@@ -264,6 +264,7 @@ class Client:
         self._check_open()
         if name is not None:
             _check_text("name", name)
+            name = _sendable(name)
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
             raise TypeError(f"limit must be a whole number, not {type(limit).__name__}")
         if limit is not None and limit < 1:
@@ -339,13 +340,18 @@ def _warn_if_encrypt(options: StoreOptions | Mapping[str, Any] | None) -> None:
         )
 
 
+def _sendable(name: str) -> str:
+    """`name` with "?" for what is no text: on disk, a name may be any bytes."""
+    return name.encode(errors="replace").decode()
+
+
 def _file_name(given: str | None, own: str | None) -> str:
     """The name to send with a file. With a slash in it, the service would pin a directory."""
     name = given if given is not None else own if own is not None else DEFAULT_FILE_NAME
     _check_text("name", name)
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise ValueError("name must be a file name: not empty, without slashes, not '.' or '..'")
-    return name
+    return _sendable(name)
 
 
 def _check_progress(progress: Any) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast import checks
-from holdfast.config import CHECKS, ENV_PREFIX, ClientConfig, environment_fields, unknown_field
+from holdfast.config import CHECKS, ClientConfig, environment_fields, unknown_field
+from holdfast.environment import variable_of
 from holdfast.errors import ConfigError
 from holdfast.locations import config_folder
 
@@ -74,11 +75,6 @@ def project_file() -> Path | None:
 def flag_of(name: str) -> str:
     """The flag that sets a field."""
     return "--no-verify" if name == "verify" else f"--{name.replace('_', '-')}"
-
-
-def variable_of(name: str) -> str:
-    """The variable of the environment that sets a field."""
-    return ENV_PREFIX + name.upper()
 
 
 def _own_place(name: str) -> str:

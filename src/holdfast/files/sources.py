@@ -5,11 +5,12 @@ anything is sent; what goes wrong with a file later (it shrinks, grows, changes)
 """
 
 import errno
+import inspect
 import io
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from types import TracebackType
@@ -147,6 +148,11 @@ def open_source(given: Uploadable) -> Source:
         )
     if isinstance(given, Iterable):
         return _open_pieces(given)
+    if isinstance(given, AsyncIterable):
+        raise TypeError(
+            f"cannot read {type(given).__name__}: it is an async iterable; "
+            "write its pieces to a temporary file, and give that"
+        )
     raise TypeError(
         f"cannot read {type(given).__name__}: "
         "give a path, bytes, a binary file, a Blob or an iterable of bytes"
@@ -238,6 +244,11 @@ def _open_file(file: BinaryIO) -> Source:
     """A file of the caller's, read from where it stands and left open."""
     if getattr(file, "closed", False):
         raise ValueError("the file is closed; open it again")
+    if inspect.iscoroutinefunction(file.read):
+        raise TypeError(
+            f"cannot read {type(file).__name__}: its read is async; "
+            "give the file that it wraps, such as UploadFile.file"
+        )
     if isinstance(file.read(0), str):
         raise TypeError("the file is open in text mode; open it with 'rb'")
     here, size = _ahead(file)

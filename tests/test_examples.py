@@ -1,0 +1,578 @@
+"""The programs in `examples/`, run as their docstrings say, against real nodes."""
+
+import ast
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+import urllib3
+from examples import mailbox, service
+
+from holdfast import Client, compute_cid, errors
+from holdfast.node.settings import NodeToken
+from holdfast.testing import running_node
+from tests.commands import Commands, node_variables
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID
+
+ROOT = Path(__file__).resolve().parent.parent
+MIB = 1 << 20
+
+
+def example(folder, name, **variables):
+    """Runs one of the examples in a folder of its own."""
+    command = (sys.executable, "-W", "error", str(ROOT / f"examples/{name}.py"))
+    return Commands(folder, command, **variables)
+
+
+def documented(name):
+    """The command lines in an example's docstring, without their comments."""
+    text = ast.get_docstring(ast.parse((ROOT / f"examples/{name}.py").read_text()))
+    return [
+        shlex.split(line, comments=True)
+        for line in text.splitlines()
+        if re.match(r"    (python|uvicorn|curl) ", line)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "extras"),
+    [("service", {"fastapi", "pydantic"}), ("bulk_import", set()), ("mailbox", set())],
+)
+def test_they_need_what_they_say_and_no_more(name, extras):
+    imported = set()
+    for node in ast.walk(ast.parse((ROOT / f"examples/{name}.py").read_text())):
+        if isinstance(node, ast.Import):
+            imported |= {each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add(node.module.partition(".")[0])
+    assert imported - sys.stdlib_module_names == {"holdfast", *extras}
+
+
+# The service
+
+
+@contextmanager
+def running_service(folder, **variables):
+    """The service's address and process; it must end well and without a traceback."""
+    (command,) = [each for each in documented("service") if each[0] == "uvicorn"]
+    environment = Commands(folder, **variables).environment
+    with subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-W", "error", "-m", *command, "--port", "0"],
+        cwd=ROOT,
+        env=environment,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        log = ""
+        try:
+            for line in process.stderr:
+                log += line
+                if found := re.search(r"running on (http://\S+)", line):
+                    yield found[1], process
+                    break
+        finally:
+            process.send_signal(signal.SIGINT)
+            log += process.communicate(timeout=20)[1]
+    assert "Application shutdown complete." in log, log
+    assert process.returncode == 0, log
+
+
+class Visitor:
+    """Asks a service; a refusal is an answer like any other."""
+
+    def __init__(self, url):
+        self.url = url
+        self.http = urllib3.PoolManager(retries=False)
+
+    def get(self, path, **headers):
+        return self.http.request("GET", self.url + path, headers=headers)
+
+    def post_file(self, data, name="data.bin"):
+        return self.http.request("POST", f"{self.url}/files", fields={"file": (name, data)})
+
+    def post_json(self, text):
+        headers = {"Content-Type": "application/json"}
+        return self.http.request("POST", f"{self.url}/json", body=text, headers=headers)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """A node, and a service in front of it."""
+    with (
+        running_node() as node,
+        running_service(tmp_path_factory.mktemp("service"), **node_variables(node)) as service,
+    ):
+        visitor = Visitor(service[0])
+        yield node, visitor, service[1]
+        visitor.http.clear()
+
+
+@pytest.fixture
+def visitor(house):
+    return house[1]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the docstring speaks curl")
+def test_the_service_does_what_its_docstring_says(tmp_path):
+    readme = (ROOT / "README.md").read_bytes()
+    replies, cid = [], ""
+    with running_service(tmp_path) as (url, _):
+        for command in documented("service"):
+            if command[0] == "curl":
+                line = " ".join(map(shlex.quote, [*command, "--silent", "--show-error"]))
+                line = line.replace("localhost:8000", url).replace("bafkrei…", cid)
+                done = subprocess.run(  # noqa: S603 - our own command
+                    shlex.split(line), cwd=ROOT, capture_output=True, check=True
+                )
+                replies.append(done.stdout)
+                if written := re.match(rb'{"cid":"(\w+)"', done.stdout):
+                    cid = written[1].decode()
+        assert b"swagger" in Visitor(url).get("/docs").data
+    uploaded, whole, part, stored, value, health = replies
+    assert json.loads(uploaded) == {"cid": compute_cid(readme), "size": len(readme)}
+    assert whole == readme
+    assert part == readme[100:200]
+    assert json.loads(stored) == {"cid": compute_cid(b'{"hello":"world"}'), "size": 17}
+    assert (json.loads(value), json.loads(health)) == ({"hello": "world"}, {"status": "ok"})
+
+
+def test_a_file_goes_in_and_comes_back_whole_or_in_part(house):
+    node, visitor, _ = house
+    data = os.urandom(8 * MIB)
+    reply = visitor.post_file(data, name="holiday/ż 1.bin")
+    cid = compute_cid(data)
+    assert (reply.status, reply.json()) == (201, {"cid": cid, "size": 8 * MIB})
+    assert node.repository.pins()[0].name == "ż 1.bin"
+
+    whole = visitor.get(f"/files/{cid}")
+    assert (whole.status, whole.data == data) == (200, True)
+    assert whole.headers["content-type"] == "application/octet-stream"
+    assert whole.headers["content-length"] == str(8 * MIB)
+
+    size = 8 * MIB
+    for asked, start, stop in [
+        ("bytes=5-9", 5, 10),
+        ("bytes=1048570-2097160", 1048570, 2097161),
+        (f"bytes={size - 3}-{size + 50}", size - 3, size),
+        ("bytes=-7", size - 7, size),
+        ("bytes=0-", 0, size),
+        (f"bytes=-{size + 1}", 0, size),
+    ]:
+        part = visitor.get(f"/files/{cid}", Range=asked)
+        assert (part.status, part.data == data[start:stop]) == (206, True), asked
+        assert part.headers["content-range"] == f"bytes {start}-{stop - 1}/{size}"
+    for ignored in ["bytes=0-1,4-5", "lines=1-2", "bytes=-", f"bytes={'9' * 5000}-"]:
+        assert visitor.get(f"/files/{cid}", Range=ignored).status == 200
+    beyond = visitor.get(f"/files/{cid}", Range=f"bytes={size}-")
+    assert (beyond.status, beyond.headers["content-range"]) == (416, f"bytes */{size}")
+
+
+def test_of_a_part_only_the_part_is_read(house):
+    node, visitor, _ = house
+    cid = visitor.post_file(os.urandom(8 * MIB)).json()["cid"]
+    node.heal()
+    node.cut_next(after=2 * MIB, times=9, on="gateway")  # nothing is that long
+    assert visitor.get(f"/files/{cid}", Range="bytes=-100").status == 206
+    assert node.requests == [f"GET /ipfs/{cid}?format=raw", f"GET /ipfs/{cid}"]
+    node.heal()
+
+
+def test_an_empty_file(visitor):
+    reply = visitor.post_file(b"", name="..")
+    assert (reply.status, reply.json()["size"]) == (201, 0)
+    whole = visitor.get(f"/files/{reply.json()['cid']}")
+    assert (whole.status, whole.data) == (200, b"")
+    assert visitor.get(f"/files/{reply.json()['cid']}", Range="bytes=0-").status == 416
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
+def test_large_files_take_little_memory(house):
+    _, visitor, process = house
+
+    def peak():
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) << 10
+
+    before = peak()
+    data = os.urandom(MIB) * 128
+    cid = visitor.post_file(data).json()["cid"]
+    assert visitor.get(f"/files/{cid}").data == data
+    assert peak() - before < 96 * MIB  # 60 or so, and no more for larger files
+
+
+def test_json_goes_in_and_comes_back(visitor):
+    value = {"name": "Zoë", "tags": [1, 2.5, None, True]}
+    reply = visitor.post_json(json.dumps(value))
+    assert reply.status == 201
+    back = visitor.get(f"/json/{reply.json()['cid']}")
+    assert (back.status, back.json()) == (200, value)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "error"),
+    [
+        ("/files/nonsense", 422, "InvalidCIDError"),
+        ("/json/nonsense", 422, "InvalidCIDError"),
+        (f"/files/{EMPTY_DIRECTORY_V0}", 404, "NotFoundError"),
+        (f"/json/{HELLO_CID}", 404, "NotFoundError"),
+        ("/files/{directory}", 422, "NotAFileError"),
+        ("/files/{directory}/missing", 404, "NotFoundError"),
+        ("/json/{text}", 422, "SerializationError"),
+    ],
+)
+def test_mistakes_of_the_caller(house, path, status, error):
+    node, visitor, _ = house
+    text = visitor.post_file(b"no JSON").json()["cid"]
+    directory = visitor.http.request(
+        *("POST", f"{node.api_url}/pinning/pinFileToIPFS"),
+        fields={"file": ("folder/file", b"within")},
+        headers={"Authorization": f"Bearer {node.token}"},
+    ).json()["IpfsHash"]
+    assert visitor.get(f"/files/{directory}/file").data == b"within"
+    reply = visitor.get(path.format(directory=directory, text=text))
+    assert (reply.status, reply.json()["error"]) == (status, error)
+
+
+def test_json_that_is_none(visitor):
+    assert visitor.post_json(b'{"a": NaN}').json()["error"] == "SerializationError"
+    assert visitor.post_json(b"{").status == 422
+
+
+def test_faults_of_the_provider(house):
+    node, visitor, _ = house
+    assert visitor.get("/health").json() == {"status": "ok"}
+    node.fail_next(status=429, headers={"Retry-After": "7"})
+    busy = visitor.get("/health")
+    assert (busy.status, busy.headers["retry-after"]) == (503, "7")
+    node.fail_next(status=401)  # our token: nothing that the caller could mend
+    refused = visitor.get("/health")
+    assert (refused.status, refused.json()["detail"]) == (502, "HTTP error 401")
+    node.fail_next(status=503, times=2)
+    assert visitor.post_json("[1, 2, 3]").status == 201  # and of these, nobody hears
+
+
+def test_wrong_bytes_reach_nobody(house):
+    node, visitor, _ = house
+    cid = visitor.post_file(os.urandom(3 * MIB)).json()["cid"]
+    node.corrupt_next(times=99)
+    reply = visitor.get(f"/files/{cid}")
+    assert (reply.status, reply.json()["error"]) == (502, "VerificationError")
+    node.heal()
+    # Now the root block is right, and what follows is not.
+    node.corrupt_next(after=1000, times=99)
+    with pytest.raises(urllib3.exceptions.ProtocolError, match="IncompleteRead"):
+        visitor.get(f"/files/{cid}")
+    node.heal()
+
+
+def test_a_provider_that_is_gone(tmp_path):
+    with running_node() as node:
+        variables = node_variables(node)
+    with running_service(tmp_path, **variables) as (url, _):
+        visitor = Visitor(url)
+        for reply in (visitor.get("/health"), visitor.post_file(b"hello")):
+            assert (reply.status, reply.json()["error"]) == (503, "NetworkError")
+        visitor.http.clear()
+
+
+async def test_without_a_token_the_service_does_not_start(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_PROVIDER", "pinning")
+    with pytest.raises(errors.ConfigError, match="provider_token is missing"):
+        await service.lifespan(service.app).__aenter__()
+
+
+def kinds(base=errors.ClientError):
+    return {base}.union(*map(kinds, base.__subclasses__()))
+
+
+async def test_every_error_has_a_status():
+    for kind in kinds():
+        reply = await service.fail(None, kind("words"))
+        assert json.loads(reply.body) == {"error": kind.__name__, "detail": "words"}
+        assert reply.status_code in {404, 422, 502, 503, 504}
+    late = await service.fail(None, errors.RequestTimeoutError("late"))
+    assert late.status_code == 504
+
+
+# The importer
+
+ODD_NAMES = [
+    b"plain.txt",
+    b"sub/deeper/\xc5\xbc \xf0\x9f\x99\x82.txt",
+    b"sub/new\nline",
+    b"sub/quo\"te;s'",
+    b"sub/\xff.bin",
+    b"-dash",
+    b"%41",
+    b"empty",
+]
+
+
+def fill(folder, names=ODD_NAMES):
+    """A folder of files, each with its name for content; CIDs by path."""
+    cids = {}
+    for name in names:
+        path = Path(os.fsdecode(os.fsencode(folder) + b"/" + name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"" if name == b"empty" else name)
+        cids[os.fsdecode(name)] = compute_cid(path)
+    return cids
+
+
+def manifest_of(file):
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return {line["path"]: line["cid"] for line in lines}
+
+
+@pytest.fixture
+def importer(tmp_path, node):
+    return example(tmp_path, "bulk_import", **node_variables(node))
+
+
+def outcome(result):
+    return result.returncode, result.stdout.decode()
+
+
+def test_every_file_is_imported_once(importer, node):
+    folder = importer.folder / "photos"
+    cids = fill(folder)
+    (folder / "sub/again").symlink_to(folder)  # round and round, if it were followed
+    first = importer.run("photos")
+    assert outcome(first) == (0, "8 uploaded, 0 unchanged, 0 failed\n")
+    manifest = importer.folder / "photos.manifest.jsonl"
+    assert manifest_of(manifest) == cids
+    assert {pin.cid for pin in node.repository.pins()} == set(cids.values())
+
+    assert outcome(importer.run("photos")) == (0, "0 uploaded, 8 unchanged, 0 failed\n")
+    (folder / "plain.txt").write_bytes(b"other.txt")  # as long as before
+    (folder / "more").write_bytes(b"more")
+    again = importer.run("photos/", "--manifest", manifest, "--at-once", 1)
+    assert outcome(again) == (0, "2 uploaded, 7 unchanged, 0 failed\n")
+    changed = {"plain.txt": compute_cid(b"other.txt"), "more": compute_cid(b"more")}
+    assert manifest_of(manifest) == {**cids, **changed}
+
+
+def test_the_importer_does_what_its_docstring_says(tmp_path):
+    importer = example(tmp_path, "bulk_import")  # with no settings: to this machine's disk
+    fill(importer.folder / "photos", [b"plain.txt", b"sub/empty"])
+    ran = [line[2:] for line in documented("bulk_import")]
+    assert len(ran) == 2
+    assert [importer.run(*line).returncode for line in ran] == [0, 0]
+    for name in ("photos.manifest.jsonl", "done.jsonl"):
+        assert manifest_of(importer.folder / name).keys() == {"plain.txt", "sub/empty"}
+
+
+def test_the_embedded_store_takes_odd_names_too(tmp_path):
+    importer = example(tmp_path, "bulk_import")
+    cids = fill(importer.folder / "photos")
+    assert outcome(importer.run("photos")) == (0, "8 uploaded, 0 unchanged, 0 failed\n")
+    assert manifest_of(importer.folder / "photos.manifest.jsonl") == cids
+
+
+def test_faults_are_survived_or_reported(importer, node):
+    cids = fill(importer.folder / "photos")
+    (importer.folder / "photos/dangling").symlink_to("nothing")
+    os.mkfifo(importer.folder / "photos/pipe")  # nobody writes to it: to read it is to wait
+    node.fail_next(status=503, times=2)
+    node.fail_next(status=402, body={"error": "the plan is used up"})
+    result = importer.run("photos", "--at-once", 1)
+    assert outcome(result) == (1, "7 uploaded, 0 unchanged, 2 failed\n")
+    dangling, refused = result.stderr.decode().splitlines()[-2:]
+    assert re.fullmatch(r"failed: '\S+/photos/dangling': \[Errno 2\] No such file.*", dangling)
+    assert refused == "failed: '%41': the plan is used up"
+    (importer.folder / "photos/dangling").unlink()
+    result = importer.run("photos")
+    assert outcome(result) == (0, "1 uploaded, 7 unchanged, 0 failed\n")
+    assert manifest_of(importer.folder / "photos.manifest.jsonl") == cids
+
+
+def test_a_refused_token_ends_it_at_the_first_file(importer, node):
+    fill(importer.folder / "photos")
+    node.fail_next(status=401, times=99)
+    result = importer.run("photos", "--at-once", 2)
+    assert result.returncode == 1
+    assert b": HTTP error 401\n" in result.stderr
+    assert len(node.requests) <= 2
+
+
+def test_wrong_usage_and_settings(tmp_path):
+    importer = example(tmp_path, "bulk_import", HOLDFAST_PROVIDER="pinning")
+    code, lines = importer.failure("nowhere")
+    assert (code, lines[-1]) == (2, "bulk_import.py: error: nowhere is no folder")
+    code, lines = importer.failure(".", "--manifest", tmp_path / "manifest")
+    assert (code, lines[0].partition(":")[0], "provider_token" in lines[0]) == (1, "error", True)
+
+
+def wait_for(happened):
+    deadline = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_after_ctrl_c_it_goes_on_where_it_was(importer, node):
+    cids = fill(importer.folder / "photos")
+    node.delay_next(0, times=3)
+    node.delay_next(40, times=2)
+    manifest = importer.folder / "photos.manifest.jsonl"
+    with importer.start("photos", "--at-once", 2) as process:
+        wait_for(lambda: len(node.requests) == 5 and manifest.read_bytes().count(b"\n") == 3)
+        process.send_signal(signal.SIGINT)
+        said, noted = process.communicate(timeout=10)
+    assert (process.returncode, said) == (130, "3 uploaded, 0 unchanged, 0 failed\n")
+    assert "Traceback" not in noted
+    assert len(manifest_of(manifest)) == 3
+    node.heal()
+    assert outcome(importer.run("photos")) == (0, "5 uploaded, 3 unchanged, 0 failed\n")
+    assert manifest_of(manifest) == cids
+
+
+def test_a_line_that_was_cut_short_is_done_again_and_the_manifest_is_not_imported(tmp_path):
+    importer = example(tmp_path, "bulk_import")
+    cids = fill(importer.folder, [b"a", b"b"])
+    manifest = importer.folder / "done.jsonl"
+    for counts in ("2 uploaded, 0 unchanged", "1 uploaded, 1 unchanged"):
+        result = importer.run(".", "--manifest", "done.jsonl")
+        assert outcome(result) == (0, f"{counts}, 0 failed\n")
+        if counts.startswith("2"):
+            manifest.write_bytes(manifest.read_bytes()[:-20])
+    whole, _, redone = manifest.read_text().splitlines()
+    assert {json.loads(line)["cid"] for line in (whole, redone)} == set(cids.values())
+
+
+PROGRESS = r"(\d)/3 files, (\d\.\d)/3\.0 MB, \d+\.\d MB/s, (?:\d+ s left|no rate yet)"
+
+
+def test_progress_is_one_line_on_a_terminal_and_a_log_in_a_pipe(importer, node):
+    for number in range(3):
+        (importer.folder / f"photos/{number}").parent.mkdir(exist_ok=True)
+        (importer.folder / f"photos/{number}").write_bytes(os.urandom(1_000_000))
+    node.delay_next(0, times=1)
+    node.delay_next(0.7, times=1)
+    code, shown = importer.on_terminal("photos", "--at-once", 1)
+    assert code == 0
+    *lines, last, _ = re.split(r"\r\x1b\[K|\n", shown)
+    assert last == "3 uploaded, 0 unchanged, 0 failed"
+    steps = [re.fullmatch(PROGRESS, line).groups() for line in lines if line]
+    assert "1" in {files for files, _ in steps}
+    assert steps[-1] == ("3", "3.0")
+    assert steps == sorted(steps)
+    assert shown.count("\n") == 2
+
+    result = importer.run("photos", "--manifest", "another")
+    (line,) = result.stderr.decode().splitlines()
+    assert re.fullmatch(PROGRESS, line).groups() == ("3", "3.0")
+
+
+# The mailbox
+
+
+@pytest.fixture
+def parties(tmp_path):
+    """Two people with a token, a home and a disk each; they share a folder and a node."""
+    shared = tmp_path / "shared"
+    with running_node(tokens=(NodeToken(token="the-token-of-alice"),)) as node:
+        bob = example(tmp_path / "bob", "mailbox", **node_variables(node))
+        alice = example(tmp_path / "alice", "mailbox", **node_variables(node))
+        alice.environment["HOLDFAST_PROVIDER_TOKEN"] = "the-token-of-alice"
+        for party in (bob, alice):
+            party.command = (*party.command, "--folder", str(shared))
+        yield bob, alice, shared, node
+
+
+def words(text):
+    """The lines of the mailbox without their dates, which must be such."""
+    lines = []
+    for line in text.splitlines():
+        date, _, rest = line.partition("  ")
+        assert (
+            abs(datetime.now().astimezone() - datetime.fromisoformat(date).astimezone()).days == 0
+        )
+        lines.append(rest)
+    return lines
+
+
+def test_what_one_sends_the_other_reads_once(parties):
+    bob, alice, shared, node = parties
+    cids = [bob.text("send", "alice", text) for text in ("hi", "how are you?")]
+    assert words(alice.text("read", "alice")) == ["hi", "how are you?"]
+    alice.text("send", "bob", "fine")
+    assert words(bob.text("read", "bob")) == ["fine"]
+    assert alice.text("read", "alice") == ""
+    names = sorted(path.name for path in (shared / "alice/read").iterdir())
+    assert [name.partition(".")[2] for name in names] == cids
+    with Client.init(node.config) as client:
+        assert [client.receive(cid).recipient_id for cid in cids] == ["alice"] * 2
+
+
+def test_a_folder_that_cannot_be_trusted(parties):
+    bob, alice, shared, node = parties
+    bob.text("send", "alice", "the truth")
+    to_carol = bob.text("send", "carol", "not for alice")
+    with Client.init(node.config) as client:
+        no_message = client.store([1, 2, 3]).cid
+        far = {"recipientId": "alice", "payload": "\x1b[2Jboo", "timestamp": 10**400}
+        no_date = client.store(far).cid
+    new = shared / "alice/new"
+    (new / ".synchronising").touch()
+    for time_and_cid in (f"1.{to_carol}", f"2.{no_message}", "3.nonsense", f"4.{HELLO_CID}"):
+        (new / time_and_cid).touch()
+    (new / f"9.{no_date}").touch()
+    result = alice.run("read", "alice")
+    assert result.returncode == 1
+    told, strange = sorted(result.stdout.decode().splitlines(), reverse=True)
+    told, strange = (strange, told) if told.startswith("(") else (told, strange)
+    assert (words(told), strange) == (["the truth"], "(no date)  �[2Jboo")
+    assert [line.partition(": ")[2] for line in result.stderr.decode().splitlines()] == [
+        "this is a message for 'carol'",
+        "expected a JSON object with 'recipientId', got an array",
+        "Invalid CID",
+        f"Not Found: {HELLO_CID} is not here.",
+    ]
+    assert len(list(new.glob("[0-9]*"))) == 4  # for another day
+
+
+@pytest.mark.parametrize("name", ["../bob", "..", "a/b", "b\\..", "alice@example.com", "Zoë"])
+def test_no_name_leads_out_of_the_folder(tmp_path, name):
+    with Client.init(path=tmp_path / "store") as client:
+        box = mailbox.Mailbox(client, tmp_path / "shared", name)
+        box.send("hi")
+        (entry,) = box.waiting(read_too=False)
+        assert box.open(entry).payload == "hi"
+    (read,) = (tmp_path / "shared").glob("*/read/*")
+    assert read.name == entry.name
+    assert {each.name for each in tmp_path.iterdir()} == {"shared", "store"}
+
+
+def test_the_mailbox_does_what_its_docstring_says(tmp_path):
+    party = example(tmp_path, "mailbox")
+    send, *reads = [line[2:] for line in documented("mailbox")]
+    cid = party.text(*send)
+    (entry,) = (party.folder / "mailboxes/alice/new").iterdir()
+    assert re.fullmatch(rf"\d{{13}}\.{cid}", entry.name)
+    assert [words(party.text(*read)) for read in reads] == [["hi"], ["hi"]]
+    assert (party.folder / "mailboxes/alice/read" / entry.name).exists()
+
+
+def test_troubles_of_the_mailbox(tmp_path):
+    party = example(tmp_path, "mailbox")
+    assert party.failure("send", " ", "hi") == (
+        1,
+        ["error: recipient_id is empty; say whom the message is for"],
+    )
+    code, lines = party.failure("read", "alice", HOLDFAST_PROVIDER="pinning")
+    assert (code, "provider_token is missing" in lines[0]) == (1, True)
+    (party.folder / "file").write_text("no folder")
+    code, lines = party.failure("--folder", "file", "read", "alice")
+    assert (code, "Not a directory" in lines[0]) == (1, True)
