@@ -128,7 +128,7 @@ class PermissionDeniedError(ProviderError):
 
 
 class NotFoundError(ProviderError):
-    """HTTP 404: the provider or gateway does not have this content."""
+    """HTTP 404, or nothing in the embedded store: the content is not there."""
 
 
 class RateLimitError(ProviderError):
