@@ -153,6 +153,32 @@ def test_no_mark_is_needed_in_the_auto_mode_of_pytest_asyncio(pytester, run):
     run("--asyncio-mode=auto").assert_outcomes(passed=1)
 
 
+def test_pytest_asyncio_may_be_named_by_its_module(pytester, run, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(AWAITED)
+    plugins = ("-p", "holdfast.testing.plugin", "-p", "pytest_asyncio.plugin")
+    run(*plugins).assert_outcomes(passed=1)
+
+
+def test_a_loop_may_be_shared(pytester, run):
+    mark = "pytest.mark.asyncio(loop_scope='session')"
+    pytester.makepyfile(
+        AWAITED.replace("pytest.mark.asyncio", mark)
+        + """
+async def test_again(holdfast_async_client):
+    assert await holdfast_async_client.test_connection()
+"""
+    )
+    run("-o", "asyncio_default_fixture_loop_scope=session").assert_outcomes(passed=2)
+
+
+def test_the_plugin_loads_where_pytest_is_old(pytester):
+    script = pytester.makepyfile(
+        "import pytest; del pytest.Config; import holdfast.testing.plugin"  # as in pytest 6
+    )
+    assert pytester.runpython(script).ret == 0
+
+
 def test_without_the_node_the_fixture_says_what_to_install(pytester, run):
     pytester.makepyfile(conftest="import sys; sys.modules['starlette'] = None", test_first=FIRST)
     result = run("-p", "no:anyio")
