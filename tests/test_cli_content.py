@@ -125,6 +125,6 @@ def test_open_hands_the_link_to_the_browser(commands, node, tmp_path):
     else:
         code, lines = commands.failure("open", cid, BROWSER=str(browser))
         assert code == 3
-        assert "holdfast node" in lines[0]
+        assert "holdfast node" in lines[1]
         assert commands.text("open", cid, "--show") == f"ipfs://{cid}"
     assert not (tmp_path / "opened").exists()

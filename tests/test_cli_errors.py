@@ -140,16 +140,38 @@ def test_arguments_that_cannot_be(commands):
         ["store", "1", "--cid-version", "2"],
         ["list", "--limit", "0"],
         ["node", "--port", "70000"],
-        ["download", HELLO_CID, "-", "--json"],
-        ["car", "export", HELLO_CID, "-", "--json"],
+        ["list", "--limit", "x"],
+        ["car"],
+        ["car", "export"],
+        ["cid", ""],
+        ["upload", ""],
+        ["download", HELLO_CID, ""],
+        ["car", "export", HELLO_CID, ""],
+        ["store", "1", "--path", ""],
         ["store", "1", "--provider", "pinning", "--token", "x", "--token-file", "y"],
     ],
+    ids=" ".join,
 )
 def test_wrong_usage_is_2(commands, arguments):
-    code, lines = commands.failure(*arguments)
-    assert code == 2
-    assert lines[0].startswith("Usage: holdfast")
-    assert lines[-1].startswith("Error: ")
+    people, machines = both(commands, *arguments)
+    assert people[0] == machines[0] == 2
+    assert people[1][0].startswith("error: ")
+    assert people[1][-1].startswith("hint: `holdfast ")
+    (line,) = machines[1]
+    assert json.loads(line)["error"]["exitCode"] == 2
+
+
+@pytest.mark.parametrize("arguments", [["download", HELLO_CID], ["car", "export", HELLO_CID]])
+def test_json_and_content_do_not_share_standard_output(commands, arguments):
+    code, (line,) = commands.failure(*arguments, "-", "--json")
+    told = json.loads(line)["error"]
+    assert (code, told["name"]) == (2, "UsageError")
+    assert "both want standard output" in told["message"]
+
+
+def test_json_before_a_double_dash_only_is_the_option(commands):
+    code, lines = commands.failure("store", "--", "--json")
+    assert (code, lines[0][:7]) == (5, "error: ")
 
 
 def test_every_family_of_the_tree_has_a_code_of_its_own():
@@ -185,7 +207,7 @@ def test_the_help_and_the_readme_list_every_exit_code(commands):
     text = commands.text("--help")
     listed = dict(re.findall(r"^ +(\d+)  (\S.*)$", text, re.MULTILINE))
     assert {int(code) for code in listed} == {
-        *(0, 1, 2, exits.INTERRUPTED, exits.BROKEN_PIPE),
+        *(0, 1, 2, 129, 130, 141, 143),
         *(family.code for family in exits.FAMILIES),
     }
     readme = (DATA.parent.parent / "README.md").read_text()
@@ -241,10 +263,24 @@ def test_a_reader_that_goes_away_is_no_error_message(commands):
     assert process.wait(timeout=20) == 141
 
 
-def test_without_its_extra_the_command_says_what_to_install():
-    code = "import sys; sys.modules['typer'] = None; from holdfast.cli.main import main; main()"
-    result = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 1
-    assert result.stderr == "error: the command line needs typer: pip install 'holdfast[cli]'\n"
+@pytest.mark.parametrize(
+    ("missing", "arguments", "extra"),
+    [("typer", ["--help"], "cli"), ("starlette", ["demo"], "node"), ("uvicorn", ["node"], "node")],
+)
+def test_without_its_extra_a_command_says_what_to_install(tmp_path, missing, arguments, extra):
+    """The finder of modules overlooks one."""
+    commands = Commands(tmp_path, command=(sys.executable, "-m", "holdfast"))
+    (tmp_path / "sitecustomize.py").write_text(f"""
+import sys
+from importlib.machinery import PathFinder
+class Hidden(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name == "{missing}" else super().find_spec(name, path, target)
+sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.meta_path]
+""")
+    code, lines = commands.failure(*arguments, PYTHONPATH=str(tmp_path))
+    assert (code, lines[-1]) == (3, f"hint: pip install 'holdfast[{extra}]'")
+    assert missing in lines[0]
+    code, (line,) = commands.failure(*arguments, "--json", PYTHONPATH=str(tmp_path))
+    assert json.loads(line)["error"]["name"] == "ConfigError"

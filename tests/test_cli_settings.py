@@ -80,7 +80,7 @@ def test_a_profile_brings_its_cid_version(commands):
     assert commands.text("upload", "a", HOLDFAST_PROFILE="unixfs-v0-2015") == cid
     code, lines = commands.failure("cid", "a", "--profile", "unixfs-v0-2015", "--cid-version", "1")
     assert code == 3
-    assert "set cid_version=0" in lines[0]
+    assert "set --cid-version 0 with it" in lines[0]
 
 
 @pytest.mark.parametrize(
