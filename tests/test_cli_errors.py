@@ -12,7 +12,7 @@ import pytest
 from holdfast import errors
 from holdfast.cli import exits
 from holdfast.testing import Scripted, ScriptedServer
-from tests.commands import HOLDFAST, Commands
+from tests.commands import HOLDFAST, Commands, install_provider
 from tests.content import DATA
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, closed_port_url
 
@@ -217,22 +217,15 @@ def test_the_help_and_the_readme_list_every_exit_code(commands):
 
 def test_a_fault_of_ours_is_a_sentence_too(commands, tmp_path):
     """Something that nobody thought of: a provider that raises what no provider should."""
-    package = tmp_path / "site"
-    (package / "broken-1.dist-info").mkdir(parents=True)
-    (package / "broken-1.dist-info/METADATA").write_text("Name: broken\nVersion: 1\n")
-    (package / "broken-1.dist-info/entry_points.txt").write_text(
-        "[holdfast.providers]\nbroken = broken:Broken\n"
-    )
-    (package / "broken.py").write_text(
-        "class Broken:\n    def from_config(config):\n        raise KeyError('oh')\n"
-    )
+    broken = "class Provider:\n    def from_config(config):\n        raise KeyError('oh')\n"
+    variables = install_provider(tmp_path / "site", "broken", broken)
     options = ("store", "1", "--provider", "broken")
-    code, lines = commands.failure(*options, PYTHONPATH=str(package))
+    code, lines = commands.failure(*options, **variables)
     assert (code, lines[0]) == (1, "error: KeyError: 'oh'")
     assert "report" in lines[1]
     shown = subprocess.run(  # noqa: S603 - our own command
         [HOLDFAST, *options],
-        env={**commands.environment, "PYTHONPATH": str(package), "HOLDFAST_TRACEBACK": "1"},
+        env={**commands.environment, **variables, "HOLDFAST_TRACEBACK": "1"},
         capture_output=True,
         text=True,
         check=False,

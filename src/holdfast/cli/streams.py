@@ -15,7 +15,8 @@ def prepare() -> None:
             descriptor = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - as the system has it
             if name != "stdin":
-                setattr(sys, name, open(descriptor, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+                stream = open(descriptor, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+                setattr(sys, name, stream)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # somebody who calls `main` may have put in another
             stream.reconfigure(errors="backslashreplace")
@@ -23,7 +24,8 @@ def prepare() -> None:
 
 def settle() -> None:
     """Drop what nobody takes: Python must not try once more when it ends."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
