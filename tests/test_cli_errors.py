@@ -80,6 +80,9 @@ def test_details_of_a_401_and_the_wait_of_a_429_are_told(scripted, server):
     server.reply(429, {"error": "slow down"}, headers={"Retry-After": "30"})
     _, lines = scripted.failure("store", "1")
     assert lines == ["error: slow down", "hint: wait 30 seconds, and try again"]
+    server.reply(429, {"error": "slow down"}, headers={"Retry-After": "1"})
+    _, lines = scripted.failure("store", "1")
+    assert lines == ["error: slow down", "hint: wait a second, and try again"]
 
 
 def test_the_token_that_a_provider_echoes_is_not_shown(scripted, server):
@@ -172,6 +175,17 @@ def test_json_and_content_do_not_share_standard_output(commands, arguments):
 def test_json_before_a_double_dash_only_is_the_option(commands):
     code, lines = commands.failure("store", "--", "--json")
     assert (code, lines[0][:7]) == (5, "error: ")
+
+
+def test_no_remedy_names_what_the_command_does_not_have(scripted, server):
+    (scripted.folder / "a").write_bytes(b"a")
+    (scripted.folder / "a.car").write_bytes(b"a")
+    for arguments in (["verify", "a", HELLO_CID], ["car", "import", "a.car"]):
+        _, lines = scripted.failure(*arguments)
+        assert "--gateway-url" not in lines[-1]
+    server.reply(500, b"")
+    _, lines = scripted.failure("test-connection")
+    assert "test-connection" not in lines[-1]
 
 
 def test_every_family_of_the_tree_has_a_code_of_its_own():

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.node.foreground import Addresses
 
 commands = group()
+REMEDY = "give another --port, --host, --token-file or --gateway: `holdfast node --help`"
 
 
 @command(commands, store_options)
@@ -66,4 +67,4 @@ def node(
             announce=announce,
         )
     except ConfigError as error:
-        raise advise(error, "`holdfast node --help` shows the option that changes this") from None
+        raise advise(error, REMEDY) from None
