@@ -38,10 +38,11 @@ def test_a_name_that_is_no_text_is_written_and_told(commands):
     assert (commands.folder / name).read_bytes() == b"hello"
 
 
-def test_a_fault_of_encoding_is_no_wrong_usage(commands):
-    """The library knows how to refuse these; what it overlooks must not be blamed on the user."""
-    code, lines = commands.failure("send", os.fsdecode(b"\xff"), "hi")
-    assert (code, lines[0][:7]) == (5, "error: ")
+def test_a_fault_of_encoding_is_no_wrong_usage(commands, tmp_path):
+    code = "class Provider:\n    def from_config(config):\n        '\\udcff'.encode()\n"
+    variables = install_provider(tmp_path / "site", "clumsy", code)
+    code, lines = commands.failure("store", "1", "--provider", "clumsy", **variables)
+    assert (code, lines[0][:26]) == (1, "error: UnicodeEncodeError:")
 
 
 def test_closed_streams(commands):

@@ -1,10 +1,10 @@
 """The operations of the client: one command for each."""
 
 import errno
+import io
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
@@ -150,14 +150,19 @@ def _piped(run: Run) -> bytes:
 
 def _pour(blob: "Blob", out: BinaryIO) -> None:
     """Write content to standard output; to a terminal only what it can show."""
-    with blob.open() as file:
-        if not out.isatty():
-            shutil.copyfileobj(file, out)
-            return
-        text = file.read().decode(errors="replace")
-    if not all(each.isprintable() or each in "\r\n\t" for each in text):
+    if out.isatty() and not _is_plain_text(blob):
         raise UsageError("the content is no plain text for a terminal: name a file, or use > FILE")
-    sys.stdout.write(text)
+    with blob.open() as file:
+        shutil.copyfileobj(file, out)
+
+
+def _is_plain_text(blob: "Blob") -> bool:
+    with blob.open() as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        pieces = iter(lambda: text.read(1 << 16), "")
+        try:
+            return all(each.isprintable() or each in "\r\n\t" for piece in pieces for each in piece)
+        except UnicodeDecodeError:
+            return False
 
 
 def _target(reference: "Reference", to: str | None) -> Path:

@@ -89,7 +89,7 @@ class Run:
         return sys.stdin.buffer
 
     def standard_output(self) -> BinaryIO:
-        """What "-" stands for where content is written: not for people, nor beside an answer."""
+        """What "-" stands for where content is written: not where an answer goes as well."""
         if self.as_json:
             raise UsageError('--json and "-" both want standard output: give one of them')
         return sys.stdout.buffer

@@ -168,21 +168,27 @@ def _environment_layer() -> Iterator[Named]:
 
 def _guard_secrets(found: dict[str, Setting], own: Setting | None, project: str) -> None:
     """Mark what a project's file says, if it says where a secret of the user's goes."""
-    from holdfast.registry import BUILT_IN, SYNC_GROUP
-
-    trusted = {"local", own.value} if own is not None else BUILT_IN[SYNC_GROUP]
     for name, secret in (
         ("gateway_url", "gateway_token"),
         ("provider", "provider_token"),
         ("provider", "provider_options"),
     ):
         chosen = found.get(name)
-        if chosen is None or secret not in found or chosen.source != project:
+        if chosen is None or secret not in found or chosen.source != project or chosen.fault:
             continue
-        if name == "provider" and chosen.value in trusted:
+        if name == "provider" and _is_trusted(chosen.value, own):
             continue
         fault = f"{project}: {name} decides where your {secret} goes: set it in {_own_place(name)}"
-        found[name] = chosen._replace(fault=chosen.fault or fault)
+        found[name] = chosen._replace(fault=fault)
+
+
+def _is_trusted(provider: str, own: Setting | None) -> bool:
+    """Whether a project may choose this provider for a user with secrets, and a choice of `own`."""
+    from holdfast.registry import BUILT_IN, SYNC_GROUP
+
+    if own is None:
+        return provider in BUILT_IN[SYNC_GROUP]
+    return provider in {"local", own.value}
 
 
 def _for_yourself(name: str, file: Path) -> str:

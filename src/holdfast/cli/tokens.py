@@ -3,6 +3,7 @@
 No variable here holds it in the clear: a traceback would show it.
 """
 
+import contextlib
 import sys
 import warnings
 from pathlib import Path
@@ -80,5 +81,6 @@ else:
                 terminal.write(prompt.encode())
                 return Secret(terminal.readline().decode(errors="replace"))
             finally:
-                termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
-                terminal.write(b"\n")
+                with contextlib.suppress(termios.error, OSError):  # it may have hung up
+                    termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
+                    terminal.write(b"\n")
