@@ -119,7 +119,7 @@ def test_a_node_that_cannot_start_says_why(commands):
     assert (code, lines[0][:33]) == (3, "error: HOLDFAST_NODE_TOKEN holds ")
     (commands.folder / "tokens").write_bytes(b"\xff\xfe")
     code, lines = commands.failure("node", "--port", "0", "--token-file", "tokens")
-    assert (code, "tokens cannot be read: it is not text" in lines[0]) == (3, True)
+    assert (code, "tokens cannot be read: it is not UTF-8 text" in lines[0]) == (3, True)
 
 
 def test_the_demo_shows_every_operation_and_leaves_nothing_behind(commands, tmp_path):

@@ -15,8 +15,8 @@ def prepare() -> None:
             descriptor = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - as the system has it
             if name != "stdin":
-                stream = open(descriptor, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-                setattr(sys, name, stream)
+                nowhere = open(descriptor, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+                setattr(sys, name, nowhere)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # somebody who calls `main` may have put in another
             stream.reconfigure(errors="backslashreplace")

@@ -119,4 +119,4 @@ def _lines(file: Path) -> Iterable[str]:
     except OSError as error:
         raise ConfigError(f"--token-file: {file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"--token-file: {file} cannot be read: it is not text") from None
+        raise ConfigError(f"--token-file: {file} cannot be read: it is not UTF-8 text") from None
