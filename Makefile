@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help setup demo test test-slow browser fuzz bench generate format clean
+.PHONY: help setup demo test test-slow docs browser fuzz bench generate format clean
 
 help:
-	@echo "make demo | test | test-slow | browser | fuzz | bench | generate | format | clean"
+	@echo "make demo | test | test-slow | docs | browser | fuzz | bench | generate | format | clean"
 
 # Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
 $(STAMP): pyproject.toml src/holdfast/_version.py
@@ -25,12 +25,17 @@ test: $(STAMP)
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/python scripts/generate_sync.py --check
+	$(BIN)/python scripts/generate_cli_reference.py --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses auto -m "not slow"
 
 test-slow: $(STAMP)
 	$(BIN)/pytest --numprocesses auto -m slow
+
+# A broken link or any warning fails the build; a test of `make test` builds it as well.
+docs: $(STAMP)
+	$(BIN)/python scripts/build_docs.py
 
 # What the tests of the page run in; without it they are skipped. Asks for root where it must.
 browser:
@@ -49,10 +54,11 @@ bench: $(STAMP)
 
 generate: $(STAMP)
 	$(BIN)/python scripts/generate_sync.py
+	$(BIN)/python scripts/generate_cli_reference.py
 
 format: $(STAMP)
 	$(BIN)/ruff format --quiet .
 	$(BIN)/ruff check --fix --quiet .
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

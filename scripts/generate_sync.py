@@ -17,7 +17,11 @@ TREES = (
 )
 HAND_WRITTEN = {"src/holdfast/_async/transport.py", "src/holdfast/_async/runtime.py"}
 HAND_WRITTEN |= {"src/holdfast/_async/__init__.py", "tests/_async/__init__.py"}
-HAND_WRITTEN |= {f"src/holdfast/testing/_async/{name}.py" for name in ("__init__", "parallel")}
+HAND_WRITTEN |= {
+    f"src/holdfast/testing/_async/{name}.py" for name in ("__init__", "parallel", "provider_tests")
+}
+# Nobody cancels a blocking call: it has no twin.
+HAND_WRITTEN |= {"src/holdfast/testing/_async/cancel_tests.py"}
 
 HEADER = """\
 # WARNING: this file is generated from {source}

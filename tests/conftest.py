@@ -1,3 +1,6 @@
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from holdfast.testing import ScriptedServer, running_node
@@ -26,6 +29,22 @@ def node():
 @pytest.fixture
 def commands(tmp_path):
     return Commands(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def javascript_packages(tmp_path_factory):
+    """The clients in JavaScript, from the npm registry, at the versions in package.json."""
+    fcntl = pytest.importorskip("fcntl", reason="needs file locks as POSIX has them")
+    here = Path(__file__).parent / "js"
+    folder = here / "node_modules"
+    command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
+    # Several workers may come here at once.
+    with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".complete").exists():
+            subprocess.run(command, cwd=here, check=True, capture_output=True)  # noqa: S603
+            (folder / ".complete").touch()
+    return folder
 
 
 @pytest.fixture(scope="module")

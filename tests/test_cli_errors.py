@@ -116,7 +116,7 @@ def test_the_embedded_stores_errors(commands):
     (root,) = commands.text("car", "import", "dir.car").splitlines()
     check(both(commands, "download", root, "copy"), 7, "NotAFileError", "directory")
     check(both(commands, "download", f"{root}/nothing"), 10, "NotFoundError", "nothing")
-    check(both(commands, "download", HELLO_CID), 13, "UnprovenError", HELLO_CID)
+    check(both(commands, "download", HELLO_CID), 10, "NotFoundError", HELLO_CID)
     check(both(commands, "revoke", HELLO_CID), 12, "ProviderError", HELLO_CID)
 
 

@@ -5,70 +5,164 @@ import importlib
 import os
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import holdfast
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def python_blocks(document):
-    return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+from tests.documents import DOCUMENTS, ROOT, Page, blocks_in, blocks_of
 
 
-def test_the_quick_start_runs_as_it_stands(tmp_path):
-    quick_start = python_blocks("README.md")[0]
-    result = subprocess.run(  # noqa: S603
-        [sys.executable, "-W", "error", "-c", quick_start],
-        cwd=tmp_path,
-        env={**os.environ, "XDG_DATA_HOME": str(tmp_path / "data")},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    cid = "bafkreietui4xdkiu4xvmx4fi2jivjtndbhb4drzpxomrjvd4mdz4w2avra"
-    assert result.stdout.splitlines() == [cid, "{'hello': 'world'}", "hi"]
-    assert result.stderr == ""
-    assert (tmp_path / "copy.png").read_bytes() == b"\x89PNG..."
+@pytest.fixture
+def page(tmp_path, monkeypatch, request):
+    page = Page(tmp_path, monkeypatch, lambda: request.getfixturevalue("javascript_packages"))
+    yield page
+    page.close()
 
 
-def test_the_same_lines_with_a_real_provider_run(node, monkeypatch):
-    """The second block, with the addresses of a service on this machine."""
-    block = python_blocks("README.md")[1]
-    block = block.replace('"https://example.mypinata.cloud/ipfs"', f'"{node.gateway_url}"')
-    block = block.replace("    gateway_url", f'    pin_api_url="{node.api_url}",\n    gateway_url')
-    monkeypatch.setenv("PINATA_JWT", node.token)
-    block = block.replace("    ...", "    assert client.test_connection()")
-    exec(compile(block, "README", "exec"), {})  # noqa: S102
+def run(page, text):
+    for block in blocks_in(text):
+        page.run(block)
+    page.finish()
 
 
-def test_the_async_lines_run_as_they_stand(tmp_path):
-    result = subprocess.run(  # noqa: S603
-        [sys.executable, "-W", "error", "-c", python_blocks("README.md")[3]],
-        env={**os.environ, "XDG_DATA_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    cid = "bafkreietui4xdkiu4xvmx4fi2jivjtndbhb4drzpxomrjvd4mdz4w2avra"
-    assert (result.stdout, result.stderr) == (f"{cid}\n", "")
+@pytest.mark.timeout(240)  # runs of pytest within a run of pytest
+@pytest.mark.parametrize(
+    "path", [path for path in DOCUMENTS if blocks_of(path)], ids=lambda path: path.stem
+)
+def test_every_block_runs(path, page):
+    for block in blocks_of(path):
+        page.run(block)
+    page.finish()
+    if page.missing:
+        pytest.skip(f"all else has run, but not installed here: {', '.join(page.missing)}")
+
+
+def test_all_documents_are_found():
+    names = {path.relative_to(ROOT).as_posix() for path in DOCUMENTS}
+    assert {"README.md", "CONTRIBUTING.md", "docs/quick-start.md", "docs/guides/node.md"} <= names
+
+
+def test_the_links_of_the_readme_lead_somewhere():
+    """It is no page of the site, whose build looks at all others."""
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    inner = [link for link in links if not link.startswith("https://")]
+    assert inner
+    assert [link for link in inner if not (ROOT / link).exists()] == []
+
+
+def test_fences_are_found_as_markdown_has_them():
+    text = """\
+- In a list:
+
+  ~~~ python
+  if x:
+      ```
+  ~~~
+
+````json title="x"
+```
+````
+"""
+    assert list(blocks_in(text)) == [
+        ("document.md", 3, "python", "if x:\n    ```\n"),
+        ("document.md", 8, "json", "```\n"),
+    ]
 
 
 @pytest.mark.parametrize(
-    ("document", "number"),
-    [("README.md", 2), ("README.md", 4), ("README.md", 6), ("CONTRIBUTING.md", 0)],
+    ("block", "trouble"),
+    [
+        ("```\nx = 1\n```", "nobody knows how to run ''"),
+        ("```ruby\nx = 1\n```", "nobody knows how to run 'ruby'"),
+        ("```python\nx = 1\n", "this block has no end"),
+        ("```python\n1 / 0\n```", "division by zero"),
+        ("```python\nprint(1 + 1)  # 3\n```", "came:\n2"),
+        ("```python\nif False:\n    print(1)  # 1\n```", "has written nothing"),
+        ("```python\nimport warnings\nwarnings.warn('old')\n```", "old"),
+        ("```python\n# module.py\n1 / 0\n```", "ZeroDivisionError"),
+        ("```python\n# test_it.py\ndef test_it():\n    assert 0\n```", "1 failed"),
+        (
+            "```python\n# test_it.py\nimport pytest\n@pytest.mark.skip\ndef test_it(): ...\n```",
+            "test_it.py",
+        ),
+        ("```python\n# sub/conftest.py\n```", "no test uses it"),
+        ("```console\n$ false\n```", "ended with 1"),
+        ("```console\n$ false | true\n```", "ended with 1"),
+        ("```console\n$ echo one\ntwo\n```", "came:\none"),
+        ("```console\n$ echo one; echo two\none\n```", "came:\none\ntwo"),
+        ("```console\none\n```", "output without a command"),
+        ("```console\n$ pip install 'holdfast[nothing]'\n```", "holdfast[nothing]"),
+        ("```console\n$ pip install no-such-package\n```", "no-such-package"),
+        ("```console\n$ make nothing\n```", "nothing"),
+        ("```console\n$ curl http://127.0.0.1:5080\n```", "no node was started"),
+        ("```console\n$ holdfast node --no-such-option\n```", "has ended"),
+        ("```console\n$ holdfast store '{'\n```", "ended with 5"),
+        ("```json\n{'a': 1}\n```", "property name"),
+        ("```toml\n# holdfast.toml\nprovider = \n```", "Invalid value"),
+        ("```toml\n# holdfast.toml\nprovidr = 'local'\n```", "did you mean 'provider'"),
+        ("```toml\n# other.toml\nx = 1\n```", "nobody knows what other.toml is"),
+        (
+            "```toml\n# pyproject.toml\n[project.entry-points.providers]\nx = 'no:X'\n```",
+            "No module named 'no'",
+        ),
+    ],
 )
-def test_further_examples_run(document, number):
-    exec(compile(python_blocks(document)[number], document, "exec"), {"__name__": "example"})  # noqa: S102
+def test_what_is_wrong_in_a_document_is_found(page, block, trouble):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the block raises
+        run(page, block)
+    assert trouble in str(caught.value)
 
 
-def test_no_example_is_forgotten():
-    assert len(python_blocks("README.md")) == 7  # the sixth runs in test_plugin.py
-    assert len(python_blocks("CONTRIBUTING.md")) == 1
+@pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed")
+@pytest.mark.timeout(300)  # it may have to fetch the packages
+@pytest.mark.parametrize(
+    ("block", "trouble"),
+    [
+        ("```javascript\nimport 'pinata-web3';\nconsole.log(1); // 2\n```", "came:\n1"),
+        ("```javascript\nimport 'pinata-web3';\nconsole.log(1);\n```", "must say what it writes"),
+        ("```javascript\nimport 'no-such-package';\n```", "ERR_MODULE_NOT_FOUND"),
+        (
+            "```javascript\nawait fetch('https://example.com/');\n```",
+            "not on this machine",
+        ),
+    ],
+)
+def test_what_is_wrong_in_javascript_is_found(page, block, trouble):
+    with pytest.raises(AssertionError) as caught:
+        run(page, block)
+    assert trouble in str(caught.value)
+
+
+def test_what_is_shown_may_leave_things_out(page):
+    run(page, "```console\n$ seq 5; echo a b c\n1\n…\n5\na … c\n```")
+    run(page, "```python\nprint('a', 'b', 'c')  # a … c\n```")
+
+
+def test_blocks_build_on_each_other(page):
+    run(
+        page,
+        """\
+```python
+# module.py
+VALUE = 3
+```
+```python
+from module import VALUE
+```
+```console
+$ value=$(python -c 'import module; print(module.VALUE)')
+$ echo $value \\
+    and more
+3 and more
+```
+```python
+print(VALUE)  # 3
+```
+""",
+    )
 
 
 MODULES = ["holdfast"] + [

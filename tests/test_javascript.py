@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 
 from holdfast import compute_cid
-from holdfast.testing import running_node
-
-fcntl = pytest.importorskip("fcntl", reason="needs file locks as POSIX has them")
 
 HERE = Path(__file__).parent / "js"
 
@@ -19,26 +16,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed"),
     pytest.mark.timeout(300),
 ]
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory):
-    """The clients, from the npm registry, at the versions in package.json."""
-    folder = HERE / "node_modules"
-    command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
-    # Several workers may come here at once.
-    with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / ".complete").exists():
-            subprocess.run(command, cwd=HERE, check=True, capture_output=True)  # noqa: S603
-            (folder / ".complete").touch()
-    return folder
-
-
-@pytest.fixture
-def node():
-    with running_node() as node:
-        yield node
 
 
 def run(script, *arguments, **environment):
@@ -55,7 +32,7 @@ def run(script, *arguments, **environment):
     return json.loads(result.stdout)
 
 
-def test_pinata_web3(packages, node):
+def test_pinata_web3(javascript_packages, node):
     out = run("web3.mjs", node.api_url, node.token)
     message = "Congratulations! You are communicating with the Pinata API!"
     assert out["auth"] == {"message": message}
@@ -95,7 +72,7 @@ def test_pinata_web3(packages, node):
     assert out["refused"]["status"] == 401
 
 
-def test_pinata_sdk(packages, node, tmp_path):
+def test_pinata_sdk(javascript_packages, node, tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "a.txt").write_bytes(b"a")
     (tmp_path / "site" / "b.txt").write_bytes(b"b")

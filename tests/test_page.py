@@ -111,3 +111,11 @@ def test_the_list_is_searched_and_sorted_by_the_node(node, client):
     assert names(search=cids["gamma.png"][-20:].upper()) == ["gamma.png"]
     assert names(search="a", sortBy="size", pageLimit="1", pageOffset="1") == ["gamma.png"]
     assert names(search="100%_") == []
+
+
+def test_letters_of_all_alphabets_are_found_in_any_case(node, client):
+    for number, name in enumerate(["Ärger.txt", "ЖУРНАЛ", "cafe\u0301", "STRASSE"]):
+        client.upload(bytes([number]), name=name)
+    for text, found in {"ärg": "Ärger.txt", "журнал": "ЖУРНАЛ", "CAFÉ": "cafe\u0301"}.items():
+        assert [pin.name for pin in client.pins(name=text)] == [found]
+    assert [pin.name for pin in client.pins(name="straße")] == ["STRASSE"]

@@ -1,11 +1,13 @@
 """The page in a real browser: its token, and content that would like to have it."""
 
 import json
+from collections import Counter
 
 import pytest
 from playwright.sync_api import expect
 
 from holdfast import Client
+from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
 from tests.browser import PNG, Visit
@@ -13,11 +15,12 @@ from tests.browser import PNG, Visit
 pytestmark = pytest.mark.slow
 
 LISTER = NodeToken(token="only-looks-0123456789", scopes=frozenset({"pinList"}))
+WRITER = NodeToken(token="only-writes-0123456789", scopes=frozenset({"pinJSONToIPFS"}))
 
 
 @pytest.fixture
 def node():
-    with running_node(tokens=(LISTER,)) as node:
+    with running_node(tokens=(LISTER, WRITER)) as node:
         yield node
 
 
@@ -62,7 +65,8 @@ def test_the_token_goes_to_the_api_alone(visit, node, client):
         for request in visit.requests
         if node.token in json.dumps(request.all_headers()) + request.url
     }
-    assert with_token == {"/data/pinList", "/data/userPinnedDataTotal"}
+    api = ("pinList", "userPinnedDataTotal", "testAuthentication")
+    assert with_token == {f"/data/{call}" for call in api}
     assert not [each for each in visit.requests if "referer" in each.all_headers()]
     assert tab.evaluate("history.length") == 2  # about:blank, and the address without the token
     assert node.token not in tab.content() + tab.evaluate("location.href")
@@ -71,8 +75,86 @@ def test_the_token_goes_to_the_api_alone(visit, node, client):
 def test_a_token_that_may_only_look(visit, node, client):
     client.upload(b"kept", name="kept")
     tab = visit.open(f"{node.api_url}/#token={LISTER.token}")
-    expect(tab.get_by_text("does not have the required scopes")).to_be_visible()
+    expect(visit.row("kept")).to_be_visible()
+    expect(tab.locator("#totals")).to_have_text("")  # which it may not ask for
+    visit.row("kept").get_by_role("button", name="Unpin").click()
+    tab.get_by_role("dialog").get_by_role("button", name="Unpin").click()
+    expect(tab.locator("#confirm-error")).to_contain_text("does not have the required scopes")
     assert node.repository.totals().pins == 1
+
+
+def test_a_token_that_may_not_look(visit, node):
+    tab = visit.open(f"{node.api_url}/#token={WRITER.token}")
+    expect(tab.locator("#list-error")).to_contain_text("does not have the required scopes")
+    expect(tab.locator("#paging")).to_be_hidden()
+
+
+@pytest.mark.parametrize("token", ["wrong", "cut\u2026", "a b"])
+def test_a_link_with_a_bad_token_ends_no_session(visit, node, client, token):
+    client.upload(b"x", name="mine")
+    tab = visit.open()
+    expect(visit.row("mine")).to_be_visible()
+    tab.evaluate("token => { location.hash = `token=${encodeURIComponent(token)}` }", token)
+    expect(tab.locator("#notices .failed")).to_be_visible()
+    expect(visit.row("mine")).to_be_visible()
+    tab.reload()
+    expect(visit.row("mine")).to_be_visible()
+    assert "#" not in tab.url
+
+
+def test_another_token_is_taken_on_request(visit, node, client):
+    client.upload(b"x", name="mine")
+    tab = visit.open()
+    tab.get_by_role("button", name="Change token").click()
+    expect(visit.row("mine")).to_be_hidden()
+    tab.get_by_label("Token").fill("cut\u2026")
+    tab.get_by_role("button", name="Continue").click()
+    expect(tab.get_by_text("This is no token")).to_be_visible()
+    tab.get_by_label("Token").fill(LISTER.token)
+    tab.get_by_role("button", name="Continue").click()
+    expect(visit.row("mine")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"<!DOCTYPE html><p>captive portal", "The node replied with status 502."),
+        ({}, "The node replied with status 502."),
+        ({"error": {"foo": 1}}, "The node replied with status 502."),
+        ({"error": {"reason": "R", "details": "in words"}}, "in words"),
+    ],
+    ids=["page", "empty", "other shape", "ours"],
+)
+def test_refusals_of_all_shapes_are_words(visit, node, body, words):
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    reply = {"status": 502, "body": body if isinstance(body, bytes) else json.dumps(body)}
+    tab.route("**/data/pinList?*", lambda route: route.fulfill(**reply))
+    tab.get_by_role("button", name="Refresh").click()
+    expect(tab.locator("#list-error")).to_have_text(words)
+
+
+def test_replies_that_are_none_of_the_nodes(visit, node, tmp_path):
+    (tmp_path / "file").write_text("x")
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    tab.route("**/pinning/*", lambda route: route.fulfill(status=200, body="<p>portal"))
+    tab.set_input_files("#files", tmp_path / "file")
+    expect(tab.get_by_text("file: What answers here is not the node")).to_be_visible()
+    tab.keyboard.press("j")
+    tab.keyboard.type("[1]")
+    tab.get_by_role("button", name="Pin", exact=True).click()
+    expect(tab.locator("#json-error")).to_contain_text("What answers here is not the node")
+
+
+def test_a_pin_that_is_gone_already_is_as_good_as_unpinned(visit, node, client):
+    record = client.upload(b"gone", name="gone")
+    tab = visit.open()
+    visit.row("gone").get_by_role("button", name="Unpin").click()
+    client.revoke(record.cid)
+    tab.get_by_role("dialog").get_by_role("button", name="Unpin").click()
+    expect(tab.get_by_text("gone is unpinned")).to_be_visible()
+    expect(tab.locator("#empty")).to_be_visible()
 
 
 def test_a_refused_unpin_is_said_in_its_dialog(visit, node, client):
@@ -111,7 +193,6 @@ HOSTILE = {
     '</script><rect width="9" height="9"/></svg>',
     "page.xhtml": f'<html xmlns="http://www.w3.org/1999/xhtml"><script>{STEAL}</script></html>',
     "frame.html": '<!DOCTYPE html><iframe src="/#token=x"></iframe><p>framed',
-    "worker.html": "<!DOCTYPE html><script>navigator.serviceWorker.register('worker.js')</script>",
 }
 
 
@@ -158,28 +239,61 @@ def test_the_policy_of_the_page(visit, client):
     style = client.upload(b"body { display: none }", name="a.css")
     tab = visit.open()
     expect(visit.row("a.js")).to_be_visible()
+    tab.evaluate("""() => {
+        window.violated = [];
+        document.addEventListener(
+            "securitypolicyviolation", (event) => violated.push(event.effectiveDirective));
+    }""")
+    pinned = f"/ipfs/{script.cid}?filename=a.js"
     attempts = {
-        "pinned script": f"""const s = document.createElement("script");
-            s.setAttribute("src", "/ipfs/{script.cid}?filename=a.js"); document.body.append(s)""",
-        "HTML": "document.body.innerHTML = '<b>x</b>'",
-        "eval": "setTimeout('document.title = \"owned\"')",
-        "another host": "await fetch('http://192.0.2.1/')",
-        "image from another host": """const i = new Image(); i.src = "http://192.0.2.1/x";
-            await new Promise((ok, no) => { i.onerror = () => no(new Error("blocked")) })""",
-        "frame": f"""const f = document.createElement("iframe"); f.src = "/ipfs/{script.cid}";
-            document.body.append(f); await new Promise(ok => setTimeout(ok, 200));
-            if (!f.contentDocument) throw new Error("blocked")""",
-        "pinned style": f"""const l = document.createElement("link"); l.rel = "stylesheet";
-            l.href = "/ipfs/{style.cid}?filename=a.css"; document.head.append(l);
-            await new Promise((ok, no) => {{ l.onerror = () => no(new Error("blocked")) }})""",
+        "script-src-elem": f"import('{pinned}').catch(() => {{}})",
+        "require-trusted-types-for": f"""document.body.append(
+            Object.assign(document.createElement("script"), {{src: "{pinned}"}}))""",
+        "connect-src": "fetch('http://192.0.2.1/').catch(() => {})",
+        "img-src": 'new Image().src = "http://192.0.2.1/x"',
+        "frame-src": f"""const f = document.createElement("iframe"); f.src = "/ipfs/{script.cid}";
+            document.body.append(f)""",
+        "style-src-elem": f"""const l = document.createElement("link"); l.rel = "stylesheet";
+            l.href = "/ipfs/{style.cid}?filename=a.css"; document.head.append(l)""",
+        "style-src-attr": "document.body.setAttribute('style', 'display: none')",
+        "form-action": """const f = document.createElement("form"); f.action = "/ipfs/x";
+            document.body.append(f); f.submit()""",
+        "base-uri": """const b = document.createElement("base"); b.href = "http://192.0.2.1/";
+            document.head.append(b)""",
     }
-    for what, attempt in attempts.items():
-        tried = f"try {{ {attempt} }} catch (error) {{ return 'refused' }} return 'done'"
-        outcome = tab.evaluate(f"async () => {{ {tried} }}")
-        assert outcome == "refused" or what == "pinned script", what
-    tab.wait_for_timeout(200)
-    assert tab.title() == "Holdfast"
-    expect(visit.row("a.js")).to_be_visible()
-    assert len(visit.complaints) >= len(attempts) - 1  # the browser says why
+    as_types = (
+        "document.body.innerHTML = '<b>x</b>'",
+        f"navigator.serviceWorker.register('{pinned}')",
+        f"new Worker('{pinned}')",
+    )
+    for attempt in (*attempts.values(), *as_types):
+        tab.evaluate(f"() => {{ try {{ {attempt} }} catch (error) {{}} }}")
+    tab.wait_for_timeout(500)
+    assert Counter(tab.evaluate("violated")) == Counter(
+        [*attempts, *["require-trusted-types-for"] * len(as_types)]
+    )
+    assert tab.evaluate("document.title") == "Holdfast"
+    assert tab.evaluate("document.body.innerText").count("bafkrei") == 2  # not styled away
     elsewhere = [request for request in visit.requests if "192.0.2.1" in request.url]
     assert {request.failure for request in elsewhere} <= {"csp"}
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("   ", "(no name)"),
+        ("\u200b", "(no name)"),
+        ("\u202efdp.exe", "\ufffdfdp.exe"),
+        ("a\nb", "a\ufffdb"),
+        ("שלום.txt", "שלום.txt"),
+    ],
+    ids=["blank", "invisible", "reversed", "line", "hebrew"],
+)
+def test_names_that_hide_or_reorder_text_are_shown_plainly(visit, node, name, shown):
+    node.repository.add(b"x", UNIXFS_V1_2025, name=name)
+    tab = visit.open()
+    button = visit.row(shown).get_by_role("button", name=shown, exact=True)
+    expect(button).to_be_visible()
+    assert button.bounding_box()["width"] > 20
+    button.click()
+    expect(tab.locator("#preview-title")).to_have_text(shown)

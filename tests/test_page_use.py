@@ -224,7 +224,9 @@ def test_previews(visit, client, node):
     expect(content.locator(".note")).to_have_text("The first 256 KiB of 313 KiB.")
     assert len(content.locator("pre").inner_text()) == 256 * 1024
     leave()
-    expect(look("bytes.bin")).to_have_text("There is no preview of this type.")
+    expect(look("bytes.bin")).to_contain_text("There is no preview of this type.")
+    tab.get_by_role("button", name="Show as text").click()
+    expect(tab.locator("#content pre")).to_be_visible()
     expect(tab.locator("#facts")).to_contain_text("3 B (3 bytes)")
     leave()
     expect(look("nothing.txt")).to_have_text("It is empty.")
@@ -278,6 +280,158 @@ def test_cid_and_link_are_copied(visit, client, node):
     assert other.evaluate("navigator.clipboard.readText()") == record.cid
 
 
+@pytest.mark.parametrize("text", ["[" * 10_000 + "]" * 10_000, f"[{'[' * 99}{'1,' * 99_999}1]"])
+def test_json_that_would_grow_without_end_is_shown_as_it_is(visit, client, text):
+    text += "]" * (text.count("[") - text.count("]"))
+    client.upload(text.encode(), name="deep.json")
+    tab = visit.open()
+    tab.get_by_role("button", name="deep.json", exact=True).click()
+    expect(tab.locator("#content pre")).to_be_visible()
+    assert tab.locator("#content pre").evaluate("each => each.textContent") == text
+
+
+# When replies are slow
+
+
+@pytest.fixture
+def held(visit):
+    """Holds requests for a path back; the function that it gives lets them go."""
+
+    def hold(path):
+        waiting = []
+        visit.tab.route(lambda url: path in url, lambda route: waiting.append(route))  # noqa: PLW0108
+
+        def let_go():
+            for route in waiting:
+                route.continue_()
+            visit.tab.unroute_all()
+
+        return let_go
+
+    return hold
+
+
+def test_a_slow_unpin_leaves_the_next_question_alone(visit, client, held, node):
+    for name in ("one", "two"):
+        client.upload(name.encode(), name=name)
+    tab = visit.open()
+    let_go = held("/pinning/unpin/")
+    dialog = tab.get_by_role("dialog")
+    visit.row("one").get_by_role("button", name="Unpin").click()
+    dialog.get_by_role("button", name="Unpin").click()
+    tab.keyboard.press("Escape")
+    visit.row("two").get_by_role("button", name="Unpin").click()
+    expect(dialog.get_by_role("button", name="Unpin")).to_be_enabled()
+    let_go()
+    expect(tab.get_by_text("one is unpinned")).to_be_visible()
+    expect(dialog).to_contain_text("two")
+    assert [pin.name for pin in node.repository.pins()] == ["two"]
+
+
+def test_what_is_written_is_not_lost(visit, held):
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    let_go = held("/pinning/pinJSONToIPFS")
+    tab.keyboard.press("j")
+    tab.keyboard.type("[1]")
+    tab.keyboard.press("Escape")
+    expect(tab.locator("#json")).to_be_hidden()
+    expect(tab.locator("#json-text")).not_to_be_focused()
+    tab.keyboard.press("j")
+    expect(tab.locator("#json-text")).to_have_value("[1]")
+    tab.mouse.click(5, 5)  # beside the dialog
+    expect(tab.locator("#json")).to_be_visible()
+    tab.get_by_role("button", name="Pin", exact=True).click()
+    tab.fill("#json-text", "[2]")
+    let_go()
+    expect(tab.locator("#pins tbody tr")).to_have_count(1)
+    expect(tab.locator("#json-text")).to_have_value("[2]")
+
+
+def test_the_focus_follows_the_pin(visit, client):
+    for name in ("ant", "bee"):
+        client.upload(name.encode(), name=name)
+    tab = visit.open()
+    link = visit.row("ant").get_by_role("button", name="Copy link")
+    link.focus()
+    client.upload(b"cat", name="cat")
+    tab.keyboard.press("r")
+    expect(visit.row("cat")).to_be_visible()
+    expect(link).to_be_focused()
+
+    visit.row("ant").get_by_role("button", name="ant", exact=True).press("Enter")
+    expect(tab.locator("#content pre")).to_be_visible()
+    client.upload(b"dog", name="dog")
+    tab.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(visit.row("dog")).to_be_attached()
+    tab.keyboard.press("Escape")
+    expect(visit.row("ant").get_by_role("button", name="ant", exact=True)).to_be_focused()
+
+    tab.keyboard.press("Delete")
+    tab.get_by_role("dialog").get_by_role("button", name="Unpin").click()
+    expect(tab.get_by_role("button", name="bee", exact=True)).to_be_focused()  # the last row now
+
+
+def test_enter_waits_for_what_it_looks_for(visit, client):
+    for name in ("ant", "bee", "cat"):
+        client.upload(name.encode(), name=name)
+    tab = visit.open()
+    expect(visit.row("cat")).to_be_visible()
+    tab.keyboard.press("/")
+    tab.keyboard.type("ant")
+    tab.keyboard.press("Enter")
+    expect(tab.get_by_role("button", name="ant", exact=True)).to_be_focused()
+    assert visit.names() == ["ant"]
+
+
+def test_a_link_is_searched_for_by_its_cid(visit, client):
+    record = client.upload(b"linked", name="linked")
+    client.upload(b"other", name="other")
+    tab = visit.open()
+    tab.fill("#search", f"{client.url(record.cid)}?download=true")
+    expect(tab.locator("#pins tbody tr")).to_have_count(1)
+    assert visit.names() == ["linked"]
+
+
+def test_uploads_that_wait_or_failed_can_be_dropped_or_tried_again(visit, node, held, tmp_path):
+    for name in ("one", "two", "three"):
+        (tmp_path / name).write_text(name)
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    let_go = held("/pinning/pinFileToIPFS")
+    node.fail_next(status=503, body={"error": "come back later"})  # what asks about the token
+    tab.set_input_files("#files", [tmp_path / name for name in ("one", "two", "three")])
+    expect(tab.get_by_text("one: come back later")).to_be_visible()
+    uploads = tab.locator("#uploads li")
+    uploads.filter(has_text="three: waits").get_by_role("button", name="Cancel").click()
+    expect(uploads).to_have_count(2)
+    let_go()
+    expect(visit.row("two")).to_be_visible()
+    tab.get_by_role("button", name="Retry").click()
+    expect(visit.row("one")).to_be_visible()
+    expect(uploads).to_have_count(0)
+    assert {pin.name for pin in node.repository.pins()} == {"one", "two"}
+
+
+def test_what_was_copied_is_said_in_the_dialog_too(visit, client):
+    client.upload(b"x", name="x.txt")
+    tab = visit.open()
+    tab.get_by_role("button", name="x.txt", exact=True).click()
+    dialog = tab.get_by_role("dialog")
+    dialog.get_by_role("button", name="Copy CID").click()
+    expect(dialog.get_by_text("CID copied")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["sort=constructor", "sort=__proto__", "page=99999999999999999999", "page=-5", "page=x"],
+)
+def test_an_odd_address_leads_to_the_list(visit, client, node, query):
+    client.upload(b"x", name="here")
+    visit.open(f"{node.api_url}/?{query}#token={node.token}")
+    expect(visit.row("here")).to_be_visible()
+
+
 # For everybody
 
 
@@ -303,15 +457,18 @@ def test_by_keyboard_alone(visit, client, node):
     press("Shift+Tab")
     press("Enter")
     expect(tab.get_by_text("Nothing is called “be”")).to_be_visible()
-    press("/")
+    expect(tab.locator("#search")).to_be_focused()  # there is no row to go back to
     press("Control+A")
     press("Delete")
     expect(tab.locator("#pins tbody tr")).to_have_count(2)
     press("ArrowDown")
+    expect(tab.get_by_role("button", name="cat", exact=True)).to_be_focused()
     press("ArrowDown")
     expect(tab.get_by_role("button", name="ant", exact=True)).to_be_focused()
     press("ArrowUp")
     expect(tab.get_by_role("button", name="cat", exact=True)).to_be_focused()
+    press("End")
+    expect(tab.get_by_role("button", name="ant", exact=True)).to_be_focused()
     press("?")
     expect(tab.get_by_role("heading", name="Keys")).to_be_visible()
     press("Escape")

@@ -1,7 +1,6 @@
 """The pytest plugin, in runs of pytest of its own."""
 
 import os
-import re
 import site
 import sys
 from pathlib import Path
@@ -154,41 +153,34 @@ def test_no_mark_is_needed_in_the_auto_mode_of_pytest_asyncio(pytester, run):
     run("--asyncio-mode=auto").assert_outcomes(passed=1)
 
 
+def test_pytest_asyncio_may_be_named_by_its_module(pytester, run, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(AWAITED)
+    plugins = ("-p", "holdfast.testing.plugin", "-p", "pytest_asyncio.plugin")
+    run(*plugins).assert_outcomes(passed=1)
+
+
+def test_a_loop_may_be_shared(pytester, run):
+    mark = "pytest.mark.asyncio(loop_scope='session')"
+    pytester.makepyfile(
+        AWAITED.replace("pytest.mark.asyncio", mark)
+        + """
+async def test_again(holdfast_async_client):
+    assert await holdfast_async_client.test_connection()
+"""
+    )
+    run("-o", "asyncio_default_fixture_loop_scope=session").assert_outcomes(passed=2)
+
+
+def test_the_plugin_loads_where_pytest_is_old(pytester):
+    script = pytester.makepyfile(
+        "import pytest; del pytest.Config; import holdfast.testing.plugin"  # as in pytest 6
+    )
+    assert pytester.runpython(script).ret == 0
+
+
 def test_without_the_node_the_fixture_says_what_to_install(pytester, run):
     pytester.makepyfile(conftest="import sys; sys.modules['starlette'] = None", test_first=FIRST)
     result = run("-p", "no:anyio")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["E *ModuleNotFoundError: the node needs*holdfast?node?*"])
-
-
-def blocks_of(document):
-    """The Python blocks of `document`, by the file name that each begins with."""
-    text = (ROOT / document).read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    named = {re.match(r"# (\S+\.py)\n", block)[1]: block for block in blocks}
-    assert len(named) == len(blocks)
-    return named
-
-
-def test_the_test_in_the_readme_runs(pytester, run):
-    (block,) = re.findall(
-        r"```python\n(def test_.*?)```", (ROOT / "README.md").read_text(), re.DOTALL
-    )
-    pytester.makepyfile(block)
-    run().assert_outcomes(passed=1)
-
-
-def test_every_block_of_the_guide_runs(pytester, run):
-    blocks = blocks_of("docs/testing.md")
-    assert len(blocks) == 8
-    for name, block in blocks.items():
-        path = pytester.path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(block)
-    # The session's node is used by the tests beside its conftest.py.
-    (pytester.path / "shared/test_shared.py").write_text(FIRST + FIRST.replace("first", "second"))
-    result = run("-rs")
-    outcomes = result.parseoutcomes()
-    assert outcomes.keys() == {"passed", "skipped"}
-    assert outcomes["skipped"] == 1
-    result.stdout.fnmatch_lines(["SKIPPED*directory_cid is not defined"])

@@ -15,9 +15,11 @@ from holdfast._version import __version__
 if TYPE_CHECKING:
     from holdfast import errors
     from holdfast._async.client import AsyncClient
+    from holdfast._async.opened import AsyncContentFile
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
     from holdfast._sync.client import Client
+    from holdfast._sync.opened import ContentFile
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
     from holdfast.blob import Blob
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "AsyncContentFile",
     "AsyncLocalProvider",
     "AsyncPinProvider",
     "AsyncStorageProvider",
@@ -39,6 +42,7 @@ __all__ = [
     "ClientConfig",
     "ClientMessage",
     "ClientRecord",
+    "ContentFile",
     "Event",
     "LocalProvider",
     "Pin",
@@ -57,6 +61,7 @@ __all__ = [
 # run of any tests, must not wait for what they do not use.
 _LAZY = {
     "AsyncClient": "holdfast._async.client",
+    "AsyncContentFile": "holdfast._async.opened",
     "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
     "AsyncStorageProvider": "holdfast.provider",
@@ -65,6 +70,7 @@ _LAZY = {
     "ClientConfig": "holdfast.config",
     "ClientMessage": "holdfast.records",
     "ClientRecord": "holdfast.records",
+    "ContentFile": "holdfast._sync.opened",
     "Event": "holdfast.events",
     "LocalProvider": "holdfast._sync.providers.local",
     "Pin": "holdfast.repository",

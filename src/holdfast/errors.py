@@ -1,7 +1,5 @@
 """Every error that Holdfast raises of its own accord.
 
-::
-
     ClientError(Exception)                          .name  .message
     ├── ConfigError(ValueError)                     a field of the configuration is wrong
     ├── InvalidCIDError(ValueError)                 "Invalid CID"; .reason
@@ -130,7 +128,7 @@ class PermissionDeniedError(ProviderError):
 
 
 class NotFoundError(ProviderError):
-    """HTTP 404: the provider or gateway does not have this content."""
+    """HTTP 404, or nothing in the embedded store: the content is not there."""
 
 
 class RateLimitError(ProviderError):

@@ -13,7 +13,6 @@ from holdfast.errors import (
     NotFoundError,
     ProviderError,
     SerializationError,
-    UnprovenError,
     VerificationError,
 )
 from tests._async.parallel import in_parallel
@@ -64,7 +63,7 @@ async def test_all_operations(local, tmp_path):
     # Unpinned is not erased: the blocks are here until they are collected.
     assert (await local.download(record.cid)).read() == data
     local.provider.repository.collect_garbage()
-    with pytest.raises(UnprovenError, match="missing"):
+    with pytest.raises(NotFoundError, match="not in this store"):
         await local.download(record.cid)
 
 
@@ -120,10 +119,12 @@ async def test_damage_on_disk_is_caught(local, tmp_path):
 
 
 async def test_what_is_not_there_is_an_error(local):
-    with pytest.raises(UnprovenError, match="missing"):
+    with pytest.raises(NotFoundError, match=f"{HELLO_CID} is not in this store"):
         await local.download(HELLO_CID)
-    with pytest.raises(UnprovenError):
+    with pytest.raises(NotFoundError):
         await local.retrieve(HELLO_CID)
+    with pytest.raises(NotFoundError):
+        await local.open(HELLO_CID)
     record = await local.upload(b"not json")
     with pytest.raises(SerializationError):
         await local.retrieve(record.cid)

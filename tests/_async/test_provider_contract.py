@@ -7,6 +7,7 @@ from holdfast.testing import AsyncProviderTests, running_node
 from tests.content import DATA
 
 ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
+FILE = ("subdir/hello.txt", b"hello world\n")
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +29,10 @@ class TestLocal(AsyncProviderTests):
         (root,) = await provider.import_car([ARCHIVE.read_bytes()])
         return root
 
+    @pytest.fixture
+    def directory_file(self):
+        return FILE
+
 
 class TestPinning(AsyncProviderTests):
     @pytest.fixture
@@ -40,6 +45,10 @@ class TestPinning(AsyncProviderTests):
     def directory_cid(self, node):
         (pin,) = node.repository.import_car([ARCHIVE.read_bytes()])
         return pin.cid
+
+    @pytest.fixture
+    def directory_file(self):
+        return FILE
 
 
 class TestPinningVersion0(TestPinning):

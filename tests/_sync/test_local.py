@@ -15,7 +15,6 @@ from holdfast.errors import (
     NotFoundError,
     ProviderError,
     SerializationError,
-    UnprovenError,
     VerificationError,
 )
 from tests._sync.parallel import in_parallel
@@ -66,7 +65,7 @@ def test_all_operations(local, tmp_path):
     # Unpinned is not erased: the blocks are here until they are collected.
     assert (local.download(record.cid)).read() == data
     local.provider.repository.collect_garbage()
-    with pytest.raises(UnprovenError, match="missing"):
+    with pytest.raises(NotFoundError, match="not in this store"):
         local.download(record.cid)
 
 
@@ -122,10 +121,12 @@ def test_damage_on_disk_is_caught(local, tmp_path):
 
 
 def test_what_is_not_there_is_an_error(local):
-    with pytest.raises(UnprovenError, match="missing"):
+    with pytest.raises(NotFoundError, match=f"{HELLO_CID} is not in this store"):
         local.download(HELLO_CID)
-    with pytest.raises(UnprovenError):
+    with pytest.raises(NotFoundError):
         local.retrieve(HELLO_CID)
+    with pytest.raises(NotFoundError):
+        local.open(HELLO_CID)
     record = local.upload(b"not json")
     with pytest.raises(SerializationError):
         local.retrieve(record.cid)

@@ -9,6 +9,7 @@ from holdfast.testing import ProviderTests, running_node
 from tests.content import DATA
 
 ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
+FILE = ("subdir/hello.txt", b"hello world\n")
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,10 @@ class TestLocal(ProviderTests):
         (root,) = provider.import_car([ARCHIVE.read_bytes()])
         return root
 
+    @pytest.fixture
+    def directory_file(self):
+        return FILE
+
 
 class TestPinning(ProviderTests):
     @pytest.fixture
@@ -42,6 +47,10 @@ class TestPinning(ProviderTests):
     def directory_cid(self, node):
         (pin,) = node.repository.import_car([ARCHIVE.read_bytes()])
         return pin.cid
+
+    @pytest.fixture
+    def directory_file(self):
+        return FILE
 
 
 class TestPinningVersion0(TestPinning):

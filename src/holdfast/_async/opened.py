@@ -64,6 +64,11 @@ class AsyncContentFile(AsyncFileBase):
     Attributes:
         size: How many bytes the file has.
         name: Its name, where it was opened by a path.
+
+    Example:
+        >>> async def last_line(file: AsyncContentFile) -> bytes:
+        ...     file.seek(-min(file.size, 4096), 2)
+        ...     return (await file.read()).splitlines()[-1]
     """
 
     def __init__(self, ranges: AsyncRanges, *, name: str | None = None) -> None:

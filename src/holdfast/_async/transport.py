@@ -234,8 +234,17 @@ class AsyncResponse:
         async with asyncio.timeout(_left(self._deadline)):
             data, more = b"", True
             while not data and more:  # the end of an HTTP chunk may bring nothing
-                data, more = await self._response.content.readchunk()
+                data, more = await self._read_chunk()
             return data
+
+    async def _read_chunk(self) -> tuple[bytes, bool]:
+        try:
+            return await self._response.content.readchunk()
+        except RuntimeError as error:
+            # What aiohttp says when the connection was closed, by us, just before it would wait.
+            if "closed" not in str(error):
+                raise
+            raise aiohttp.ClientConnectionError("Connection closed") from None
 
     async def aclose(self) -> None:
         """Give the connection back, or close it where the body was not read to its end."""

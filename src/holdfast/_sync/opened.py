@@ -66,6 +66,11 @@ class ContentFile(FileBase):
     Attributes:
         size: How many bytes the file has.
         name: Its name, where it was opened by a path.
+
+    Example:
+        >>> def last_line(file: ContentFile) -> bytes:
+        ...     file.seek(-min(file.size, 4096), 2)
+        ...     return (file.read()).splitlines()[-1]
     """
 
     def __init__(self, ranges: Ranges, *, name: str | None = None) -> None:

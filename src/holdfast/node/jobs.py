@@ -4,6 +4,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from queue import Empty, Full, Queue
 from typing import Any
@@ -22,6 +23,7 @@ from holdfast.repository import Repository
 logger = logging.getLogger("holdfast.node")
 
 MAX_JOBS = 1000
+END_SECONDS = 0.5  # for a worker that waits for a gateway
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +45,14 @@ class Jobs:
         self._gateways = gateways
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._queue: Queue[tuple[Job, CID]] = Queue(MAX_JOBS)
+        self._queue: Queue[tuple[Job, CID] | None] = Queue(MAX_JOBS)  # None is the end of a worker
         self._transport = Transport(ClientConfig())
         # Daemons: a gateway that does not answer must not hold up the end of the process.
-        for _ in range(2):
-            threading.Thread(target=self._work, name="holdfast-pin", daemon=True).start()
+        self._workers = [
+            threading.Thread(target=self._work, name="holdfast-pin", daemon=True) for _ in range(2)
+        ]
+        for worker in self._workers:
+            worker.start()
 
     def add(self, cid: CID, metadata: Metadata) -> Job:
         """Begin to pin `cid`."""
@@ -64,11 +68,8 @@ class Jobs:
         return job
 
     def _work(self) -> None:
-        while not self._closed.is_set():
-            try:
-                job, cid = self._queue.get(timeout=0.2)
-            except Empty:
-                continue
+        while (task := self._queue.get()) is not None:
+            job, cid = task
             try:
                 self._run(job, cid)
             except Exception:
@@ -111,9 +112,15 @@ class Jobs:
                 self._jobs[job.id] = replace(job, status=status)
 
     def close(self) -> None:
-        """Stop; what is under way is given up."""
-        self._closed.set()
+        """Stop; what is under way is given up. A second time does nothing."""
+        with suppress(Empty):
+            while True:
+                self._queue.get_nowait()
+        for _ in self._workers:
+            self._queue.put_nowait(None)
         self._transport.close()
+        for worker in self._workers:
+            worker.join(END_SECONDS)
 
 
 def _blocks(transport: Transport, gateway: str, cid: CID) -> Iterator[tuple[CID, bytes]]:

@@ -20,8 +20,8 @@ from holdfast.repository import Repository
 
 HEAD_SECONDS = 20.0
 MAX_HEAD = 32 << 10
-# An ASGI extension, for what stands around the application: a function that ends the connection.
-HANG_UP = "holdfast.hang_up"
+# An ASGI extension, for what stands around the application: the transport, to end the connection.
+CONNECTION = "holdfast.connection"
 
 
 class PatientProtocol(H11Protocol):
@@ -39,7 +39,7 @@ class PatientProtocol(H11Protocol):
         super().handle_events()
         if self._has_request():
             scope: Any = self.scope
-            scope["extensions"] = {HANG_UP: self.transport.close}
+            scope["extensions"] = {CONNECTION: self.transport}
         if self._timer is not None and self._has_request():
             self._timer.cancel()
             self._timer = None

@@ -7,6 +7,7 @@ do not wait. Writers of one process queue on a lock, which is quick; those of se
 import errno
 import sqlite3
 import threading
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,6 +122,7 @@ class Database:
             self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
         try:
+            connection.create_function("fold", 1, _fold, deterministic=True)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
@@ -153,6 +155,11 @@ class Database:
                     self._writer.close()
             while self._idle:
                 self._idle.pop().close()
+
+
+def _fold(text: str) -> str:
+    """`text` for comparing: in whichever case and composition its letters were written."""
+    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

@@ -16,17 +16,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.node.settings import NodeToken
     from holdfast.testing._async.provider_tests import AsyncProviderTests
     from holdfast.testing._sync.provider_tests import ProviderTests
+    from holdfast.testing.faults import Part
     from holdfast.testing.node import RunningNode, running_node
-    from holdfast.testing.server import Scripted, ScriptedServer, forward_to
+    from holdfast.testing.scripted import Scripted
+    from holdfast.testing.server import Script, ScriptedServer, forward_to
     from holdfast.testing.wire import Recorded
 
 __all__ = [
     "AsyncProviderTests",
+    "NodeToken",
+    "Part",
     "ProviderTests",
     "Recorded",
     "RunningNode",
+    "Script",
     "Scripted",
     "ScriptedServer",
     "forward_to",
@@ -37,10 +43,13 @@ __all__ = [
 # tests; the node needs the extra of that name, and the contract needs pytest.
 _LAZY = {
     "AsyncProviderTests": "holdfast.testing._async.provider_tests",
+    "NodeToken": "holdfast.node.settings",
+    "Part": "holdfast.testing.faults",
     "ProviderTests": "holdfast.testing._sync.provider_tests",
     "Recorded": "holdfast.testing.wire",
     "RunningNode": "holdfast.testing.node",
-    "Scripted": "holdfast.testing.server",
+    "Script": "holdfast.testing.server",
+    "Scripted": "holdfast.testing.scripted",
     "ScriptedServer": "holdfast.testing.server",
     "forward_to": "holdfast.testing.server",
     "running_node": "holdfast.testing.node",

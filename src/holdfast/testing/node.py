@@ -6,13 +6,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypedDict, Unpack
 
 from holdfast.config import ClientConfig
+from holdfast.limits import Retries
 from holdfast.node.server import NodeServer, page_url
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
-from holdfast.testing.faults import Fault, Faults, Part
+from holdfast.testing.faults import Corruption, Cut, Delay, Failure, Faults, Part
+
+# Tests of failures should not wait as long as a busy service asks for.
+QUICK: Final = Retries(base=0.01, cap=0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +25,16 @@ class RunningNode:
 
     Each of the `…_next` methods spoils replies to come, the next one or as many as `times` says.
     `on` says to which requests: those to the pinning ``"api"``, to the ``"gateway"``, or to
-    ``"any"``. A request meets one fault at the most, the one that waits longest.
+    ``"any"``. A request meets one fault at the most, the one that waits longest. A fault is used up
+    by the reply that it spoils: a cut or a corruption waits for a body that is long enough.
 
     Attributes:
         api_url: The address of its pinning API.
         gateway_url: The address of its gateway.
         token: A token that may do everything.
         repository: What it keeps.
-        config: The configuration for a client that talks to this node. What interrupted downloads
-            leave behind goes away with the node.
+        config: The configuration for a client that talks to this node. Its retries wait hundredths
+            of a second. What interrupted downloads leave behind goes away with the node.
 
     Example:
         >>> from holdfast import Client
@@ -62,7 +67,9 @@ class RunningNode:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Refuse requests with `status`; they do nothing. `body` is JSON, say the service's words.
+        """Refuse requests with `status`; they do nothing.
+
+        `body` is sent as JSON, say the service's words; bytes as they are, say the page of a proxy.
 
         Example:
             >>> from holdfast import Client, errors
@@ -74,7 +81,8 @@ class RunningNode:
             ...         print(error)
             the plan is used up
         """
-        self._faults.add(Fault(status=status, body=body, headers=headers or {}, on=on), times)
+        fault = Failure.of(status=status, body=body, headers=headers or {}, on=on)
+        self._faults.add(fault, times)
 
     def delay_next(self, seconds: float, *, times: int = 1, on: Part = "any") -> None:
         """Let requests wait for `seconds` before the node has them.
@@ -90,7 +98,7 @@ class RunningNode:
             ...             print(error.name)
             RequestTimeoutError
         """
-        self._faults.add(Fault(delay=seconds, on=on), times)
+        self._faults.add(Delay(seconds=seconds, on=on), times)
 
     def corrupt_next(self, *, after: int = 0, times: int = 1, on: Part = "gateway") -> None:
         """Reply with wrong bytes in place of the right ones, as many, from byte `after` on.
@@ -106,10 +114,12 @@ class RunningNode:
             ...         print(error.name)
             VerificationError
         """
-        self._faults.add(Fault(corrupt=after, on=on), times)
+        self._faults.add(Corruption(after=after, on=on), times)
 
     def cut_next(self, *, after: int = 0, times: int = 1, on: Part = "any") -> None:
         """Do what is asked for, then end the connection after `after` bytes of the reply's body.
+
+        After as many as there are, the reply is whole, and the connection no good for another.
 
         Example:
             >>> from holdfast import Client
@@ -119,26 +129,65 @@ class RunningNode:
             ...     client.download(record.cid).read()  # asks again, for the rest
             b'hello'
         """
-        self._faults.add(Fault(cut=after, on=on), times)
+        self._faults.add(Cut(after=after, on=on), times)
 
     def heal(self) -> None:
-        """Drop the faults that no request has met, and forget the requests that came."""
+        """Drop the faults that are left, and forget the requests that came.
+
+        Example:
+            >>> with running_node() as node:
+            ...     node.fail_next(times=3)
+            ...     node.heal()
+            ...     node.faults_left, node.requests
+            (0, [])
+        """
         self._faults.clear()
 
     @property
     def faults_left(self) -> int:
-        """How many faults no request has met yet."""
+        """How many faults have spoilt no reply yet: 0, when all that was to go wrong did.
+
+        Example:
+            >>> from holdfast import Client
+            >>> with running_node() as node, Client.init(node.config) as client:
+            ...     record = client.upload(b"short")
+            ...     node.cut_next(after=1000)
+            ...     blob = client.download(record.cid)
+            ...     node.faults_left
+            1
+        """
         return self._faults.left
 
     @property
     def requests(self) -> list[str]:
-        """The requests that came, in order, such as ``GET /ipfs/bafkqaaa?format=raw``."""
+        """The requests that came, in order: method, path and query.
+
+        Example:
+            >>> from holdfast import Client
+            >>> with running_node() as node, Client.init(node.config) as client:
+            ...     record = client.store([1, 2, 3])
+            ...     node.requests
+            ['POST /pinning/pinJSONToIPFS']
+        """
         return self._faults.requests
+
+
+class Settings(TypedDict, total=False):
+    """The fields of `holdfast.node.settings.NodeSettings` besides its tokens, as keywords."""
+
+    rate_limit: int | None
+    gateways: tuple[str, ...]
+    max_json: int
+    max_upload: int
+    idle_seconds: float
 
 
 @contextmanager
 def running_node(
-    path: "str | Path | None" = None, *, tokens: tuple[NodeToken, ...] = (), **settings: Any
+    path: "str | Path | None" = None,
+    *,
+    tokens: tuple[NodeToken, ...] = (),
+    **settings: Unpack[Settings],
 ) -> Iterator[RunningNode]:
     """A node on this machine, for as long as the block lasts.
 
@@ -170,6 +219,7 @@ def running_node(
             pin_api_url=server.url,
             gateway_url=gateway_url,
             cache_path=Path(folder, "cache"),
+            retries=QUICK,
         )
         try:
             yield RunningNode(server.url, gateway_url, token, repository, config, faults)

@@ -5,7 +5,6 @@ before a fixture is asked for.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -19,9 +18,8 @@ pytest.register_assert_rewrite(
     "holdfast.testing._async", "holdfast.testing._sync", "holdfast.testing.provider_cases"
 )
 
-# Of the clients' retries: tests of failures should not wait as long as a busy service asks for.
-FIRST_WAIT, LONGEST_WAIT = 0.01, 0.1
-
+# By its entry point, and by `-p` where plugins are not looked for.
+ASYNCIO = ("asyncio", "pytest_asyncio.plugin")
 NO_ASYNCIO = (
     "the fixture holdfast_async_client needs pytest-asyncio, which is not active here: "
     "pip install pytest-asyncio"
@@ -34,12 +32,10 @@ def holdfast_node() -> "Iterator[RunningNode]":
 
     ``holdfast_node.config`` is for the clients of your application.
     """
-    from holdfast.limits import Retries  # noqa: PLC0415
     from holdfast.testing import running_node  # noqa: PLC0415
 
-    retries = Retries(base=FIRST_WAIT, cap=LONGEST_WAIT)
     with running_node() as node:
-        yield replace(node, config=node.config.with_options(retries=retries))
+        yield node
 
 
 @pytest.fixture
@@ -60,9 +56,10 @@ class WithoutAsyncio:
         pytest.fail(NO_ASYNCIO, pytrace=False)
 
 
-def pytest_configure(config: pytest.Config) -> None:
+# Quoted: pytest 6 has no such name, and its users, who may want nothing of us, load this file too.
+def pytest_configure(config: "pytest.Config") -> None:
     """Offer the async fixture in the way that can be had."""
-    if config.pluginmanager.hasplugin("asyncio"):
+    if any(config.pluginmanager.hasplugin(name) for name in ASYNCIO):
         from holdfast.testing import asyncio_fixtures  # noqa: PLC0415
 
         config.pluginmanager.register(asyncio_fixtures, "holdfast-asyncio")

@@ -2,108 +2,25 @@
 
 import contextlib
 import http.client
-import json
 import socket
 import ssl
 import struct
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self, TypeAlias, Unpack
 from urllib.parse import urlsplit
 
+from holdfast.testing.scripted import Scripted, Ways
 from holdfast.testing.wire import Recorded, Wire
 
-REASONS = {200: "OK", 301: "Moved Permanently", 307: "Temporary Redirect", 400: "Bad Request"}
 # Header fields that belong to one connection, or that are made anew for the next.
 HOPS = frozenset({"host", "connection", "keep-alive", "transfer-encoding", "content-length"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scripted:
-    r"""A reply, and what goes wrong with it.
-
-    Attributes:
-        status: The HTTP status.
-        headers: Header fields besides Content-Length.
-        body: The body; anything but bytes is sent as JSON.
-        delay: Seconds to wait before the first byte.
-        drip: Seconds to wait after each byte of the head and the body.
-        cut: Send only so many bytes of the body; then comes the `ending`.
-        cut_head: Send only so many bytes of the head; then comes the `ending`.
-        ending: What follows a cut: the connection is closed, reset (RST), or left without a word.
-        framed: Whether the reply has a Content-Length; if not, closing ends it.
-        chunked: Whether the body goes out in chunked encoding, in place of a Content-Length.
-        raw: The very bytes to send in place of head and body.
-        early: Whether to reply before the body of the request is read, and never read it.
-        hang_up: Close without a reply.
-
-    Example:
-        >>> Scripted(body=b"hello", cut=2, ending="reset").head_and_body()
-        (b'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n', b'he')
-    """
-
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
-    body: Any = b""
-    delay: float = 0
-    drip: float = 0
-    cut: int | None = None
-    cut_head: int | None = None
-    ending: Literal["close", "reset", "stall"] = "close"
-    framed: bool = True
-    chunked: bool = False
-    raw: bytes | None = None
-    early: bool = False
-    hang_up: bool = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the connection can carry another request afterwards."""
-        broken = self.early or self.raw is not None or self.is_cut
-        return not broken and (self.framed or self.chunked)
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether something of it is left out."""
-        return self.hang_up or self.cut is not None or self.cut_head is not None
-
-    def head_and_body(self) -> tuple[bytes, bytes]:
-        """The bytes to send."""
-        if self.hang_up:
-            return b"", b""
-        if self.raw is not None:
-            return self.raw[: self.cut], b""
-        headers = dict(self.headers)
-        given = {name.lower() for name in headers}
-        body = self.body
-        if not isinstance(body, bytes):
-            body = json.dumps(body).encode()
-            if "content-type" not in given:
-                headers["Content-Type"] = "application/json"
-        if self.chunked:
-            headers["Transfer-Encoding"] = "chunked"
-        elif self.framed and "content-length" not in given:
-            headers["Content-Length"] = str(len(body))
-        lines = [f"HTTP/1.1 {self.status} {REASONS.get(self.status, 'Status')}"]
-        lines += [f"{name}: {value}" for name, value in headers.items()]
-        head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-        if self.cut_head is not None:
-            return head[: self.cut_head], b""
-        sent = body[: self.cut]
-        if self.chunked:
-            whole = b"" if self.is_cut else b"\r\n0\r\n\r\n"
-            return head, b"%x\r\n%b%b" % (len(body), sent, whole)
-        return head, sent
-
-    def __post_init__(self) -> None:
-        if self.ending != "close" and not self.is_cut:
-            raise ValueError("an ending comes after a cut: say cut, cut_head or hang_up as well")
-
-
 Script: TypeAlias = Callable[[Recorded], Scripted]
+"""What a server says to a request: a function of your own, or `forward_to`."""
 
 
 class ScriptedServer:
@@ -154,13 +71,35 @@ class ScriptedServer:
         with self._lock:
             return list(self._requests)
 
-    def reply(self, status: int = 200, body: Any = b"", **how: Any) -> None:
-        """Queue a reply; the fields of `Scripted` are its keywords."""
+    def reply(self, status: int = 200, body: Any = b"", **how: Unpack[Ways]) -> None:
+        """Queue a reply; the fields of `Scripted` are its keywords.
+
+        Example:
+            >>> import urllib.request
+            >>> with ScriptedServer() as server:
+            ...     server.reply(200, b"hello", cut=2)
+            ...     try:
+            ...         with urllib.request.urlopen(server.url) as response:
+            ...             response.read()
+            ...     except http.client.IncompleteRead as error:
+            ...         print(error.partial)
+            b'he'
+        """
         with self._lock:
             self._queue.append(Scripted(status=status, body=body, **how))
 
     def close(self) -> None:
-        """Stop listening and drop every connection. A second time does nothing."""
+        """Stop listening and drop every connection. A second time does nothing.
+
+        Raises what a script raised, or what was wrong with a request: that is a mistake of a test,
+        and not to be taken for a fault that it wanted.
+        """
+        self._stop()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def _stop(self) -> None:
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -182,10 +121,12 @@ class ScriptedServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.close()
-        # What a script raised is the test's own mistake: it is not to be taken for a fault.
-        if error is None and self._failure is not None:
-            raise self._failure
+        if error is None:
+            self.close()
+            return
+        self._stop()
+        if self._failure is not None:
+            error.add_note(f"The scripted server failed as well: {self._failure!r}")
 
     def _accept(self) -> None:
         while not self._stopping.is_set():
@@ -211,12 +152,14 @@ class ScriptedServer:
                 pass
         except OSError:
             pass  # the client hung up, which is its right
+        except Exception as error:  # noqa: BLE001 - raised when the server is closed
+            self._failure = error
         finally:
             with self._lock:
                 self._open.discard(connection)
             connection.close()
 
-    def _exchange(self, wire: "Wire") -> bool:
+    def _exchange(self, wire: Wire) -> bool:
         """Read one request and reply; whether the connection may carry another."""
         head = wire.read_head()
         if head is None:
@@ -227,21 +170,26 @@ class ScriptedServer:
         request = head.with_body(body, wire.take_raw())
         with self._lock:
             self._requests.append(request)
-        if queued is None:
-            queued = self._scripted(request)
-        return not self._stopping.wait(queued.delay) and self._send(wire.connection, queued)
+        reply = self._scripted(request) if queued is None else queued
+        if self._stopping.wait(reply.delay):
+            return False
+        first, rest = reply.head_and_body()
+        # To HEAD, the head is all that is said, whatever its Content-Length.
+        return self._send(wire.connection, reply, first if head.method == "HEAD" else first + rest)
 
     def _scripted(self, request: Recorded) -> Scripted:
         if self._script is None:
             return Scripted(status=500)
         try:
-            return self._script(request)
-        except Exception as error:  # noqa: BLE001 - raised when the server is left
+            reply = self._script(request)
+            if not isinstance(reply, Scripted):
+                raise TypeError(f"a script returns a Scripted, not {reply!r}")  # noqa: TRY301
+        except Exception as error:  # noqa: BLE001 - raised when the server is closed
             self._failure = error
             return Scripted(status=500, body=repr(error).encode())
+        return reply
 
-    def _send(self, connection: socket.socket, reply: Scripted) -> bool:
-        data = b"".join(reply.head_and_body())
+    def _send(self, connection: socket.socket, reply: Scripted, data: bytes) -> bool:
         if reply.drip:
             for byte in data:
                 connection.sendall(bytes([byte]))
@@ -296,8 +244,12 @@ def forward_to(url: str) -> Script:
             headers = {name: value for name, value in request.headers.items() if name not in HOPS}
             connection.request(request.method, request.target, request.body or None, headers)
             with connection.getresponse() as reply:
+                # Only to HEAD, the length is not that of what comes.
+                made_anew = HOPS - {"content-length"} if request.method == "HEAD" else HOPS
                 found = {
-                    name: value for name, value in reply.getheaders() if name.lower() not in HOPS
+                    name: value
+                    for name, value in reply.getheaders()
+                    if name.lower() not in made_anew
                 }
                 return Scripted(status=reply.status, headers=found, body=reply.read())
         finally:

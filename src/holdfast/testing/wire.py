@@ -19,6 +19,19 @@ class Recorded:
         headers: The header fields, their names in lower case.
         body: The body, without the framing of chunked encoding.
         raw: The bytes of head and body as they came over the wire.
+
+    Example:
+        >>> from holdfast import Client
+        >>> from holdfast.testing import ScriptedServer
+        >>> with ScriptedServer() as server:
+        ...     server.reply(200, {"message": "hi"})
+        ...     options = {"provider": "pinning", "provider_token": "x", "pin_api_url": server.url}
+        ...     with Client.init(options) as client:
+        ...         client.test_connection()
+        ...     request = server.requests[0]
+        True
+        >>> request.method, request.target, request.headers["authorization"], request.body
+        ('GET', '/data/testAuthentication', 'Bearer x', b'')
     """
 
     method: str
@@ -60,6 +73,8 @@ class Wire:
             lines.append(line.decode("latin-1"))
         if not lines:
             return None
+        if lines[0].count(" ") < 2:
+            raise ValueError(f"this is no request of HTTP: {lines[0]!r}")
         method, target, _ = lines[0].split(" ", 2)
         fields = (line.partition(":") for line in lines[1:])
         return Head(method, target, {name.lower(): value.strip() for name, _, value in fields})
@@ -68,7 +83,10 @@ class Wire:
         """The body that the head announces."""
         if head.headers.get("transfer-encoding", "").lower() == "chunked":
             return self._chunked()
-        return self._exactly(int(head.headers.get("content-length", "0")))
+        length = head.headers.get("content-length", "0")
+        if not length.isdecimal():
+            raise ValueError(f"the Content-Length of the request is {length!r}")
+        return self._exactly(int(length))
 
     def take_raw(self) -> bytes:
         """All bytes that were read since the last time."""

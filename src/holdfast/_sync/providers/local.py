@@ -16,7 +16,7 @@ from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import ClientClosedError, ConfigError, ProviderError
+from holdfast.errors import ClientClosedError, ConfigError, NotFoundError, ProviderError
 from holdfast.events import Call
 from holdfast.files.sinks import Sink, SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Source
@@ -137,7 +137,7 @@ class LocalProvider:
         reference = Reference.parse(cid)
         with self._call("open", cid):
             repository = self.repository
-            found = run_blocking(repository.resolve, reference.cid, reference.path)
+            found = run_blocking(_find, repository, reference)
             size = run_blocking(repository.file_size, found)
         name = reference.path[-1] if reference.path else None
         return ContentFile(RepositoryRanges(repository, found, size), name=name)
@@ -179,7 +179,7 @@ class LocalProvider:
     def _read(self, reference: Reference, sink: Sink, progress: Progress | None) -> Pin | None:
         """Fill `sink` with the file at `reference`; the pin that keeps it, if it has its own."""
         repository = self.repository
-        cid = run_blocking(repository.resolve, reference.cid, reference.path)
+        cid = run_blocking(_find, repository, reference)
         total = run_blocking(repository.file_size, cid) if progress is not None else None
         pieces = repository.read(cid)
         done = 0
@@ -210,3 +210,12 @@ def _open(config: ClientConfig) -> Repository:
     except OSError as error:
         where = config.path or "by default"
         raise ConfigError(f"path {where} cannot hold a repository: {error.strerror}") from None
+
+
+def _find(repository: Repository, reference: Reference) -> CID:
+    """What `reference` leads to; `NotFoundError` where it is not here."""
+    if not repository.has(reference.cid):
+        raise NotFoundError(
+            f"{reference.cid} is not in this store: it was stored elsewhere, or revoked and removed"
+        )
+    return repository.resolve(reference.cid, reference.path)

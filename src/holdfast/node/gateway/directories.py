@@ -109,6 +109,6 @@ def _amount(size: int) -> str:
     amount = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024:
-            return f"{amount:.3g} {unit}"
+            return f"{amount:.{3 if amount < 1000 else 4}g} {unit}"
         amount /= 1024
     return f"{amount:.1f} TiB"

@@ -34,11 +34,15 @@ class Refusal(Exception):  # noqa: N818 - an answer like others, and nothing tha
         self.why = why
         self.headers = headers or {}
 
+    @property
+    def text(self) -> str:
+        """What is wrong, in one sentence."""
+        return f"{HTTPStatus(self.status).phrase}: {self.why}."
+
     def response(self) -> Response:
         """The reply: short, plain, and never kept, since what is missing may come."""
-        text = f"{HTTPStatus(self.status).phrase}: {self.why}.\n"
         headers = {"Cache-Control": "no-store", **self.headers}
-        return PlainTextResponse(text.encode(errors="replace"), self.status, headers)
+        return PlainTextResponse(f"{self.text}\n".encode(errors="replace"), self.status, headers)
 
 
 def refusal_for(error: ClientError) -> Refusal:

@@ -85,4 +85,4 @@ class Page:
 
 def _as_json(refusal: Refusal) -> replies.Refusal:
     """The refusal of the gateway, in the shape of the pinning API."""
-    return replies.Refusal(refusal.status, f"{refusal.why[:1].upper()}{refusal.why[1:]}.")
+    return replies.Refusal(refusal.status, refusal.text)

@@ -1,7 +1,7 @@
 // What comes in: files and folders, dropped, chosen or pasted, one upload after the other; and JSON.
 
 import { pinFiles, pinJson } from "./api.js";
-import { button, byId, copy, element, notify, readableSize } from "./dom.js";
+import { button, byId, element, notify, readableName, readableSize } from "./dom.js";
 
 const queue = [];
 let running = false;
@@ -36,10 +36,12 @@ function addFiles(files) {
 }
 
 function addFolder(files) {
-  if (files.length) {
-    const parts = files.map((file) => ({ file, path: file.webkitRelativePath }));
-    enqueue(parts, parts[0].path.split("/")[0]);
+  if (!files.length) {
+    notify("There is no file in this folder.", { failed: true });
+    return;
   }
+  const parts = files.map((file) => ({ file, path: file.webkitRelativePath }));
+  enqueue(parts, parts[0].path.split("/")[0]);
 }
 
 // Dropping
@@ -83,10 +85,10 @@ async function addEntry(folder) {
     if (files.length) {
       enqueue(files, folder.name);
     } else {
-      notify(`There is no file in ${folder.name}.`, { failed: true });
+      notify(`There is no file in ${readableName(folder.name)}.`, { failed: true });
     }
   } catch (error) {
-    notify(`${folder.name} cannot be read: ${error.message}`, { failed: true });
+    notify(`${readableName(folder.name)} cannot be read: ${error.message}`, { failed: true });
   }
 }
 
@@ -112,16 +114,31 @@ async function gather(folder, path, files) {
 // Uploading
 
 function enqueue(files, name) {
-  const size = files.reduce((sum, { file }) => sum + file.size, 0);
-  const stop = new AbortController();
-  const bar = element("progress", { max: 1, value: 0, ariaLabel: `Upload of ${name}` });
-  const words = element("span", { className: "what", textContent: `${name}: waits` });
-  const end = button("Cancel", () => stop.abort());
-  const item = element("li", {}, words, end, bar);
-  byId("uploads").append(item);
-  queue.push({ files, name, size, stop, bar, words, end, item });
+  const upload = {
+    files,
+    name,
+    shown: readableName(name),
+    size: files.reduce((sum, { file }) => sum + file.size, 0),
+    stop: new AbortController(),
+    bar: element("progress", { max: 1, value: 0, ariaLabel: `Upload of ${readableName(name)}` }),
+    words: element("span", { className: "what" }),
+    actions: element("span", { className: "actions" }),
+  };
+  upload.item = element("li", {}, upload.words, upload.actions, upload.bar);
+  upload.words.textContent = `${upload.shown}: waits`;
+  upload.actions.append(button("Cancel", () => cancel(upload)));
+  byId("uploads").append(upload.item);
+  queue.push(upload);
   if (!running) {
     work();
+  }
+}
+
+function cancel(upload) {
+  upload.stop.abort();
+  if (queue.includes(upload)) {
+    queue.splice(queue.indexOf(upload), 1);
+    upload.item.remove();
   }
 }
 
@@ -134,37 +151,50 @@ async function work() {
 }
 
 async function pin(upload) {
-  const { name, size, bar, words, end, item, stop } = upload;
-  const onProgress = (done, total) => {
-    bar.value = total ? done / total : 1;
-    words.textContent =
-      done < total ? `${name}: ${readableSize(done)} of ${readableSize(total)}` : `${name}: is being pinned`;
-  };
+  const { files, name, shown, size, stop } = upload;
+  upload.words.textContent = `${shown}: ${readableSize(size)}`;
   try {
-    stop.signal.throwIfAborted();
-    words.textContent = `${name}: ${readableSize(size)}`;
-    const reply = await pinFiles(upload.files, name, { onProgress, signal: stop.signal });
-    item.remove();
-    announce(name, reply);
+    const onProgress = (done, total) => showProgress(upload, done, total);
+    const reply = await pinFiles(files, name, { onProgress, signal: stop.signal });
+    upload.item.remove();
+    announce(shown, reply);
   } catch (error) {
-    bar.remove();
-    words.classList.add("failed");
-    words.textContent = `${name}: ${stop.signal.aborted ? "cancelled" : error.message}`;
-    end.replaceWith(button("Dismiss", () => item.remove()));
+    fail(upload, stop.signal.aborted ? "cancelled" : error.message);
   }
 }
 
-function announce(name, reply) {
-  const what = name || reply.IpfsHash;
-  notify(reply.isDuplicate ? `${what} was pinned already, under its first name` : `${what} is pinned`);
-  onPinned(reply);
+function showProgress({ shown, bar, words, actions }, done, total) {
+  bar.value = total ? done / total : 1;
+  if (done < total) {
+    words.textContent = `${shown}: ${readableSize(done)} of ${readableSize(total)}`;
+  } else {
+    words.textContent = `${shown}: is being pinned`;
+    actions.replaceChildren(); // too late to cancel: the node has all of it
+  }
 }
 
-// JSON
+function fail({ files, name, shown, item, bar, words, actions }, why) {
+  bar.remove();
+  words.classList.add("failed");
+  words.textContent = `${shown}: ${why}`;
+  const again = () => {
+    item.remove();
+    enqueue(files, name);
+  };
+  actions.replaceChildren(button("Retry", again), button("Dismiss", () => item.remove()));
+}
+
+function announce(what, reply) {
+  notify(reply.isDuplicate ? `${what} was pinned already, under its first name` : `${what} is pinned`);
+  onPinned();
+}
+
+// JSON: what was written stays until it is pinned, whatever closes the dialog.
 
 export function writeJson(text = "") {
-  byId("json-text").value = text;
-  byId("json-name").value = "";
+  if (text) {
+    byId("json-text").value = text;
+  }
   byId("json-error").textContent = "";
   byId("json").showModal();
   byId(text ? "json-name" : "json-text").focus();
@@ -174,20 +204,32 @@ async function submitJson(event) {
   event.preventDefault(); // the dialog stays until the node has it
   const text = byId("json-text").value;
   const name = byId("json-name").value.trim();
-  const error = byId("json-error");
-  const submit = event.submitter ?? byId("json").querySelector("[type=submit]");
-  error.textContent = "";
+  const submit = byId("json").querySelector("[type=submit]");
+  byId("json-error").textContent = notJson(text);
+  if (byId("json-error").textContent) {
+    return;
+  }
   submit.disabled = true;
   try {
-    JSON.parse(text);
     const reply = await pinJson(text, name);
-    byId("json").close();
-    announce(name, reply);
-  } catch (problem) {
-    error.textContent =
-      problem instanceof SyntaxError ? `This is not JSON: ${problem.message}` : problem.message;
+    if (byId("json-text").value === text) {
+      byId("json-text").value = byId("json-name").value = "";
+      byId("json").close();
+    }
+    announce(readableName(name, reply.IpfsHash), reply);
+  } catch (error) {
+    byId("json-error").textContent = error.message;
   } finally {
     submit.disabled = false;
+  }
+}
+
+function notJson(text) {
+  try {
+    JSON.parse(text);
+    return "";
+  } catch (error) {
+    return `This is not JSON: ${error.message}`;
   }
 }
 

@@ -1,21 +1,31 @@
 // What the page asks of the node: its pinning API with the token, its gateway without.
 
-import { ask, token } from "./session.js";
+import { refused, token } from "./token.js";
 
 /** A request that was refused or did not arrive; its message is for people. */
-export class Refused extends Error {}
+class Refused extends Error {
+  constructor(message, { status = 0, reason = "" } = {}) {
+    super(message);
+    this.status = status;
+    this.reason = reason;
+  }
+}
 
 const GONE = "The node does not answer. Is it still running?";
-const WRONG_TOKEN = "The node does not accept this token. Take the one that it printed when it started.";
+export const WRONG_TOKEN =
+  "The node does not accept this token. Take the one that it printed when it started.";
 
 /** The words of a refusal, in any of the shapes that the service has. */
 function refusalOf(status, text) {
+  let said;
   try {
-    const { error } = JSON.parse(text);
-    return new Refused(error?.details ?? error?.message ?? error);
+    said = JSON.parse(text).error;
   } catch {
-    return new Refused(text.trim() || `The node replied with status ${status}.`);
+    said = /^\s*</.test(text) ? "" : text.trim(); // a page is nothing to read out
   }
+  const words = said?.details ?? said?.message ?? said;
+  const message = typeof words === "string" && words ? words : `The node replied with status ${status}.`;
+  return new Refused(message, { status, reason: said?.reason });
 }
 
 async function send(address, options = {}) {
@@ -34,18 +44,39 @@ async function send(address, options = {}) {
 async function call(path, options = {}) {
   const headers = { Authorization: `Bearer ${token()}`, ...options.headers };
   try {
-    return await send(path, { ...options, headers });
+    return replied(await (await send(path, { ...options, headers })).text());
   } catch (error) {
     throw withSignIn(error);
   }
 }
 
+function replied(text) {
+  try {
+    return text === "OK" ? text : JSON.parse(text);
+  } catch {
+    throw new Refused("What answers here is not the node: its reply makes no sense.");
+  }
+}
+
 function withSignIn(error) {
-  if (error instanceof Refused && error.message === "Invalid/expired credentials") {
-    ask(WRONG_TOKEN);
+  if (error.status === 401) {
     error.message = WRONG_TOKEN;
+    refused();
   }
   return error;
+}
+
+/** Whether the node lets a token in; an error where it does not answer. */
+export async function accepts(candidate) {
+  try {
+    await send("/data/testAuthentication", { headers: { Authorization: `Bearer ${candidate}` } });
+    return true;
+  } catch (error) {
+    if (error.status === 401) {
+      return false;
+    }
+    throw error;
+  }
 }
 
 /** A page of the pins, and how many there are in all. */
@@ -53,15 +84,22 @@ export async function listPins({ search, sortBy, sortOrder, limit, offset }, sig
   const query = new URLSearchParams({
     status: "pinned", search, sortBy, sortOrder, pageLimit: limit, pageOffset: offset,
   });
-  return (await call(`/data/pinList?${query}`, { signal })).json();
+  return call(`/data/pinList?${query}`, { signal });
 }
 
 export async function totals() {
-  return (await call("/data/userPinnedDataTotal")).json();
+  return call("/data/userPinnedDataTotal");
 }
 
+/** Unpin; what somebody else has unpinned meanwhile is as good. */
 export async function unpin(cid) {
-  await call(`/pinning/unpin/${encodeURIComponent(cid)}`, { method: "DELETE" });
+  try {
+    await call(`/pinning/unpin/${encodeURIComponent(cid)}`, { method: "DELETE" });
+  } catch (error) {
+    if (error.reason !== "CURRENT_USER_HAS_NOT_PINNED_CID") {
+      throw error;
+    }
+  }
 }
 
 /** Pin a JSON text, number for number as it was written; it must be valid. */
@@ -69,14 +107,18 @@ export async function pinJson(text, name) {
   const metadata = JSON.stringify(name ? { name } : {});
   const body = `{"pinataContent":${text},"pinataMetadata":${metadata},"pinataOptions":{"cidVersion":1}}`;
   const headers = { "Content-Type": "application/json" };
-  return (await call("/pinning/pinJSONToIPFS", { method: "POST", headers, body })).json();
+  return call("/pinning/pinJSONToIPFS", { method: "POST", headers, body });
 }
 
+const NAME_LENGTH = 245; // of the service
+
 /** Pin files: one, or those of a folder. `fetch` would tell nothing of the way, so this is the old API. */
-export function pinFiles(files, name, { onProgress, signal }) {
+export async function pinFiles(files, name, { onProgress, signal }) {
+  // A browser sends all of a file before it reads a refusal: better to know before.
+  await call("/data/testAuthentication", { signal });
   const form = new FormData();
   form.append("pinataOptions", JSON.stringify({ cidVersion: 1 }));
-  form.append("pinataMetadata", JSON.stringify({ name: name.slice(0, 245) }));
+  form.append("pinataMetadata", JSON.stringify({ name: [...name].slice(0, NAME_LENGTH).join("") }));
   for (const { file, path } of files) {
     form.append("file", file, path);
   }
@@ -86,14 +128,18 @@ export function pinFiles(files, name, { onProgress, signal }) {
     request.setRequestHeader("Authorization", `Bearer ${token()}`);
     request.upload.onprogress = (event) => onProgress(event.loaded, event.total);
     request.onload = () => {
-      if (request.status === 200) {
-        resolve(JSON.parse(request.responseText));
-      } else {
-        reject(withSignIn(refusalOf(request.status, request.responseText)));
+      try {
+        if (request.status !== 200) {
+          throw refusalOf(request.status, request.responseText);
+        }
+        resolve(replied(request.responseText));
+      } catch (error) {
+        reject(withSignIn(error));
       }
     };
-    // A file that was changed or removed since it was chosen ends here too: the browser says no more.
-    request.onerror = () => reject(new Refused("The upload broke off: the node or the file is gone."));
+    // The browser says no more than that it failed.
+    const broken = "The upload broke off: the node stopped, or the file was changed or removed.";
+    request.onerror = () => reject(new Refused(broken));
     request.onabort = () => reject(new Refused("The upload was cancelled."));
     signal.addEventListener("abort", () => request.abort());
     request.send(form);
@@ -102,14 +148,22 @@ export function pinFiles(files, name, { onProgress, signal }) {
 
 /** What stands at a path below a CID: a file, or a directory and its entries. */
 export async function describe(path, signal) {
-  return (await send(`/page/item?${new URLSearchParams({ path })}`, { signal })).json();
+  return replied(await (await send(`/page/item?${new URLSearchParams({ path })}`, { signal })).text());
 }
 
 /** The beginning of a file as text, at most `limit` bytes of it. */
-export async function readText(path, size, limit, signal) {
+export async function readText(path, { size, type }, limit, signal) {
   const headers = size > limit ? { Range: `bytes=0-${limit - 1}` } : {};
   const response = await send(path, { headers, signal, cache: "default" });
-  return new TextDecoder().decode(await response.arrayBuffer());
+  return decoderFor(type).decode(await response.arrayBuffer());
+}
+
+function decoderFor(type) {
+  try {
+    return new TextDecoder(/charset="?([\w-]+)/i.exec(type)?.[1] ?? "utf-8");
+  } catch {
+    return new TextDecoder(); // nobody knows that charset
+  }
 }
 
 /** A link to share, also from elsewhere if the node can be reached from there. */

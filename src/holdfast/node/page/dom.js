@@ -24,21 +24,37 @@ export function readableSize(bytes) {
     amount /= 1024;
     unit += 1;
   }
-  return `${unit ? amount.toPrecision(amount < 1000 ? 3 : 4) : amount} ${units[unit]}`;
+  const digits = unit === 0 || amount >= 100 ? 0 : amount >= 10 ? 1 : 2;
+  return `${amount.toFixed(digits)} ${units[unit]}`;
 }
 
-export const readableNumber = (number) => number.toLocaleString("en");
+export const readableNumber = (number) => number.toLocaleString();
 
 export function readableDate(text) {
   const date = new Date(text);
   return date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
 
+/** A name as it may be shown: what would reorder or hide text stands as a mark, and there is something to click on. */
+export function readableName(name, otherwise = "(no name)") {
+  const isBlank = !/[^\s\p{C}]/u.test(name);
+  return isBlank ? otherwise : name.replaceAll(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
+}
+
+const NOTICES_SHOWN = 3;
+
 /** Say something at the foot of the page, for as long as it takes to read it. */
 export function notify(text, { failed = false } = {}) {
-  const notice = element("p", { textContent: text, className: failed ? "failed" : "" });
-  byId("notices").append(notice);
-  setTimeout(() => notice.remove(), failed ? 8000 : 3000);
+  const notices = byId("notices");
+  // A dialog hides and silences all that is outside of it.
+  (document.querySelector("dialog[open]") ?? document.body).append(notices);
+  const kind = failed ? { className: "failed", role: "alert" } : {};
+  const notice = element("p", { textContent: text, ...kind });
+  notices.append(notice);
+  while (notices.children.length > NOTICES_SHOWN) {
+    notices.firstElementChild.remove();
+  }
+  setTimeout(() => notice.remove(), failed ? 12000 : 3000);
 }
 
 export async function copy(text, what) {
@@ -67,25 +83,32 @@ async function writeClipboard(text) {
   }
 }
 
-/** Every dialog closes by its buttons of that class, and by a click beside it. */
+/** Every dialog closes by its buttons of that class; one in which nothing is written, by a click beside it too. */
 export function prepareDialogs() {
   for (const dialog of document.querySelectorAll("dialog")) {
     for (const close of dialog.querySelectorAll(".close")) {
       close.addEventListener("click", () => dialog.close());
     }
-    let pressedBeside = false;
-    dialog.addEventListener("mousedown", (event) => (pressedBeside = event.target === dialog));
-    dialog.addEventListener("click", (event) => {
-      // A selection that was begun inside and ends beside it is no click beside it.
-      if (event.target === dialog && pressedBeside && isBeside(dialog, event)) {
-        dialog.close();
-      }
-    });
+    dialog.addEventListener("close", () => document.body.append(byId("notices")));
+    if (!dialog.querySelector("textarea")) {
+      closeBeside(dialog);
+    }
   }
+}
+
+function closeBeside(dialog) {
+  let pressedBeside = false; // a selection that was begun inside and ends beside it is no click
+  dialog.addEventListener("mousedown", (event) => (pressedBeside = isBeside(dialog, event)));
+  dialog.addEventListener("click", (event) => {
+    if (pressedBeside && isBeside(dialog, event)) {
+      dialog.close();
+    }
+  });
 }
 
 function isBeside(dialog, event) {
   const box = dialog.getBoundingClientRect();
   const inWidth = event.clientX >= box.left && event.clientX <= box.right;
-  return !(inWidth && event.clientY >= box.top && event.clientY <= box.bottom);
+  const inHeight = event.clientY >= box.top && event.clientY <= box.bottom;
+  return event.target === dialog && !(inWidth && inHeight);
 }

@@ -5,6 +5,7 @@ import { unpin } from "./api.js";
 import { byId, notify, prepareDialogs } from "./dom.js";
 import * as pins from "./pins.js";
 import * as preview from "./preview.js";
+import { focusAgain, focusRow } from "./rows.js";
 import { start } from "./session.js";
 
 const THEMES = ["system", "light", "dark"];
@@ -25,25 +26,38 @@ let toUnpin;
 
 function askToUnpin(pin) {
   toUnpin = pin;
-  byId("confirm-name").textContent = pin.name || "(no name)";
+  byId("confirm-name").textContent = pin.shown;
   byId("confirm-cid").textContent = pin.cid;
   byId("confirm-error").textContent = "";
+  byId("confirm-yes").disabled = false;
   byId("confirm").showModal();
 }
 
 async function confirmUnpin(event) {
   event.preventDefault(); // the dialog stays until the node has done it
+  const pin = toUnpin;
+  const isAsked = () => toUnpin === pin && byId("confirm").open; // the user may be on to another one
   byId("confirm-yes").disabled = true;
   try {
-    await unpin(toUnpin.cid);
-    byId("confirm").close();
-    notify(`${toUnpin.name || toUnpin.cid} is unpinned`);
+    await unpin(pin.cid);
+    if (isAsked()) {
+      byId("confirm").close();
+    }
+    notify(`${pin.shown} is unpinned`);
     await pins.refresh();
   } catch (error) {
-    byId("confirm-error").textContent = error.message;
-  } finally {
-    byId("confirm-yes").disabled = false;
+    if (isAsked()) {
+      byId("confirm-error").textContent = error.message;
+      byId("confirm-yes").disabled = false;
+    } else {
+      notify(`${pin.shown} is not unpinned: ${error.message}`, { failed: true });
+    }
   }
+}
+
+async function findFirst() {
+  await pins.search();
+  focusRow(0);
 }
 
 const KEYS = {
@@ -54,7 +68,6 @@ const KEYS = {
   j: () => adding.writeJson(),
   ArrowLeft: () => pins.turn(-1),
   ArrowRight: () => pins.turn(1),
-  ArrowDown: () => pins.focusRow(0),
 };
 
 function onKey(event) {
@@ -62,7 +75,7 @@ function onKey(event) {
   const isBusy = byId("workspace").hidden || document.querySelector("dialog[open]");
   if (event.target === byId("search") && ["ArrowDown", "Enter"].includes(event.key)) {
     event.preventDefault();
-    pins.focusRow(0);
+    findFirst();
     return;
   }
   const isMeant = !isTyping && !isBusy && !event.ctrlKey && !event.metaKey && !event.altKey;
@@ -74,13 +87,14 @@ function onKey(event) {
 
 applyTheme(THEMES.find((theme) => theme === localStorage.getItem("holdfast-theme")) ?? "system");
 prepareDialogs();
-preview.prepare();
+preview.prepare(focusAgain);
 pins.prepare({ look: preview.look, unpin: askToUnpin });
 adding.prepare(() => pins.refresh());
 byId("theme").addEventListener("click", nextTheme);
 byId("refresh").addEventListener("click", () => pins.refresh());
 byId("help-button").addEventListener("click", () => byId("help").showModal());
 byId("confirm").querySelector("form").addEventListener("submit", confirmUnpin);
+byId("confirm").addEventListener("close", focusAgain);
 addEventListener("keydown", onKey);
 // What others pinned in the meantime is seen when one comes back to the page.
 document.addEventListener("visibilitychange", () => {

@@ -1,27 +1,27 @@
-// The list of pins: searched, sorted and cut into pages by the node, never held here as a whole.
+// What of the pins is seen: searched, sorted and cut into pages by the node, never held here as a whole.
 
-import { listPins, linkTo, totals } from "./api.js";
-import {
-  button, byId, copy, element, notify, readableDate, readableNumber, readableSize,
-} from "./dom.js";
+import { listPins, totals } from "./api.js";
+import { byId, readableName, readableNumber, readableSize } from "./dom.js";
+import * as rows from "./rows.js";
 
 const PAGE_SIZE = 50;
+const MOST_PAGES = 1e9; // an address may ask for any
 const FIRST_ORDER = { date_pinned: "DESC", name: "ASC", size: "DESC", mime_type: "ASC" };
 const TYPING_PAUSE = 200; // milliseconds
+const LINK = /(?:\/ipfs\/|^ipfs:\/\/)([^/?#]+)/;
 
 const view = { search: "", sortBy: "date_pinned", sortOrder: "DESC", page: 0 };
 let count = 0;
 let asked = new AbortController();
-let actions;
+let typing;
 
-/** Wire the list up; `given` says what to do with a pin: look at it, unpin it. */
-export function prepare(given) {
-  actions = given;
+/** Wire the list up; `actions` says what to do with a pin: look at it, unpin it. */
+export function prepare(actions) {
+  rows.prepare(actions);
   readAddress();
-  let typing;
   byId("search").addEventListener("input", () => {
     clearTimeout(typing);
-    typing = setTimeout(() => show({ search: byId("search").value.trim(), page: 0 }), TYPING_PAUSE);
+    typing = setTimeout(search, TYPING_PAUSE);
   });
   byId("find").addEventListener("submit", (event) => event.preventDefault());
   byId("sort").addEventListener("change", () => {
@@ -35,7 +35,6 @@ export function prepare(given) {
   byId("previous").addEventListener("click", () => turn(-1));
   byId("next").addEventListener("click", () => turn(1));
   byId("last").addEventListener("click", () => show({ page: lastPage() }));
-  byId("pins").tBodies[0].addEventListener("keydown", onRowKey);
 }
 
 /** Fetch what is to be seen, and show it; what was asked for before is of no use any more. */
@@ -46,7 +45,7 @@ export async function refresh() {
   byId("pins").ariaBusy = "true";
   try {
     const query = { ...view, limit: PAGE_SIZE, offset: view.page * PAGE_SIZE };
-    const [found, total] = await Promise.all([listPins(query, signal), totals()]);
+    const [found, total] = await Promise.all([listPins(query, signal), readTotals()]);
     if (signal.aborted) {
       return;
     }
@@ -55,15 +54,27 @@ export async function refresh() {
       await show({ page: lastPage() });
       return;
     }
-    draw(found.rows, total);
+    byId("totals").textContent = total;
+    byId("list-error").textContent = "";
+    draw(found.rows);
   } catch (error) {
     if (error.name !== "AbortError") {
-      notify(error.message, { failed: true });
+      clear(error.message);
     }
   } finally {
     if (!signal.aborted) {
       byId("pins").ariaBusy = "false";
     }
+  }
+}
+
+/** The totals in words, or nothing where the token may not ask for them. */
+async function readTotals() {
+  try {
+    const { pin_count: pins, pin_size_total: size } = await totals();
+    return `${readableNumber(pins)} ${pins === 1 ? "pin" : "pins"}, ${readableSize(size)}`;
+  } catch {
+    return "";
   }
 }
 
@@ -73,6 +84,16 @@ function show(changes) {
   Object.assign(view, changes);
   writeAddress();
   return refresh();
+}
+
+/** Search for what was typed, at once, if that is not what is shown. A link is searched for by the CID in it. */
+export async function search() {
+  clearTimeout(typing);
+  const typed = byId("search").value.trim();
+  const text = LINK.exec(typed)?.[1] ?? typed;
+  if (text !== view.search) {
+    await show({ search: text, page: 0 });
+  }
 }
 
 export function turn(by) {
@@ -92,12 +113,13 @@ function sortBy(column) {
 
 function readAddress() {
   const query = new URLSearchParams(location.search);
-  view.search = query.get("search") ?? "";
-  if (query.get("sort") in FIRST_ORDER) {
+  view.search = (query.get("search") ?? "").slice(0, byId("search").maxLength);
+  if (Object.hasOwn(FIRST_ORDER, query.get("sort"))) {
     view.sortBy = query.get("sort");
     view.sortOrder = query.get("order") === "ASC" ? "ASC" : "DESC";
   }
-  view.page = Math.max(0, (Number.parseInt(query.get("page"), 10) || 1) - 1);
+  const page = Number.parseInt(query.get("page"), 10) || 1;
+  view.page = Math.min(Math.max(1, page), MOST_PAGES) - 1;
   byId("search").value = view.search;
 }
 
@@ -116,26 +138,25 @@ function writeAddress() {
   history.replaceState(null, "", query.size ? `?${query}` : location.pathname);
 }
 
-function draw(rows, total) {
-  const things = total.pin_count === 1 ? "pin" : "pins";
-  byId("totals").textContent =
-    `${readableNumber(total.pin_count)} ${things}, ${readableSize(total.pin_size_total)}`;
+function clear(why) {
+  count = 0;
+  byId("totals").textContent = "";
+  draw([]);
+  byId("empty").hidden = true;
+  byId("list-error").textContent = why;
+}
 
-  const focused = document.activeElement?.closest("#pins tbody tr")?.rowIndex;
-  byId("pins").tBodies[0].replaceChildren(...rows.map(row));
-  if (focused !== undefined) {
-    focusRow(Math.min(focused, rows.length) - 1); // the head is row 0
-  }
-
+function draw(listed) {
+  rows.draw(listed);
   const from = view.page * PAGE_SIZE;
-  byId("where").textContent = rows.length
-    ? `${readableNumber(from + 1)} to ${readableNumber(from + rows.length)} of ${readableNumber(count)}`
+  byId("where").textContent = listed.length
+    ? `${readableNumber(from + 1)} to ${readableNumber(from + listed.length)} of ${readableNumber(count)}`
     : "";
-  byId("empty").hidden = rows.length > 0;
+  byId("empty").hidden = listed.length > 0;
   byId("empty").textContent = view.search
-    ? `Nothing is called “${view.search}”, and no CID has it in it.`
+    ? `Nothing is called “${readableName(view.search)}”, and no CID has it in it.`
     : "Nothing is pinned yet. Drop a file on this page, or paste JSON.";
-  byId("pins").hidden = !rows.length;
+  byId("pins").hidden = !listed.length;
   byId("paging").hidden = count <= PAGE_SIZE;
   byId("first").disabled = byId("previous").disabled = view.page === 0;
   byId("next").disabled = byId("last").disabled = view.page >= lastPage();
@@ -143,63 +164,5 @@ function draw(rows, total) {
   for (const head of document.querySelectorAll("th[data-sort]")) {
     const sorted = view.sortOrder === "ASC" ? "ascending" : "descending";
     head.ariaSort = head.dataset.sort === view.sortBy ? sorted : "none";
-  }
-}
-
-function pinOf(listed) {
-  const cid = listed.ipfs_pin_hash;
-  const name = listed.metadata.name ?? "";
-  return { cid, name, path: `/ipfs/${cid}`, size: listed.size, type: listed.mime_type.split(";")[0] };
-}
-
-function row(listed) {
-  const pin = pinOf(listed);
-  const files = readableNumber(listed.number_of_files);
-  const kind = pin.type === "directory" ? `directory, files: ${files}` : pin.type;
-  const name = button(pin.name || "(no name)", () => actions.look(pin), { className: "plain" });
-  const made = element(
-    "tr",
-    {},
-    element("td", { className: "name" }, name),
-    element("td", { className: "cid", title: pin.cid, textContent: pin.cid }),
-    element("td", { className: "size", title: `${pin.size} bytes`, textContent: readableSize(pin.size) }),
-    element("td", { className: "type", title: kind, textContent: pin.type }),
-    element("td", { className: "date", title: listed.date_pinned, textContent: readableDate(listed.date_pinned) }),
-    element(
-      "td",
-      { className: "row-actions" },
-      button("Copy CID", () => copyCid(pin)), " ",
-      button("Copy link", () => copyLink(pin)), " ",
-      button("Unpin", () => actions.unpin(pin)),
-    ),
-  );
-  made.pin = pin;
-  return made;
-}
-
-export const copyCid = (pin) => copy(pin.cid, "CID");
-export const copyLink = (pin) => copy(linkTo(pin.path), "Link");
-
-export function focusRow(index) {
-  byId("pins").tBodies[0].rows[index]?.querySelector("button").focus();
-}
-
-function onRowKey(event) {
-  const current = event.target.closest("tr");
-  if (event.ctrlKey || event.metaKey || event.altKey) {
-    return;
-  }
-  const keys = {
-    ArrowDown: () => focusRow(current.sectionRowIndex + 1),
-    ArrowUp: () => focusRow(Math.max(0, current.sectionRowIndex - 1)),
-    Home: () => focusRow(0),
-    End: () => focusRow(byId("pins").tBodies[0].rows.length - 1),
-    c: () => copyCid(current.pin),
-    l: () => copyLink(current.pin),
-    Delete: () => actions.unpin(current.pin),
-  };
-  if (Object.hasOwn(keys, event.key)) {
-    event.preventDefault();
-    keys[event.key]();
   }
 }

@@ -1,7 +1,7 @@
 // A look at what is pinned: images, sound, text, JSON and directories; a link for all else.
 
 import { describe, linkTo, readText } from "./api.js";
-import { button, byId, copy, element, readableNumber, readableSize } from "./dom.js";
+import { button, byId, copy, element, readableName, readableNumber, readableSize } from "./dom.js";
 import { reindent } from "./json.js";
 
 const TEXT_SHOWN = 256 * 1024;
@@ -12,16 +12,16 @@ let shown = new AbortController();
 
 /** Show a pin, or what stands at a path below it. */
 export function look(pin) {
-  if (!byId("preview").open) {
-    byId("preview").showModal();
-  }
+  byId("preview").showModal();
   open(pin, []);
 }
 
-export function prepare() {
+/** Wire it up; `closed` is called when it is closed. */
+export function prepare(closed) {
   byId("preview").addEventListener("close", () => {
     shown.abort();
     byId("content").replaceChildren(); // else a video plays on
+    closed();
   });
 }
 
@@ -31,8 +31,9 @@ async function open(pin, names) {
   shown = new AbortController();
   const { signal } = shown;
   const path = [pin.path, ...names.map((each) => each.quoted)].join("/");
-  const title = names.at(-1)?.name ?? (pin.name || pin.cid);
+  const title = names.length ? readableName(names.at(-1).name) : pin.shown;
   byId("preview-title").textContent = title;
+  byId("preview-title").focus(); // what had it may be gone
   byId("crumbs").replaceChildren(...crumbs(pin, names));
   byId("facts").replaceChildren();
   byId("content").replaceChildren("…");
@@ -40,7 +41,7 @@ async function open(pin, names) {
   try {
     const item = await describe(path, signal);
     byId("facts").replaceChildren(...facts(item));
-    byId("preview-actions").replaceChildren(...links(item, path, title));
+    byId("preview-actions").replaceChildren(...links(item, path, names.at(-1)?.name ?? pin.name));
     const content = await contentOf(item, path, title, signal, (entry) => open(pin, [...names, entry]));
     if (!signal.aborted) {
       byId("content").replaceChildren(...content);
@@ -57,11 +58,10 @@ function crumbs(pin, names) {
   if (!names.length) {
     return [];
   }
-  const steps = [{ name: pin.name || pin.cid }, ...names];
+  const steps = [pin.shown, ...names.map((each) => readableName(each.name))];
   return steps.flatMap((step, depth) => {
-    const isLast = depth === names.length;
-    const link = button(step.name, () => open(pin, names.slice(0, depth)), { className: "plain" });
-    return isLast ? [step.name] : [link, " / "];
+    const link = button(step, () => open(pin, names.slice(0, depth)), { className: "plain" });
+    return depth === names.length ? [step] : [link, " / "];
   });
 }
 
@@ -78,13 +78,14 @@ function facts(item) {
 }
 
 function links(item, path, name) {
-  const query = item.kind === "directory" ? "?format=car" : `?download=true&filename=${encodeURIComponent(name)}`;
+  const asFile = new URLSearchParams({ download: "true", ...(name && { filename: name }) });
+  const query = item.kind === "directory" ? "format=car" : asFile;
   return [
     button("Copy CID", () => copy(item.cid, "CID")),
     button("Copy link", () => copy(linkTo(path), "Link")),
     element("a", { href: path, target: "_blank", rel: "noopener noreferrer", textContent: "Open in a tab" }),
     element("a", {
-      href: path + query, download: "", rel: "noreferrer",
+      href: `${path}?${query}`, download: "", rel: "noreferrer",
       textContent: item.kind === "directory" ? "Download as CAR" : "Download",
     }),
   ];
@@ -104,29 +105,33 @@ async function contentOf(item, path, name, signal, enter) {
     return [image];
   }
   if (type.startsWith("video/") || type.startsWith("audio/")) {
-    return [element(type.split("/")[0], { src: path, controls: true, preload: "metadata" })];
+    const player = element(type.split("/")[0], { src: path, controls: true, preload: "metadata" });
+    player.onerror = () => player.replaceWith(note("The browser cannot play this."));
+    return [player];
   }
   if (type === "application/json" || type.endsWith("+json")) {
-    return json(path, item.size, signal);
+    return json(path, item, signal);
   }
   if (TEXTUAL.test(type)) {
-    return text(path, item.size, TEXT_SHOWN, signal);
+    return text(path, item, signal);
   }
-  return [note("There is no preview of this type.")];
+  const showText = async () => byId("content").replaceChildren(...(await text(path, item, signal)));
+  return [note("There is no preview of this type."), button("Show as text", showText)];
 }
 
 const note = (words) => element("p", { className: "note", textContent: words });
 
-async function text(path, size, limit, signal) {
-  const read = element("pre", { textContent: await readText(path, size, limit, signal) });
-  return size > limit ? [read, note(`The first ${readableSize(limit)} of ${readableSize(size)}.`)] : [read];
+async function text(path, item, signal) {
+  const read = element("pre", { textContent: await readText(path, item, TEXT_SHOWN, signal) });
+  const isCut = item.size > TEXT_SHOWN;
+  return isCut ? [read, note(`The first ${readableSize(TEXT_SHOWN)} of ${readableSize(item.size)}.`)] : [read];
 }
 
-async function json(path, size, signal) {
-  if (size > JSON_SHOWN) {
-    return text(path, size, TEXT_SHOWN, signal);
+async function json(path, item, signal) {
+  if (item.size > JSON_SHOWN) {
+    return text(path, item, signal);
   }
-  return [element("pre", { textContent: reindent(await readText(path, size, JSON_SHOWN, signal)) })];
+  return [element("pre", { textContent: reindent(await readText(path, item, JSON_SHOWN, signal)) })];
 }
 
 function directory(item, enter) {
@@ -137,7 +142,7 @@ function directory(item, enter) {
     element(
       "tr",
       {},
-      element("td", {}, button(entry.name, () => enter(entry), { className: "plain" })),
+      element("td", {}, button(readableName(entry.name), () => enter(entry), { className: "plain" })),
       element("td", { textContent: readableSize(entry.size) }),
     ),
   );

@@ -1,59 +1,79 @@
 // The token: from the address's fragment, which no request carries, then for this tab alone.
 
-import { byId } from "./dom.js";
+import { accepts, WRONG_TOKEN } from "./api.js";
+import { byId, notify } from "./dom.js";
+import { forgetToken, keepToken, onRefused, token } from "./token.js";
 
-const KEY = "holdfast-token";
-let onToken = () => {};
+const SENDABLE = /^[\x21-\x7e]+$/; // what a header can hold
+let begin = () => {};
 
-export const token = () => sessionStorage.getItem(KEY) ?? "";
-
-/** Take the token from the address, and out of it: it shall be in no bookmark and no screenshot. */
-function takeFromAddress() {
-  const given = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (given) {
-    sessionStorage.setItem(KEY, given);
-  }
-  if (location.hash) {
-    history.replaceState(null, "", location.pathname + location.search);
-  }
-  return Boolean(given);
-}
-
-/** Call `begin` when there is a token, at once or when the user gave one. */
-export function start(begin) {
-  onToken = begin;
-  takeFromAddress();
+/** Call `given` whenever there is a token: at once, or when the user gave one. */
+export function start(given) {
+  begin = given;
   byId("sign-in").addEventListener("submit", (event) => {
     event.preventDefault();
-    sessionStorage.setItem(KEY, byId("token").value.trim());
-    byId("token").value = "";
-    enter();
+    tryToken(byId("token").value.trim());
   });
-  addEventListener("hashchange", () => takeFromAddress() && enter());
-  if (token()) {
+  byId("change-token").addEventListener("click", () => ask());
+  onRefused(() => ask(WRONG_TOKEN));
+  addEventListener("hashchange", fromAddress);
+  fromAddress();
+}
+
+function fromAddress() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (location.hash) {
+    // It shall stand in no bookmark, no screenshot and no link that is copied from the address bar.
+    history.replaceState(null, "", location.pathname + location.search);
+  }
+  if (given) {
+    tryToken(given);
+  } else if (token()) {
     enter();
   } else {
     ask();
   }
 }
 
-function enter() {
-  byId("sign-in").hidden = true;
-  byId("workspace").hidden = false;
-  onToken();
+/** Go on with another token, if it is any good; a link with a bad one does not end what works. */
+async function tryToken(given) {
+  let why = "";
+  try {
+    if (!SENDABLE.test(given)) {
+      why = "This is no token: it has characters that no token has. Was it cut short or changed?";
+    } else if (!(await accepts(given))) {
+      why = WRONG_TOKEN;
+    }
+  } catch (error) {
+    why = error.message;
+  }
+  if (!why) {
+    keepToken(given);
+    byId("token").value = "";
+    enter();
+  } else if (token()) {
+    enter();
+    notify(why, { failed: true });
+  } else {
+    ask(why);
+  }
 }
 
-/** Forget the token, and ask for another; `reason` says why. */
-export function ask(reason = "") {
-  sessionStorage.removeItem(KEY);
+function enter() {
+  byId("sign-in").hidden = true;
+  byId("workspace").hidden = byId("change-token").hidden = false;
+  begin();
+}
+
+/** Forget the token, and ask for another; `why` says why. */
+function ask(why = "") {
+  forgetToken();
   for (const dialog of document.querySelectorAll("dialog[open]")) {
     dialog.close();
   }
-  byId("workspace").hidden = true;
+  byId("workspace").hidden = byId("change-token").hidden = true;
   byId("sign-in").hidden = false;
-  if (reason) {
-    byId("sign-in-reason").textContent = reason;
-  }
+  byId("sign-in-error").textContent = why;
   byId("totals").textContent = "";
   byId("token").focus();
 }

@@ -1,1 +1,1 @@
-"""The blocking colour. Generated from `_async`, but for `parallel`."""
+"""The blocking colour. Generated from `_async`, but for `parallel` and `provider_tests`."""

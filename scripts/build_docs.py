@@ -1,0 +1,65 @@
+"""Build the documentation site, strictly: a broken link, or any other warning, is a failure.
+
+`python scripts/build_docs.py [FOLDER]` builds into the folder, by default `site/`. Links are
+written as they work in the repository. The documents in its root become pages too, so links to and
+from them are turned on the way.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+
+
+def main() -> int:
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "site")
+    with tempfile.TemporaryDirectory(prefix="holdfast-docs-") as folder:
+        stage = Path(folder)
+        lay_out(stage)
+        result = subprocess.run(
+            [sys.executable, "-m", "zensical", "build", "--strict"],
+            cwd=stage,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        # Strict as it is, it does not count what the plugins say.
+        if result.returncode != 0 or re.search(r"warning|error", result.stdout, re.IGNORECASE):
+            print(result.stdout, file=sys.stderr)
+            return 1
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.move(stage / "site", target)
+    print(f"The documentation is in {target}; open {target / 'index.html'}")
+    return 0
+
+
+def lay_out(stage: Path) -> None:
+    """Put everything that the site is made of into `stage`."""
+    shutil.copy(ROOT / "zensical.toml", stage)
+    shutil.copytree(ROOT / "src", stage / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for module in (stage / "src").rglob("*.py"):
+        replace(module, {" Example:\n": " Examples:\n"})  # the word that mkdocstrings knows
+    shutil.copytree(ROOT / "docs", stage / "docs")
+    for page in (stage / "docs").rglob("*.md"):
+        up = "../" * (len(page.relative_to(stage / "docs").parts) - 1)
+        replace(page, {f"]({up}../{name}": f"]({up}{name}" for name in ROOT_PAGES})
+    for name in ROOT_PAGES:
+        replace(Path(shutil.copy(ROOT / name, stage / "docs")), {"](docs/": "]("})
+
+
+def replace(file: Path, words: dict[str, str]) -> None:
+    """Replace each of `words` in `file`."""
+    text = file.read_text(encoding="utf-8")
+    for old, new in words.items():
+        text = text.replace(old, new)
+    file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

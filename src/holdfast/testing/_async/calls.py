@@ -1,0 +1,46 @@
+"""Of the contract of providers, async: the calls that its tests make in many places."""
+
+from typing import Any
+
+from holdfast import AsyncStorageProvider
+from holdfast.files.sources import Uploadable, open_source
+from holdfast.provider import Progress
+from holdfast.testing.provider_cases import Contract, check_cid, unique_json
+
+METHODS = ("put_json", "put_file", "get_json", "get_file", "delete", "test_authentication")
+BY_CID = ("get_json", "get_file", "delete")
+
+
+class AsyncCalls(Contract):
+    """What a test does with a provider, besides calling it itself."""
+
+    async def put(
+        self,
+        provider: AsyncStorageProvider,
+        file: Uploadable,
+        *,
+        name: str = "file.bin",
+        progress: Progress | None = None,
+    ) -> str:
+        """The CID that `provider` gives to `file`, for tests of your own too.
+
+        Example:
+            >>> from holdfast.testing import AsyncProviderTests
+            >>> class TestMine(AsyncProviderTests):
+            ...     async def test_that_is_mine(self, provider: AsyncStorageProvider) -> None:
+            ...         cid = await self.put(provider, b"hello", name="greeting.txt")
+            ...         assert (await provider.get_file(cid)).text() == "hello"
+        """
+        with open_source(file) as source:
+            cid = await provider.put_file(source, name=name, progress=progress)
+        return check_cid(cid, "put_file")
+
+    async def call(self, provider: AsyncStorageProvider, method: str, cid: str) -> Any:
+        """Call `method`, on `cid` where it takes one."""
+        if method == "put_json":
+            return await provider.put_json(unique_json(), name="x")
+        if method == "put_file":
+            return await self.put(provider, b"[1]")
+        if method == "test_authentication":
+            return await provider.test_authentication()
+        return await getattr(provider, method)(cid)

@@ -1,0 +1,117 @@
+"""Of the contract of providers, async: progress, interruptions, and downloads to files."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import AsyncStorageProvider
+from holdfast.errors import ClientError, ProviderError
+from holdfast.files.sources import CHUNK_SIZE
+from holdfast.testing._async.calls import AsyncCalls
+from holdfast.testing.provider_cases import (
+    NOWHERE,
+    Interrupted,
+    bytes_of,
+    check_progress,
+    interrupt,
+    interrupted,
+    names_in,
+    possible_cids,
+)
+
+
+class AsyncTransferTests(AsyncCalls):
+    """What is on its way: told of, whole or not there."""
+
+    @pytest.mark.parametrize("size", [0, 5, 3_000_000])
+    async def test_progress_is_told(
+        self, provider: AsyncStorageProvider, tmp_path: Path, size: int
+    ) -> None:
+        calls: list[tuple[int, int | None]] = []
+
+        def note(done: int, total: int | None) -> None:
+            calls.append((done, total))
+
+        cid = await self.put(provider, os.urandom(size), progress=note)
+        check_progress(calls, size, "put_file")
+        calls.clear()
+        await provider.get_file(cid, progress=note)
+        check_progress(calls, size, "get_file")
+        calls.clear()
+        await provider.get_file(cid, to=tmp_path / "copy", progress=note)
+        check_progress(calls, size, "get_file with to=")
+
+    async def test_what_progress_raises_ends_the_call(self, provider: AsyncStorageProvider) -> None:
+        data = os.urandom(3_000_000)
+        with interrupted("put_file"):
+            await self.put(provider, data, progress=interrupt)
+        cid = await self.put(provider, data)
+        with interrupted("get_file"):
+            await provider.get_file(cid, progress=interrupt)
+        assert bytes_of(await provider.get_file(cid)) == data
+
+    async def test_a_source_that_fails_ends_the_call(self, provider: AsyncStorageProvider) -> None:
+        with pytest.raises(Interrupted):
+            await self.put(provider, half_of_a_file(b"a" * CHUNK_SIZE))
+        cid = await self.put(provider, b"afterwards")
+        assert bytes_of(await provider.get_file(cid)) == b"afterwards"
+
+    async def test_half_a_file_is_not_kept(self, provider: AsyncStorageProvider) -> None:
+        half = os.urandom(CHUNK_SIZE)
+        with pytest.raises(Interrupted):
+            await self.put(provider, half_of_a_file(half))
+        for cid in possible_cids(half):
+            with pytest.raises(ProviderError):
+                await provider.delete(cid)
+
+    @pytest.mark.parametrize("kind", [Path, str])
+    async def test_a_download_may_go_to_a_file(
+        self,
+        provider: AsyncStorageProvider,
+        tmp_path: Path,
+        kind: Callable[[Path], str | os.PathLike[str]],
+    ) -> None:
+        for data in (b"", b"short", os.urandom(3_000_000)):
+            cid = await self.put(provider, data)
+            target = tmp_path / "cöpy.bin"  # written anew each time
+            blob = await provider.get_file(cid, to=kind(target))
+            assert target.read_bytes() == bytes_of(blob) == data
+            assert names_in(tmp_path) == [target.name]
+
+    async def test_a_failed_download_leaves_no_file(
+        self, provider: AsyncStorageProvider, tmp_path: Path
+    ) -> None:
+        cid = await self.put(provider, os.urandom(3_000_000))
+        with interrupted("get_file with to="):
+            await provider.get_file(cid, to=tmp_path / "copy", progress=interrupt)
+        with pytest.raises(ClientError):
+            await provider.get_file(NOWHERE, to=tmp_path / "copy")
+        assert names_in(tmp_path) == []
+
+    async def test_a_failed_download_leaves_the_old_file(
+        self, provider: AsyncStorageProvider, tmp_path: Path
+    ) -> None:
+        old = tmp_path / "copy"
+        old.write_bytes(b"old")
+        cid = await self.put(provider, os.urandom(3_000_000))
+        with interrupted("get_file with to="):
+            await provider.get_file(cid, to=old, progress=interrupt)
+        with pytest.raises(ClientError):
+            await provider.get_file(NOWHERE, to=old)
+        assert old.read_bytes() == b"old"
+        assert names_in(tmp_path) == [old.name]
+
+    async def test_a_folder_that_is_not_there_is_an_os_error(
+        self, provider: AsyncStorageProvider, tmp_path: Path
+    ) -> None:
+        cid = await self.put(provider, b"hello")
+        with pytest.raises(FileNotFoundError):
+            await provider.get_file(cid, to=tmp_path / "nowhere" / "copy")
+
+
+def half_of_a_file(half: bytes) -> Iterator[bytes]:
+    """A source that fails after `half`."""
+    yield half
+    raise Interrupted

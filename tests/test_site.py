@@ -1,0 +1,166 @@
+"""The documentation site: built strictly, complete, and without requests to anybody."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import holdfast
+import holdfast.testing
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOT_PAGES = {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
+# What is only followed when somebody clicks, or by machines that look for pages.
+HARMLESS = {"canonical", "prev", "next", "alternate"}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    target = tmp_path_factory.mktemp("docs") / "site"
+    result = subprocess.run(  # noqa: S603 - a script of ours
+        [sys.executable, ROOT / "scripts/build_docs.py", target],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    return target
+
+
+def test_every_page_can_be_reached_from_the_navigation(site):
+    def pages(entries):
+        for entry in entries:
+            page = entry if isinstance(entry, str) else next(iter(entry.values()))
+            yield from [page] if isinstance(page, str) else pages(page)
+
+    listed = [*pages(tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"])]
+    there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert sorted(listed) == sorted(there | ROOT_PAGES)
+    for page in listed:
+        assert (site / page).with_suffix(".html").exists()
+
+
+def exported_names():
+    yield from (f"holdfast.{name}" for name in holdfast.__all__)
+    yield from (f"holdfast.testing.{name}" for name in holdfast.testing.__all__)
+    for name, value in vars(holdfast.errors).items():
+        if isinstance(value, type):
+            yield f"holdfast.errors.{name}"
+
+
+def test_every_public_name_is_in_the_reference(site):
+    text = "".join(path.read_text() for path in (site / "reference").glob("*.html"))
+    anchors = set(re.findall(r'id="(holdfast[\w.]*)"', text))
+    assert set(exported_names()) - anchors == set()
+
+
+class Loads(HTMLParser):
+    """What a browser fetches for a page without being asked to."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+        self._in_style = False
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self._in_style = tag == "style"
+        if tag == "link" and not set((given.get("rel") or "").split()) <= HARMLESS:
+            self.found.append(given.get("href"))
+        if tag == "object":
+            self.found.append(given.get("data"))
+        self.found += [given[name] for name in ("src", "srcset", "poster") if name in given]
+        self.found += addresses_in(given.get("style") or "")
+
+    def handle_data(self, data):
+        if self._in_style:
+            self.found += addresses_in(data)
+
+
+def addresses_in(style):
+    """What a style sheet fetches."""
+    pattern = r"""url\(\s*['"]?([^'")]+)|@import\s+['"]([^'"]+)"""
+    return [first or second for first, second in re.findall(pattern, style)]
+
+
+def outside(addresses):
+    return [each for each in addresses if re.match(r"(https?:)?//", (each or "").strip())]
+
+
+def loads_of(path):
+    text = path.read_text()
+    if path.suffix == ".css":
+        return addresses_in(text)
+    loads = Loads()
+    loads.feed(text)
+    return loads.found
+
+
+# What has the theme's own script load something: drawings, galleries, editors, a repository.
+LOADING = re.compile(r'class="[^"]*(mermaid|glightbox|pyodide)|data-md-component="source"')
+
+
+def test_the_site_loads_nothing_from_elsewhere(site):
+    files = [*site.rglob("*.html"), *site.rglob("*.css")]
+    found = {path: loads_of(path) for path in files}
+    assert all(any(addresses) for path, addresses in found.items() if path.suffix == ".html")
+    assert {path: bad for path, addresses in found.items() if (bad := outside(addresses))} == {}
+    assert [path for path in site.rglob("*.html") if LOADING.search(path.read_text())] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '<script src="https://cdn.example/x.js"></script>',
+        '<link rel="stylesheet" href="//cdn.example/x.css">',
+        '<link rel="preconnect" href="https://fonts.example">',
+        '<img srcset="https://cdn.example/x.png 2x">',
+        '<p style="background: url(https://cdn.example/x.png)">',
+        '<style>@import "https://cdn.example/x.css";</style>',
+    ],
+)
+def test_a_load_from_elsewhere_would_be_found(tmp_path, line):
+    page = tmp_path / "page.html"
+    page.write_text(
+        f'<a href="https://fine.example">x</a><link rel="canonical" href="https://x.example">{line}'
+    )
+    assert len(outside(loads_of(page))) == 1
+
+
+def test_nothing_names_the_place_where_it_was_built(site):
+    for path in site.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert str(ROOT).encode() not in content, path
+            assert sys.prefix.encode() not in content, path
+
+
+@pytest.mark.parametrize(
+    ("page", "broken"),
+    [
+        ("index.md", "[a link](nowhere.md)"),
+        ("index.md", "[an anchor](quick-start.md#nowhere)"),
+        ("reference/cids.md", "::: holdfast.nowhere"),
+    ],
+)
+def test_a_broken_link_fails_the_build(tmp_path, page, broken):
+    """In a copy of what the site is made of."""
+    for name in ("scripts/build_docs.py", "zensical.toml", *ROOT_PAGES):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    (tmp_path / "src").symlink_to(ROOT / "src")
+    for path in (ROOT / "docs").rglob("*.*"):
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    with (tmp_path / "docs" / page).open("a") as file:
+        file.write(f"\n{broken}\n")
+    result = subprocess.run(  # noqa: S603 - a script of ours
+        [sys.executable, tmp_path / "scripts/build_docs.py"], capture_output=True, check=False
+    )
+    assert result.returncode == 1
+    assert not (tmp_path / "site").exists()
