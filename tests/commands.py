@@ -80,10 +80,11 @@ class Commands:
             text=True,
         )
 
-    def on_terminal(self, *arguments, typed="", prompt="", given=None, **variables):
+    def on_terminal(self, *arguments, typed="", signal=None, prompt="", given=None, **variables):
         """The exit code of a command on a terminal, and what the terminal showed.
 
-        `typed` is typed when the `prompt` stands there; with `given`, standard input is a pipe.
+        `typed` is typed, or the `signal` sent, when the `prompt` stands there; with `given`,
+        standard input is a pipe.
         """
         main, side = pty.openpty()
         process = subprocess.Popen(  # noqa: S603 - our own command
@@ -121,11 +122,29 @@ class Commands:
                 if typed and prompt.encode() in shown:
                     os.write(main, typed.encode())
                     typed = ""
+                if signal and prompt.encode() in shown:
+                    process.send_signal(signal)
+                    signal = None
             return process.wait(timeout=10), shown.decode().replace("\r\n", "\n")
         finally:
             process.kill()
             process.wait()
             os.close(main)
+
+
+def shell(words):
+    """The installed command behind a shell, which adds `words`: ``2>&-``, say."""
+    return ("sh", "-c", f'exec "$0" "$@" {words}', HOLDFAST)
+
+
+def install_provider(folder, name, code):
+    """The environment in which the class ``Provider`` in `code` is an installed provider."""
+    about = folder / f"{name}-1.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(f"[holdfast.providers]\n{name} = {name}:Provider\n")
+    (folder / f"{name}.py").write_text(code)
+    return {"PYTHONPATH": str(folder)}
 
 
 def node_variables(node):

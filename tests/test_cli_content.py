@@ -6,7 +6,7 @@ import os
 import pytest
 
 from holdfast import compute_cid
-from tests.commands import Commands, node_variables
+from tests.commands import Commands, node_variables, shell
 
 DOCUMENT = '{"name":"Zoë","tags":["🌊",1.5,null]}'
 
@@ -122,9 +122,48 @@ def test_open_hands_the_link_to_the_browser(commands, node, tmp_path):
         (tmp_path / "opened").unlink()
         told = commands.json("open", cid, "--show", BROWSER=str(browser))
         assert told == {"cid": cid, "url": link, "opened": False}
+        result = commands.run("open", cid, "--json", BROWSER="false")
+        assert json.loads(result.stdout) == {"cid": cid, "url": link, "opened": False}
+        assert "no browser was found" in json.loads(result.stderr)["warning"]
     else:
         code, lines = commands.failure("open", cid, BROWSER=str(browser))
         assert code == 3
-        assert "holdfast node" in lines[0]
+        assert "holdfast node" in lines[1]
         assert commands.text("open", cid, "--show") == f"ipfs://{cid}"
     assert not (tmp_path / "opened").exists()
+
+
+def test_machines_get_the_cid_however_it_was_given(commands, tmp_path):
+    cid = commands.text("upload", "-", given=b"hello")
+    link = f" https://gateway.example/ipfs/{cid}?download=1 "
+    (commands.folder / "hello").write_bytes(b"hello")
+    assert commands.json("download", link, "copy")["cid"] == cid
+    assert commands.json("open", link, "--show")["cid"] == cid
+    assert commands.json("verify", "hello", link)["cid"] == cid
+    assert commands.json("revoke", link) == {"cid": cid, "revoked": True}
+
+
+def test_download_into_a_folder_that_is_not_there(commands):
+    cid = commands.text("upload", "-", given=b"hello")
+    code, lines = commands.failure("download", cid, "new/")
+    assert (code, lines[0]) == (1, "error: No such folder to write to: new/")
+    assert not (commands.folder / "new").exists()
+
+
+def test_store_and_send_take_no_more_than_can_be_read_back(commands):
+    """There is no end to what comes in."""
+    commands.command = shell("</dev/zero")
+    for arguments in (["store", "-"], ["send", "bob", "-"]):
+        code, lines = commands.failure(*arguments, HOLDFAST_MAX_JSON_BYTES="100000")
+        assert (code, lines[0]) == (
+            5,
+            "error: standard input holds more than max_json_bytes, 100000 bytes",
+        )
+
+
+@pytest.mark.parametrize("timestamp", [99999999999999999, -(10**30), 10**400])
+def test_a_moment_that_no_calendar_has_is_shown_as_its_number(commands, timestamp):
+    text = f'{{"recipientId":"a","payload":"b","timestamp":{timestamp}}}'
+    cid = commands.text("store", text)
+    assert commands.text("receive", cid) == f"To:   a\nSent: {timestamp}\n\nb"
+    assert commands.json("receive", cid)["timestamp"] == timestamp

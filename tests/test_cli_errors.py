@@ -12,7 +12,7 @@ import pytest
 from holdfast import errors
 from holdfast.cli import exits
 from holdfast.testing import Scripted, ScriptedServer
-from tests.commands import HOLDFAST, Commands
+from tests.commands import HOLDFAST, Commands, install_provider
 from tests.content import DATA
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, closed_port_url
 
@@ -80,6 +80,9 @@ def test_details_of_a_401_and_the_wait_of_a_429_are_told(scripted, server):
     server.reply(429, {"error": "slow down"}, headers={"Retry-After": "30"})
     _, lines = scripted.failure("store", "1")
     assert lines == ["error: slow down", "hint: wait 30 seconds, and try again"]
+    server.reply(429, {"error": "slow down"}, headers={"Retry-After": "1"})
+    _, lines = scripted.failure("store", "1")
+    assert lines == ["error: slow down", "hint: wait a second, and try again"]
 
 
 def test_the_token_that_a_provider_echoes_is_not_shown(scripted, server):
@@ -140,16 +143,49 @@ def test_arguments_that_cannot_be(commands):
         ["store", "1", "--cid-version", "2"],
         ["list", "--limit", "0"],
         ["node", "--port", "70000"],
-        ["download", HELLO_CID, "-", "--json"],
-        ["car", "export", HELLO_CID, "-", "--json"],
+        ["list", "--limit", "x"],
+        ["car"],
+        ["car", "export"],
+        ["cid", ""],
+        ["upload", ""],
+        ["download", HELLO_CID, ""],
+        ["car", "export", HELLO_CID, ""],
+        ["store", "1", "--path", ""],
         ["store", "1", "--provider", "pinning", "--token", "x", "--token-file", "y"],
     ],
+    ids=" ".join,
 )
 def test_wrong_usage_is_2(commands, arguments):
-    code, lines = commands.failure(*arguments)
-    assert code == 2
-    assert lines[0].startswith("Usage: holdfast")
-    assert lines[-1].startswith("Error: ")
+    people, machines = both(commands, *arguments)
+    assert people[0] == machines[0] == 2
+    assert people[1][0].startswith("error: ")
+    assert people[1][-1].startswith("hint: `holdfast ")
+    (line,) = machines[1]
+    assert json.loads(line)["error"]["exitCode"] == 2
+
+
+@pytest.mark.parametrize("arguments", [["download", HELLO_CID], ["car", "export", HELLO_CID]])
+def test_json_and_content_do_not_share_standard_output(commands, arguments):
+    code, (line,) = commands.failure(*arguments, "-", "--json")
+    told = json.loads(line)["error"]
+    assert (code, told["name"]) == (2, "UsageError")
+    assert "both want standard output" in told["message"]
+
+
+def test_json_before_a_double_dash_only_is_the_option(commands):
+    code, lines = commands.failure("store", "--", "--json")
+    assert (code, lines[0][:7]) == (5, "error: ")
+
+
+def test_no_remedy_names_what_the_command_does_not_have(scripted, server):
+    (scripted.folder / "a").write_bytes(b"a")
+    (scripted.folder / "a.car").write_bytes(b"a")
+    for arguments in (["verify", "a", HELLO_CID], ["car", "import", "a.car"]):
+        _, lines = scripted.failure(*arguments)
+        assert "--gateway-url" not in lines[-1]
+    server.reply(500, b"")
+    _, lines = scripted.failure("test-connection")
+    assert "test-connection" not in lines[-1]
 
 
 def test_every_family_of_the_tree_has_a_code_of_its_own():
@@ -185,7 +221,7 @@ def test_the_help_and_the_readme_list_every_exit_code(commands):
     text = commands.text("--help")
     listed = dict(re.findall(r"^ +(\d+)  (\S.*)$", text, re.MULTILINE))
     assert {int(code) for code in listed} == {
-        *(0, 1, 2, exits.INTERRUPTED, exits.BROKEN_PIPE),
+        *(0, 1, 2, 129, 130, 141, 143),
         *(family.code for family in exits.FAMILIES),
     }
     readme = (DATA.parent.parent / "README.md").read_text()
@@ -195,22 +231,15 @@ def test_the_help_and_the_readme_list_every_exit_code(commands):
 
 def test_a_fault_of_ours_is_a_sentence_too(commands, tmp_path):
     """Something that nobody thought of: a provider that raises what no provider should."""
-    package = tmp_path / "site"
-    (package / "broken-1.dist-info").mkdir(parents=True)
-    (package / "broken-1.dist-info/METADATA").write_text("Name: broken\nVersion: 1\n")
-    (package / "broken-1.dist-info/entry_points.txt").write_text(
-        "[holdfast.providers]\nbroken = broken:Broken\n"
-    )
-    (package / "broken.py").write_text(
-        "class Broken:\n    def from_config(config):\n        raise KeyError('oh')\n"
-    )
+    broken = "class Provider:\n    def from_config(config):\n        raise KeyError('oh')\n"
+    variables = install_provider(tmp_path / "site", "broken", broken)
     options = ("store", "1", "--provider", "broken")
-    code, lines = commands.failure(*options, PYTHONPATH=str(package))
+    code, lines = commands.failure(*options, **variables)
     assert (code, lines[0]) == (1, "error: KeyError: 'oh'")
     assert "report" in lines[1]
     shown = subprocess.run(  # noqa: S603 - our own command
         [HOLDFAST, *options],
-        env={**commands.environment, "PYTHONPATH": str(package), "HOLDFAST_TRACEBACK": "1"},
+        env={**commands.environment, **variables, "HOLDFAST_TRACEBACK": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -241,10 +270,24 @@ def test_a_reader_that_goes_away_is_no_error_message(commands):
     assert process.wait(timeout=20) == 141
 
 
-def test_without_its_extra_the_command_says_what_to_install():
-    code = "import sys; sys.modules['typer'] = None; from holdfast.cli.main import main; main()"
-    result = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 1
-    assert result.stderr == "error: the command line needs typer: pip install 'holdfast[cli]'\n"
+@pytest.mark.parametrize(
+    ("missing", "arguments", "extra"),
+    [("typer", ["--help"], "cli"), ("starlette", ["demo"], "node"), ("uvicorn", ["node"], "node")],
+)
+def test_without_its_extra_a_command_says_what_to_install(tmp_path, missing, arguments, extra):
+    """The finder of modules overlooks one."""
+    commands = Commands(tmp_path, command=(sys.executable, "-m", "holdfast"))
+    (tmp_path / "sitecustomize.py").write_text(f"""
+import sys
+from importlib.machinery import PathFinder
+class Hidden(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name == "{missing}" else super().find_spec(name, path, target)
+sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.meta_path]
+""")
+    code, lines = commands.failure(*arguments, PYTHONPATH=str(tmp_path))
+    assert (code, lines[-1]) == (3, f"hint: pip install 'holdfast[{extra}]'")
+    assert missing in lines[0]
+    code, (line,) = commands.failure(*arguments, "--json", PYTHONPATH=str(tmp_path))
+    assert json.loads(line)["error"]["name"] == "ConfigError"

@@ -80,7 +80,7 @@ def test_a_profile_brings_its_cid_version(commands):
     assert commands.text("upload", "a", HOLDFAST_PROFILE="unixfs-v0-2015") == cid
     code, lines = commands.failure("cid", "a", "--profile", "unixfs-v0-2015", "--cid-version", "1")
     assert code == 3
-    assert "set cid_version=0" in lines[0]
+    assert "set --cid-version 0 with it" in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,10 @@ def test_a_profile_brings_its_cid_version(commands):
         ('pin_api_url = "https://evil.example"', "pin_api_url may not stand in a project's file"),
         (f'provider_token = "{TOKEN}"', "provider_token may not stand in a project's file"),
         ('proxy = "http://evil.example"', "proxy may not stand in a project's file"),
+        ("rate_limit = 1\nrate_limit = 2\n", "is not TOML (Cannot overwrite a value, at line 2"),
+        ("on_event = 1", "on_event is for Python programs"),
+        ("ssl_context = 1", "ssl_context is for Python programs"),
+        ('path = ""', "path is empty"),
     ],
 )
 def test_what_is_wrong_in_a_file_names_the_file(commands, text, words):
@@ -107,6 +111,53 @@ def test_what_is_wrong_in_a_file_names_the_file(commands, text, words):
     assert words in lines[0]
     assert TOKEN not in "".join(lines)
     assert "secret-in-a-broken-line" not in "".join(lines)
+
+
+def test_what_no_variable_can_set_is_not_sent_there(commands):
+    (commands.folder / "holdfast.toml").write_text("provider_options = {}\n")
+    _, lines = commands.failure("store", "1")
+    assert lines[0].endswith(f"which is shared: set it in {commands.user_file}")
+
+
+def test_config_shows_what_is_wrong_beside_all_the_rest(commands):
+    (commands.folder / "holdfast.toml").write_text("rate_limit = 60\nprovder = 1\n")
+    variables = {"HOLDFAST_GATEWAY_URL": "nonsense", "HOLDFAST_VERIFY": "perhaps"}
+    result = commands.run("config", **variables)
+    rows = {line.split()[0]: line.split()[1:] for line in result.stdout.decode().splitlines()}
+    assert rows["gateway_url"] == ["(wrong)", "HOLDFAST_GATEWAY_URL"]
+    assert rows["verify"] == ["(wrong)", "HOLDFAST_VERIFY"]
+    assert rows["provder"] == ["(wrong)", str(commands.folder / "holdfast.toml")]
+    assert rows["rate_limit"][0] == "60"
+    lines = result.stderr.decode().splitlines()
+    assert (result.returncode, len(lines)) == (3, 4)
+    assert "did you mean 'provider'?" in lines[0]
+    assert lines[1].startswith("note: HOLDFAST_GATEWAY_URL: gateway_url must be")
+    assert lines[2] == "note: HOLDFAST_VERIFY must be true or false"
+    told = json.loads(commands.run("config", "--json", **variables).stdout)
+    assert told["verify"]["error"] == "HOLDFAST_VERIFY must be true or false"
+    (commands.folder / "holdfast.toml").write_text("nonsense")
+    result = commands.run("config")
+    assert (result.returncode, len(result.stdout.splitlines())) == (3, 20)
+
+
+def test_remedies_are_in_the_words_of_the_command_line(commands):
+    options = ("--provider", "pinning", "--pin-api-url", "http://192.0.2.1")
+    code, lines = commands.failure("store", "1", *options)
+    assert (code, "or say --allow-insecure if" in lines[0]) == (3, True)
+
+
+def test_what_is_read_can_be_proven_again(commands):
+    assert setting(commands, "verify", "--verify", HOLDFAST_VERIFY="no") == (True, "--verify")
+
+
+def test_the_flag_that_was_given_is_the_one_that_is_named(commands):
+    result = commands.run("config", "--provider", "pinning", "--token", "x", "--json")
+    assert json.loads(result.stdout)["provider_token"]["source"] == "--token"
+    result = commands.run("store", "1", "--provider", "pinning", "--token", "")
+    assert result.stderr.decode().splitlines()[1].startswith("error: --token: provider_token is")
+    (commands.folder / "token").write_text(TOKEN)
+    flags = ("--provider", "pinning", "--token-file", "token")
+    assert setting(commands, "provider_token", *flags) == ("********", "--token-file")
 
 
 def test_what_is_wrong_elsewhere_names_the_variable_or_the_flag(commands):
@@ -166,7 +217,9 @@ def test_the_token_comes_from_the_environment_or_a_file(commands, server):
     (commands.folder / "token").write_text(f"{TOKEN}\n")
     server.reply(200, MESSAGE)
     commands.text(*to_server, "--token-file", "token", HOLDFAST_PROVIDER_TOKEN="another")
-    assert [each.headers["authorization"] for each in server.requests] == [f"Bearer {TOKEN}"] * 2
+    server.reply(200, MESSAGE)
+    commands.text(*to_server, "--token-file", "-", given=f"{TOKEN}\n".encode())
+    assert [each.headers["authorization"] for each in server.requests] == [f"Bearer {TOKEN}"] * 3
 
 
 def test_a_token_on_the_command_line_works_with_a_warning(commands, server):
@@ -196,6 +249,13 @@ def test_a_missing_or_bad_token_is_explained(commands):
     assert code == 3
     assert "provider_token holds a space" in lines[0]
     assert "two words" not in lines[0]
+
+
+def test_standard_input_is_the_token_or_the_content(commands):
+    code, lines = commands.failure(
+        *("store", "-", "--provider", "pinning", "--token-file", "-"), given=b"1"
+    )
+    assert (code, lines[0]) == (2, 'error: standard input can be read once: give "-" once')
 
 
 def test_warnings_of_the_library_are_one_line(commands, server):

@@ -124,3 +124,38 @@ def test_what_a_provider_says_cannot_either(commands):
             HOLDFAST_PROVIDER_TOKEN=TOKEN,
         )
     assert (code, shown.splitlines()[0]) == (12, "error: \\x1b[31mred")
+
+
+def test_what_is_typed_is_not_run_over_by_a_bar(commands):
+    code, shown = commands.on_terminal("upload", "-", typed="hello\n\x04\x04")
+    assert (code, shown.splitlines()[-1]) == (0, commands.text("cid", "-", given=b"hello\n"))
+    assert "\x1b" not in shown
+
+
+def test_cid_and_verify_show_bars(commands):
+    (commands.folder / "big").write_bytes(os.urandom(20_000_000))
+    cid = commands.text("cid", "big")
+    code, shown = commands.on_terminal("cid", "big")
+    assert (code, plain(shown).endswith(f"\n{cid}\n")) == (0, True)
+    assert_bar(shown, "big")
+    code, shown = commands.on_terminal("verify", "big", cid)
+    assert (code, plain(shown).endswith(f"\nbig is {cid}\n")) == (0, True)
+    assert_bar(shown, "big")
+    (commands.folder / "folder").mkdir()
+    (commands.folder / "big").rename(commands.folder / "folder/big")
+    code, shown = commands.on_terminal("cid", "folder")
+    assert (code, "20.0/? MB" in plain(shown)) == (0, True)
+
+
+def test_a_terminal_is_shown_text_and_nothing_else(commands):
+    text = commands.text("upload", "-", given="Grüße\n\tund mehr\n".encode())
+    code, shown = commands.on_terminal("download", text, "-")
+    assert (code, plain(shown).endswith("Grüße\n\tund mehr\n")) == (0, True)
+    for content in (b"\x1b[2Jgone", os.urandom(2000)):
+        cid = commands.text("upload", "-", given=content)
+        code, shown = commands.on_terminal("download", cid, "-")
+        assert code == 2
+        assert "error: the content is no plain text for a terminal" in plain(shown)
+        assert "gone" not in shown
+    code, shown = commands.on_terminal("car", "export", text, "-")
+    assert (code, "error: an archive is nothing for a terminal" in shown) == (2, True)

@@ -4,14 +4,16 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 
 import pytest
 
 import holdfast
-from holdfast import Client, ClientConfig, compute_cid
+from holdfast import Client, compute_cid
 from holdfast.cli.app import ROOMS
+from tests.commands import Commands
 from tests.content import DATA
 from tests.support import HELLO_CID
 
@@ -44,7 +46,7 @@ def test_archives_go_out_and_in(commands):
     result = commands.run("car", "export", root, "-")
     assert (result.returncode, result.stdout, result.stderr) == (0, archive, b"")
     told = commands.json("car", "export", f"ipfs://{root}", "copy.car")
-    assert told == {"cid": f"ipfs://{root}", "path": "copy.car", "size": len(archive)}
+    assert told == {"cid": root, "path": "copy.car", "size": len(archive)}
     assert (commands.folder / "copy.car").read_bytes() == archive
     assert commands.text("car", "import", "copy.car", "--path", "other") == root
     assert [pin["cid"] for pin in commands.json("list", "--path", "other")] == [root]
@@ -69,7 +71,7 @@ def test_gc_removes_what_was_revoked_and_check_finds_damage(commands):
     assert commands.json("check") == {"pins": 1, "size": 100_000, "damage": []}
     folder = commands.folder.parent / "data/holdfast/blocks"
     (file,) = (path for path in folder.rglob("*") if path.is_file())
-    file.write_bytes(b"x" + file.read_bytes()[1:])
+    file.write_bytes(bytes(each ^ 1 for each in file.read_bytes()))
     result = commands.run("check", "--json")
     assert result.returncode == 14
     (damage,) = json.loads(result.stdout)["damage"]
@@ -85,16 +87,11 @@ def test_the_node_runs_until_it_is_interrupted(commands, flags):
             told = json.loads(process.stdout.readline())
         else:
             lines = [process.stdout.readline() for _ in range(4)]
-            labels = ["pinning_api", "gateway", "store", "token"]
+            labels = ["pinApiUrl", "gatewayUrl", "path", "providerToken"]
             told = {label: line.split()[-1] for label, line in zip(labels, lines, strict=True)}
-        assert told["store"] == "store"
-        config = ClientConfig(
-            provider="pinning",
-            provider_token=told["token"],
-            pin_api_url=told["pinning_api"],
-            gateway_url=told["gateway"],
-        )
-        with Client.init(config) as client:
+        assert told["path"] == "store"
+        told.pop("pageUrl", None)
+        with Client.init({"provider": "pinning", **told}) as client:
             record = client.store({"a": 1})
             assert client.retrieve(record.cid) == {"a": 1}
     finally:
@@ -103,6 +100,8 @@ def test_the_node_runs_until_it_is_interrupted(commands, flags):
             _, words = process.communicate(timeout=20)
         finally:
             process.kill()
+    if flags:
+        words = json.loads(words)["error"]["message"] + "\n"
     assert (process.returncode, words) == (130, "interrupted\n")
     assert commands.text("retrieve", record.cid, "--json", "--path", "store") == '{"a": 1}'
 
@@ -111,6 +110,16 @@ def test_a_node_that_cannot_start_says_why(commands):
     code, lines = commands.failure("node", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
     assert code == 3
     assert "give a token of your own" in lines[0]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, lines = commands.failure("node", "--port", taken.getsockname()[1])
+    assert (code, "in use" in lines[0], "--port" in lines[1]) == (3, True, True)
+    code, lines = commands.failure("node", "--port", "0", "--gateway", "nonsense")
+    assert (code, lines[0][:24]) == (3, "error: --gateway must be")
+    code, lines = commands.failure("node", "--port", "0", HOLDFAST_NODE_TOKEN="a b")
+    assert (code, lines[0][:33]) == (3, "error: HOLDFAST_NODE_TOKEN holds ")
+    (commands.folder / "tokens").write_bytes(b"\xff\xfe")
+    code, lines = commands.failure("node", "--port", "0", "--token-file", "tokens")
+    assert (code, "tokens cannot be read: it is not UTF-8 text" in lines[0]) == (3, True)
 
 
 def test_the_demo_shows_every_operation_and_leaves_nothing_behind(commands, tmp_path):
@@ -128,6 +137,20 @@ def test_the_demo_shows_every_operation_and_leaves_nothing_behind(commands, tmp_
     assert results["download"].endswith("the same bytes")
     assert results["caught"].startswith("VerificationError: ")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_with_other_bytes_fails(tmp_path):
+    """A client that reads wrongly, put in before the command begins."""
+    code = """
+from holdfast import Blob, Client
+from holdfast.cli.main import main
+Client.download = lambda self, cid, *, to: Blob(b"other", name="copy.png")
+main()
+"""
+    commands = Commands(tmp_path, command=(sys.executable, "-c", code))
+    result = commands.run("demo")
+    assert result.returncode == 14
+    assert result.stderr.startswith(b"error: the download gave other bytes")
 
 
 def test_version_and_help(commands):
@@ -152,6 +175,8 @@ def test_every_command_has_help_and_json(commands, command):
         ("holdfast re", ["retrieve", "receive", "revoke"]),
         ("holdfast car ", ["export", "import"]),
         ("holdfast store --prov", ["--provider"]),
+        ("holdfast store --provider p", ["pinning", "provider_b", "provider_c"]),
+        ("holdfast cid --profile unixfs-v1", ["unixfs-v1-2025"]),
     ],
 )
 def test_completion(commands, words, expected):

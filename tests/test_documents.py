@@ -180,7 +180,7 @@ def test_the_examples_in_docstrings_run(name):
 
 def test_the_demo_runs_and_leaves_nothing_behind(tmp_path):
     result = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "holdfast.cli", "demo"],
+        [sys.executable, "-W", "error", "-m", "holdfast", "demo"],
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,

@@ -841,7 +841,7 @@ def test_a_port_that_is_taken_and_an_unknown_scope_are_one_sentence(tmp_path, sh
     [
         (["--port", "99999"], "a port is a number"),
         (["--port", "-1"], "a port is a number"),
-        (["--token-file", "{tmp}/binary"], "utf-8"),
+        (["--token-file", "{tmp}/binary"], "not UTF-8 text"),
         (["--token-file", "{tmp}/missing"], "No such file"),
         (["--path", "{tmp}/binary"], "binary"),
         (["--path", "{tmp}/broken"], "holds no sound repository"),

@@ -221,6 +221,8 @@ def path(name: str, value: Any) -> str | os.PathLike[str] | None:
     """A path of the file system, or None."""
     if value is not None and not isinstance(value, str | os.PathLike):
         raise ConfigError(f"{name} must be a path, not {type(value).__name__}")
+    if value == "":
+        raise ConfigError(f"{name} is empty: name a folder, or leave the field out")
     return value
 
 

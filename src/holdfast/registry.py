@@ -44,6 +44,18 @@ def build_async_provider(config: ClientConfig) -> AsyncStorageProvider:
     return cast("AsyncStorageProvider", _find(config.provider, ASYNC_GROUP).from_config(config))
 
 
+def takes_token(name: str) -> bool:
+    """Whether this is a built-in provider that can do nothing without a token."""
+    return BUILT_IN[SYNC_GROUP].get(name) == _PIN
+
+
+def known_providers() -> list[str]:
+    """The names of all providers, built in and installed."""
+    return sorted(
+        {*BUILT_IN[SYNC_GROUP], *(point.name for point in entry_points(group=SYNC_GROUP))}
+    )
+
+
 def _find(name: str, group: str) -> Any:
     if name in PLANNED:
         warnings.warn(

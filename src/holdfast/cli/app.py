@@ -1,5 +1,6 @@
 """The application: every command by name, imported when it is called."""
 
+import os
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -27,10 +28,20 @@ Exit codes:
 
 \b
 A CID may be given as such, with a path behind it, or as a link with /ipfs/ in it.
-"-" stands for standard input, or for standard output.
+"-" stands for standard input, or for standard output. Behind "--", what begins with
+"-" is no option: holdfast store -- -5
 Settings: flags, then HOLDFAST_* variables, then holdfast.toml here or in a folder
 above, then holdfast.toml in your folder for settings; `holdfast config` shows them.
+
+\b
+--json, behind the name of a command, is for machines: the answer is one line of JSON on
+standard output. On standard error, each line is {{"error": {{"name": …, "message": …,
+"remedy": …, "exitCode": …}}}} or {{"warning": …}}.
 """
+
+COMPLETION: Final = "_HOLDFAST_COMPLETE"
+Refused: Any = typer.BadParameter.__base__
+"""What the parser raises; Typer has its own since it carries a parser of its own."""
 
 
 class Commands(TyperGroup):
@@ -54,10 +65,26 @@ app = typer.Typer(
     help="Pin JSON and files to IPFS and read them back, every byte proven against its CID.",
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def call(arguments: list[str]) -> int:
+    """Do what the `arguments` say; the exit code."""
+    if COMPLETION in os.environ:
+        app(prog_name="holdfast")
+    parser = typer.main.get_command(app)
+    try:
+        with parser.make_context("holdfast", arguments or ["--help"]) as context:
+            parser.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    except Refused as error:
+        wrong = exits.UsageError(error.format_message())
+        where = error.ctx.command_path if error.ctx else "holdfast"
+        raise exits.advise(wrong, f"`{where} --help` shows what it takes") from None
+    return 0
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as Typer calls it

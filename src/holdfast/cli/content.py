@@ -1,20 +1,24 @@
 """The operations of the client: one command for each."""
 
 import errno
+import io
 import json
+import os
 import shutil
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.run import CONNECTED, Run, command, group
+from holdfast.cli.exits import UsageError
+from holdfast.cli.options import CONNECTED, not_empty
+from holdfast.cli.run import Run, command, group
 from holdfast.errors import SerializationError
 
 if TYPE_CHECKING:
-    from holdfast import ClientRecord
+    from holdfast import Blob, ClientRecord
+    from holdfast.content.reference import Reference
 
 commands = group()
 CID = Annotated[str, typer.Argument(metavar="CID", help="A CID, a path under one, or a link.")]
@@ -27,7 +31,7 @@ def store(
     """Store a JSON value; write its CID."""
     from holdfast.protocol import json_text
 
-    text = _standard_input() if value == "-" else value.encode("utf-8", "surrogateescape")
+    text = _piped(run) if value == "-" else value.encode("utf-8", "surrogateescape")
     data = json_text.from_text(text)
     with run.client() as client:
         _emit_record(run, client.store(data))
@@ -38,19 +42,26 @@ def retrieve(run: Run, cid: CID) -> None:
     """Write the JSON value at a CID."""
     with run.client() as client:
         value = client.retrieve(cid)
-    run.emit(value, json.dumps(value, ensure_ascii=False, indent=2))
+    if run.as_json:
+        output.say_json(value)
+    else:
+        output.say_content(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 @command(commands, *CONNECTED)
 def upload(
     run: Run,
-    file: Annotated[str, typer.Argument(metavar="FILE", help='The file to store, or "-".')],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", callback=not_empty, help='The file to store, or "-".'),
+    ],
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The name to give it.")] = None,
 ) -> None:
     """Store a file; write its CID."""
-    source: Any = sys.stdin.buffer if file == "-" else Path(file)
+    source: Any = run.standard_input() if file == "-" else Path(file)
     label = name or ("standard input" if file == "-" else Path(file).name)
-    with run.client() as client, output.progress_bar(label) as progress:
+    typed = file == "-" and source.isatty()  # a bar would run over what is typed
+    with run.client() as client, output.progress_bar(label, hidden=typed) as progress:
         record = client.upload(source, name=name, progress=progress)
     _emit_record(run, record)
 
@@ -62,23 +73,26 @@ def download(
     to: Annotated[
         str | None,
         typer.Argument(
-            metavar="TO", help='A file, a folder, or "-"; by default a new file in this folder.'
+            metavar="TO",
+            callback=not_empty,
+            help='A file, a folder, or "-"; by default a new file in this folder.',
         ),
     ] = None,
 ) -> None:
     """Fetch a file, whole and proven or not at all."""
-    if to == "-" and run.as_json:
-        raise typer.BadParameter('--json and "-" both want standard output: give one of them')
+    from holdfast.content.reference import Reference
+
+    out = run.standard_output() if to == "-" else None
     with run.client() as client:
-        target = None if to == "-" else _target(cid, to)
+        reference = Reference.parse(cid)
+        target = _target(reference, to) if out is None else None
         label = "download" if target is None else target.name
         with output.progress_bar(label) as progress:
             blob = client.download(cid, to=target, progress=progress)
-        if target is None:
-            with blob.open() as file:
-                shutil.copyfileobj(file, sys.stdout.buffer)
+        if out is not None:
+            _pour(blob, out)
             return
-    told = {"cid": cid, "path": str(target), "size": blob.size, "type": blob.type}
+    told = {"cid": str(reference), "path": str(target), "size": blob.size, "type": blob.type}
     run.emit(told, str(target))
 
 
@@ -91,7 +105,7 @@ def send(
     """Store a message; write its CID, to be passed on."""
     if message == "-":
         try:
-            message = _standard_input().decode()
+            message = _piped(run).decode()
         except UnicodeDecodeError:
             raise SerializationError("the message is not UTF-8 text") from None
     with run.client() as client:
@@ -103,33 +117,60 @@ def receive(run: Run, cid: CID) -> None:
     """Write the message at a CID."""
     with run.client() as client:
         message = client.receive(cid)
-    head = f"To:   {message.recipient_id}\nSent: {output.time_text(message.timestamp)}"
-    run.emit(message.to_dict(), f"{head}\n\n{message.payload}")
+    if run.as_json:
+        output.say_json(message.to_dict())
+        return
+    output.say(f"To:   {message.recipient_id}", f"Sent: {output.time_text(message.timestamp)}", "")
+    output.say_content(message.payload)
 
 
 @command(commands, *CONNECTED)
 def revoke(run: Run, cid: CID) -> None:
     """Unpin a CID. Copies elsewhere may live on."""
+    from holdfast.content.reference import Reference
+
     with run.client() as client:
         client.revoke(cid)
-    run.emit({"cid": cid, "revoked": True}, f"revoked {cid}")
+    bare = Reference.parse_cid(cid)
+    run.emit({"cid": bare, "revoked": True}, f"revoked {bare}")
 
 
 def _emit_record(run: Run, record: "ClientRecord[Any]") -> None:
     run.emit(record.to_dict(), record.cid)
 
 
-def _standard_input() -> bytes:
-    return sys.stdin.buffer.read()
+def _piped(run: Run) -> bytes:
+    """All of standard input, unless that is more than can be read back."""
+    most = run.config().max_json_bytes
+    found = run.standard_input().read(most + 1)
+    if len(found) > most:
+        raise SerializationError(f"standard input holds more than max_json_bytes, {most} bytes")
+    return found
 
 
-def _target(cid: str, to: str | None) -> Path:
+def _pour(blob: "Blob", out: BinaryIO) -> None:
+    """Write content to standard output; to a terminal only what it can show."""
+    if out.isatty() and not _is_plain_text(blob):
+        raise UsageError("the content is no plain text for a terminal: name a file, or use > FILE")
+    with blob.open() as file:
+        shutil.copyfileobj(file, out)
+
+
+def _is_plain_text(blob: "Blob") -> bool:
+    with blob.open() as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        pieces = iter(lambda: text.read(1 << 16), "")
+        try:
+            return all(each.isprintable() or each in "\r\n\t" for piece in pieces for each in piece)
+        except UnicodeDecodeError:
+            return False
+
+
+def _target(reference: "Reference", to: str | None) -> Path:
     """The file to write. One that nobody named is not replaced."""
-    from holdfast.content.reference import Reference
-
-    reference = Reference.parse(cid)
     folder = Path(to or ".")
     if to is not None and not folder.is_dir():
+        if to.endswith(("/", os.sep)):
+            raise FileNotFoundError(errno.ENOENT, "No such folder to write to", to)
         return folder
     target = folder / (reference.path[-1] if reference.path else reference.text)
     if target.exists():

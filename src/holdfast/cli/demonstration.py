@@ -50,7 +50,7 @@ class Steps:
     def title(self, text: str) -> None:
         """Begin something new."""
         if not self._run.as_json:
-            output.say(f"\n{text}" if self._done else text)
+            output.say(*([""] if self._done else []), text)
 
     def show(self, what: str, result: Any) -> None:
         """Tell what an operation gave."""
@@ -76,8 +76,9 @@ def show_operations(client: "holdfast.Client", folder: Path, steps: Steps) -> st
     photo = client.upload(path)
     steps.show("upload", f"{photo.cid} ({photo.size:,} bytes)")
     copy = client.download(photo.cid, to=folder / "copy.png")
-    same = copy.read() == PHOTO
-    steps.show("download", f"{copy.name}, {'the same bytes' if same else 'OTHER BYTES'}")
+    if copy.read() != PHOTO:
+        raise VerificationError("the download gave other bytes", cid=photo.cid)
+    steps.show("download", f"{copy.name}, the same bytes")
 
     note = client.send("alice", "Low tide at six.")
     steps.show("send", note.cid)

@@ -1,19 +1,36 @@
 """How a command ends: the exit code of each family of errors, and what to do about it."""
 
-from typing import Any, Final, NamedTuple
+import math
+from typing import Any, Final, NamedTuple, TypeVar
 
 from holdfast import errors
 
 FAILED: Final = 1
 USAGE: Final = 2
-INTERRUPTED: Final = 130  # as shells have it
+CONFIGURATION: Final = 3
 BROKEN_PIPE: Final = 141
+SIGNALS: Final = {  # as shells have it
+    129: "hung up",
+    130: "interrupted",
+    BROKEN_PIPE: "nobody read the output to its end",
+    143: "terminated",
+}
+EXTRAS: Final = {"typer": "cli", "aiohttp": "async"} | dict.fromkeys(
+    ("starlette", "uvicorn", "multipart"), "node"
+)
+"""The packages that only some commands need, and the extra that brings them."""
+
+Fault = TypeVar("Fault", bound=BaseException)
+
+
+class UsageError(Exception):
+    """The command was called in a way that it does not understand."""
 
 
 class Family(NamedTuple):
     """Errors that end in the same exit code."""
 
-    kind: type[Exception]
+    kind: type[BaseException]
     code: int
     meaning: str
     remedy: str
@@ -22,7 +39,7 @@ class Family(NamedTuple):
 FAMILIES: Final = (
     Family(
         errors.ConfigError,
-        3,
+        CONFIGURATION,
         "the configuration is wrong or incomplete",
         "`holdfast config` shows each value and where it came from",
     ),
@@ -73,24 +90,25 @@ FAMILIES: Final = (
         errors.ProviderError,
         12,
         "the provider or gateway refused or failed",
-        "its own words are above; `holdfast test-connection` tries the account",
+        "its own words are above; `holdfast config` shows who was asked",
     ),
     Family(
         errors.UnprovenError,
         13,
         "neither proven nor disproven, or blocks are missing",
-        "ask another gateway with --gateway-url, or see whether the content is complete",
+        "another gateway or source may have the whole of it",
     ),
     Family(
         errors.VerificationError,
         14,
         "the bytes are not what the CID names",
-        "nothing of it was kept: ask another gateway with --gateway-url, or get the content anew",
+        "do not use it: get the content anew, from another gateway or source",
     ),
     Family(
         OSError, FAILED, "trouble with a file, or anything else", "check the path and try again"
     ),
-    Family(ValueError, USAGE, "wrong usage", "`holdfast COMMAND --help` shows what it takes"),
+    Family(UsageError, USAGE, "wrong usage", "`holdfast COMMAND --help` shows what it takes"),
+    Family(KeyboardInterrupt, 130, SIGNALS[130], "call it again"),
 )
 """The first that fits an error counts: the special ones stand before the general."""
 
@@ -102,27 +120,43 @@ UNEXPECTED: Final = Family(
 )
 
 
-def family_of(error: Exception) -> Family:
+def advise(error: Fault, remedy: str) -> Fault:
+    """`error`, with a remedy that fits better than that of its family."""
+    vars(error).setdefault("remedy", remedy)
+    return error
+
+
+def family_of(error: BaseException) -> Family:
     """The family that `error` belongs to."""
-    return next((each for each in FAMILIES if isinstance(error, each.kind)), UNEXPECTED)
+    kind = type(error)
+    if kind is ValueError:  # an argument that the library refuses; those below it are faults
+        kind = UsageError
+    elif isinstance(error, ImportError) and error.name in EXTRAS:
+        kind = errors.ConfigError
+    return next((each for each in FAMILIES if issubclass(kind, each.kind)), UNEXPECTED)
 
 
-def describe(error: Exception) -> dict[str, Any]:
+def describe(error: BaseException) -> dict[str, Any]:
     """What there is to say about `error`, for people and machines alike."""
     family = family_of(error)
     message = str(error)
+    remedy = vars(error).get("remedy", family.remedy)
     if family is UNEXPECTED:
         message = f"{type(error).__name__}: {error}"
+    elif isinstance(error, KeyboardInterrupt):
+        message = family.meaning
+    elif isinstance(error, ImportError):
+        message, _, remedy = message.partition(": ")
+        remedy = remedy or f"pip install 'holdfast[{EXTRAS[error.name or '']}]'"
+    elif isinstance(error, errors.ProviderError) and error.retry_after:
+        remedy = f"wait {_seconds(error.retry_after)}, and try again"
     elif (
         isinstance(error, OSError) and error.strerror and not isinstance(error, errors.ClientError)
     ):
         message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    remedy = family.remedy
-    if isinstance(error, errors.ProviderError) and error.retry_after:
-        remedy = f"wait {error.retry_after:.0f} seconds, and try again"
     details = getattr(error, "reason", "") or getattr(error, "details", None)
     return {
-        "name": type(error).__name__,
+        "name": family.kind.__name__ if isinstance(error, ImportError) else type(error).__name__,
         "message": message,
         **({"details": details} if details and details != message else {}),
         "remedy": remedy,
@@ -131,10 +165,15 @@ def describe(error: Exception) -> dict[str, Any]:
     }
 
 
+def _seconds(number: float) -> str:
+    whole = math.ceil(number)
+    return "a second" if whole == 1 else f"{whole} seconds"
+
+
 def table() -> str:
     """The exit codes, for the help."""
     meanings = {0: "success"}
     for family in FAMILIES:
         meanings[family.code] = family.meaning
-    meanings |= {INTERRUPTED: "interrupted", BROKEN_PIPE: "nobody read the output to its end"}
+    meanings |= SIGNALS
     return "\n".join(f"  {code:>3}  {meanings[code]}" for code in sorted(meanings))

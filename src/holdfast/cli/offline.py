@@ -1,16 +1,22 @@
 """CIDs without asking anyone: computing and verifying them."""
 
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import holdfast
-from holdfast.cli.run import Run, command, group, layout_options
+from holdfast.cli import output
+from holdfast.cli.options import layout_options, not_empty
+from holdfast.cli.run import Run, command, group
 
 commands = group()
-Source = Annotated[str, typer.Argument(metavar="FILE", help='A file, a directory, or "-".')]
+Source = Annotated[
+    str,
+    typer.Argument(metavar="FILE", callback=not_empty, help='A file, a directory, or "-".'),
+]
 
 
 @command(commands, layout_options)
@@ -20,7 +26,8 @@ def cid(run: Run, file: Source) -> None:
 
     config = run.config()
     profile = profile_for(config.profile, config.cid_version).name
-    found = holdfast.compute_cid(_source(file), profile=profile)
+    with _source(run, file) as (source, progress):
+        found = holdfast.compute_cid(source, profile=profile, progress=progress)
     run.emit({"cid": found, "profile": profile}, found)
 
 
@@ -31,9 +38,18 @@ def verify(
     cid: Annotated[str, typer.Argument(metavar="CID", help="What it should be.")],
 ) -> None:
     """Prove a file or directory against its CID, offline."""
-    holdfast.verify(_source(file), cid)
-    run.emit({"cid": cid, "verified": True}, f"{file} is {cid}")
+    from holdfast.content.reference import Reference
+
+    with _source(run, file) as (source, progress):
+        holdfast.verify(source, cid, progress=progress)
+    bare = Reference.parse_cid(cid)
+    run.emit({"cid": bare, "verified": True}, f"{file} is {bare}")
 
 
-def _source(file: str) -> Any:
-    return sys.stdin.buffer if file == "-" else Path(file)
+@contextmanager
+def _source(run: Run, file: str) -> Iterator[Any]:
+    """What to read, and the progress function of a bar for it."""
+    source: Any = run.standard_input() if file == "-" else Path(file)
+    label = "standard input" if file == "-" else source.name
+    with output.progress_bar(label, hidden=file == "-" and source.isatty()) as progress:
+        yield source, progress

@@ -1,62 +1,60 @@
 """What a command writes: text for people, JSON for machines, and bars where somebody looks."""
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TextIO
-
-from holdfast.cli import exits
+from typing import Any
 
 
-def say(text: str, stream: TextIO | None = None) -> None:
-    """Write a line; control characters in it move no terminal's cursor."""
-    stream = stream or sys.stdout
-    print(printable(text) if stream.isatty() else text, file=stream)
+def say(*lines: str) -> None:
+    """Write lines; nothing in them ends a line before its time or moves a terminal's cursor."""
+    for line in lines:
+        sys.stdout.write(f"{printable(line)}\n")
 
 
-def say_json(value: Any, stream: TextIO | None = None) -> None:
-    """Write `value` as one line of JSON."""
-    print(json.dumps(value, ensure_ascii=False), file=stream or sys.stdout)
+def say_content(text: str) -> None:
+    """Write text of somebody's as it is; to a terminal, its lines with nothing but text in them."""
+    if sys.stdout.isatty():
+        text = "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+    sys.stdout.write(f"{text}\n")
 
 
-def warn(text: str) -> None:
-    """Write a warning where it disturbs no output."""
-    say(f"warning: {text}", sys.stderr)
+def say_json(value: Any) -> None:
+    """Write `value` as one line of JSON, in ASCII: it gets through everything unharmed."""
+    sys.stdout.write(f"{json.dumps(value)}\n")
+
+
+def aside(*lines: str) -> None:
+    """Write lines where they disturb no output; that nobody reads them changes nothing."""
+    with contextlib.suppress(OSError):
+        for line in lines:
+            sys.stderr.write(f"{printable(line)}\n")
+        sys.stderr.flush()
+
+
+def aside_json(value: Any) -> None:
+    """Write `value` as one line of JSON beside the output."""
+    aside(json.dumps(value))
 
 
 def printable(text: str) -> str:
-    r"""`text` with its control characters escaped, line ends and tabs aside.
+    r"""`text` on one line, with its control characters escaped.
 
     Example:
-        >>> print(printable("a\x1b[31mb"))
-        a\x1b[31mb
+        >>> print(printable("a\x1b[31mb\nc"))
+        a\x1b[31mb\nc
     """
-    return "".join(
-        each if each.isprintable() or each in "\n\t" else ascii(each)[1:-1] for each in text
-    )
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-def report(error: Exception, *, as_json: bool) -> int:
-    """Write about `error`; the exit code that it ends in."""
-    told = exits.describe(error)
-    if as_json:
-        say_json({"error": told}, sys.stderr)
-    else:
-        details = f" ({told['details']})" if "details" in told else ""
-        say(f"error: {told['message']}{details}", sys.stderr)
-        for note in told.get("notes", ()):
-            say(f"note: {note}", sys.stderr)
-        say(f"hint: {told['remedy']}", sys.stderr)
-    code: int = told["exitCode"]
-    return code
-
-
-@contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int | None], None] | None]:
+@contextlib.contextmanager
+def progress_bar(
+    label: str, *, hidden: bool = False
+) -> Iterator[Callable[[int, int | None], None] | None]:
     """A bar on the terminal with rate and time left, as a progress function; in a pipe, None."""
-    if not sys.stderr.isatty():
+    if hidden or not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
@@ -97,5 +95,9 @@ def size_text(size: int) -> str:
 
 
 def time_text(milliseconds: int) -> str:
-    """A moment, by this machine's clock and time zone."""
-    return datetime.fromtimestamp(milliseconds / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
+    """A moment, by this machine's clock and time zone; one that no calendar has, as its number."""
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return str(milliseconds)
+    return moment.strftime("%Y-%m-%d %H:%M")

@@ -1,15 +1,21 @@
 """The local node, in the foreground."""
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from holdfast.cli.run import Run, command, group, store_options
+from holdfast.cli.exits import advise
+from holdfast.cli.options import not_empty, store_options
+from holdfast.cli.run import Run, command, group
+from holdfast.errors import ConfigError
+
+if TYPE_CHECKING:
+    from holdfast.node.foreground import Addresses
 
 commands = group()
+REMEDY = "give another --port, --host, --token-file or --gateway: `holdfast node --help`"
 
 
 @command(commands, store_options)
@@ -23,9 +29,11 @@ def node(
         int, typer.Option(metavar="NUMBER", min=0, max=65535, help="The port; 0 for any.")
     ] = 5080,
     token_file: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            metavar="FILE", help="A file with a token on each line, and its scopes behind it."
+            metavar="FILE",
+            callback=not_empty,
+            help="A file with a token on each line, and its scopes behind it.",
         ),
     ] = None,
     rate_limit: Annotated[
@@ -41,20 +49,22 @@ def node(
     It speaks the pinning API and the protocols of gateways. A token of your own comes
     from HOLDFAST_NODE_TOKEN or --token-file.
     """
-    from holdfast.locations import data_folder
-    from holdfast.node.__main__ import serve
+    from holdfast.node.foreground import read_tokens, serve
 
-    path = run.config().path or data_folder()
-    arguments = [f"--host={host}", f"--port={port}", f"--path={path}"]
-    if token_file is not None:
-        arguments.append(f"--token-file={token_file}")
-    if rate_limit is not None:
-        arguments.append(f"--rate-limit={rate_limit}")
-    arguments += [f"--gateway={each}" for each in gateway or ()]
-
-    def announce(told: Mapping[str, str]) -> None:
-        machine = {label.lower().replace(" ", "_"): value for label, value in told.items()}
-        run.emit(machine, "\n".join(f"{label:<12} {value}" for label, value in told.items()))
+    def announce(addresses: "Addresses") -> None:
+        run.emit(addresses.to_dict(), *addresses.lines())
         sys.stdout.flush()  # whoever started it in a pipe waits for these lines
 
-    serve(arguments, announce=announce)
+    path = run.store_path()
+    try:
+        serve(
+            path,
+            host=host,
+            port=port,
+            tokens=read_tokens(None if token_file is None else Path(token_file)),
+            rate_limit=rate_limit,
+            gateways=gateway or (),
+            announce=announce,
+        )
+    except ConfigError as error:
+        raise advise(error, REMEDY) from None

@@ -4,14 +4,19 @@ Flags win over ``HOLDFAST_*`` variables, these over the project's ``holdfast.tom
 from the current folder upwards), and that over the one in the user's folder for settings.
 """
 
+import os
+import re
+import stat
+import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast import checks
-from holdfast.config import CHECKS, ClientConfig, environment_fields, unknown_field
-from holdfast.environment import variable_of
+from holdfast.config import CHECKS, ClientConfig, unknown_field
+from holdfast.environment import READERS, read_environment, variable_of
 from holdfast.errors import ConfigError
 from holdfast.locations import config_folder
 
@@ -25,27 +30,42 @@ PROJECT_FIELDS: Final = frozenset(
 """What a project's file may say. It came with somebody's repository: it holds no secrets, says not
 where yours go, and switches no check off."""
 
+PROGRAM_FIELDS: Final = frozenset({"on_event", "ssl_context"})
+"""What only Python can give."""
+
+_IN_PYTHON: Final = re.compile(r"\b([a-z_]+)=(True|\d+|'[^']*')")
+
 
 class Setting(NamedTuple):
-    """A checked value, and where it came from."""
+    """A checked value, and where it came from; or what is wrong with it there."""
 
     value: Any
     source: str
+    fault: str = ""
 
 
-def gather(flags: Mapping[str, Any]) -> dict[str, Setting]:
-    """The fields that somebody set; `ConfigError` that names the source of a wrong one."""
-    found: dict[str, Setting] = {}
-    for name, value, source in _all_layers(flags):
-        found[name] = Setting(_checked(name, value, source), source)
-    project = project_file()
-    if "gateway_token" in found and project is not None:
-        gateway = found.get("gateway_url")
-        if gateway is not None and gateway.source == str(project):
-            raise ConfigError(
-                f"{project}: gateway_url decides where your gateway_token goes: "
-                f"set it in {_own_place('gateway_url')}"
-            )
+Named = tuple[str, Setting]
+
+
+def gather(
+    flags: Mapping[str, tuple[Any, str]], fields: Collection[str] | None = None
+) -> dict[str, Setting]:
+    """What somebody set, of these `fields` or of all; `flags` come with the names of theirs.
+
+    A file that cannot be read stands here under its path, with what is wrong.
+    """
+    user, project = user_file(), _project_file()
+    own = _add({}, _file_layer(user, str(user)) if user is not None and _is_there(user) else ())
+    found = dict(own)
+    _add(found, _project_layer(project) if project is not None else ())
+    _add(found, _environment_layer())
+    _add(found, ((name, _checked(name, *given)) for name, given in flags.items()))
+    if fields is not None:
+        found = {
+            name: each for name, each in found.items() if name in fields or each.source == name
+        }
+    if project is not None:
+        _guard_secrets(found, own.get("provider"), str(project))
     profile = found.get("profile")
     if profile is not None and profile.value is not None and "cid_version" not in found:
         found["cid_version"] = Setting(checks.PROFILES[profile.value], f"profile, {profile.source}")
@@ -53,8 +73,20 @@ def gather(flags: Mapping[str, Any]) -> dict[str, Setting]:
 
 
 def config_of(settings: Mapping[str, Setting]) -> ClientConfig:
-    """The configuration that `settings` describe."""
-    return ClientConfig(**{name: each.value for name, each in settings.items()})
+    """The configuration that `settings` describe; `ConfigError` that tells all that is wrong."""
+    if faults := [each.fault for each in settings.values() if each.fault]:
+        error = ConfigError(faults[0])
+        for fault in faults[1:]:
+            error.add_note(fault)
+        raise error
+    fields = {name: each.value for name, each in settings.items()}
+    token = settings.get("provider_token")
+    if fields.get("provider") == "local" and token is not None and token.source[0] != "-":
+        del fields["provider_token"]  # somebody chose to do without the service that it is for
+    try:
+        return ClientConfig(**fields)
+    except ConfigError as error:
+        raise ConfigError(_IN_PYTHON.sub(_as_flag, str(error))) from None
 
 
 def user_file() -> Path | None:
@@ -63,43 +95,113 @@ def user_file() -> Path | None:
     return None if folder is None else folder / FILE_NAME
 
 
-def project_file() -> Path | None:
-    """The nearest ``holdfast.toml``, from the current folder upwards."""
-    here = Path.cwd()
+def _project_file() -> Path | None:
+    """The nearest ``holdfast.toml`` from the current folder upwards, unless others may write it."""
+    try:
+        here = Path.cwd()
+    except OSError:  # it was removed
+        return None
     candidates = (folder / FILE_NAME for folder in (here, *here.parents))
-    found = next((path for path in candidates if path.is_file()), None)
+    found = next(filter(_is_there, candidates), None)
     user = user_file()
-    return None if user is not None and found == user.resolve() else found
+    if found is None or (user is not None and found == user.resolve()):
+        return None
+    if why := _distrust(found):
+        warnings.warn(f"{found} is ignored: {why}", UserWarning, stacklevel=2)
+        return None
+    return found
 
 
-def flag_of(name: str) -> str:
-    """The flag that sets a field."""
-    return "--no-verify" if name == "verify" else f"--{name.replace('_', '-')}"
+def _is_there(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError:  # in a folder that this user cannot search
+        return False
+
+
+def _distrust(file: Path) -> str:
+    """Why a file that the user did not name is not to be believed."""
+    if sys.platform == "win32":
+        return ""
+    status = file.stat()
+    if status.st_uid not in {os.geteuid(), 0}:
+        return "it belongs to another user"
+    return "anybody may write to it" if status.st_mode & stat.S_IWOTH else ""
+
+
+def _add(found: dict[str, Setting], layer: Any) -> dict[str, Setting]:
+    """Put a layer on top. What is wrong stays: somebody relies on it."""
+    for name, setting in layer:
+        if name not in found or not found[name].fault:
+            found[name] = setting
+    return found
+
+
+def _file_layer(file: Path, source: str) -> Iterator[Named]:
+    try:
+        values = _read(file)
+    except ConfigError as error:
+        yield source, Setting(None, source, str(error))
+        return
+    for name, value in values.items():
+        yield name, _checked(name, value, source)
+
+
+def _project_layer(file: Path) -> Iterator[Named]:
+    for name, setting in _file_layer(file, str(file)):
+        if name in CHECKS and name not in PROJECT_FIELDS | PROGRAM_FIELDS:
+            yield name, Setting(None, setting.source, _for_yourself(name, file))
+        else:
+            yield name, setting
+
+
+def _environment_layer() -> Iterator[Named]:
+    for name in CHECKS:
+        source = variable_of(name)
+        try:
+            values = read_environment([name])
+        except ConfigError as error:
+            yield name, Setting(None, source, str(error))
+        else:
+            yield from ((name, _checked(name, value, source)) for value in values.values())
+
+
+def _guard_secrets(found: dict[str, Setting], own: Setting | None, project: str) -> None:
+    """Mark what a project's file says, if it says where a secret of the user's goes."""
+    for name, secret in (
+        ("gateway_url", "gateway_token"),
+        ("provider", "provider_token"),
+        ("provider", "provider_options"),
+    ):
+        chosen = found.get(name)
+        if chosen is None or secret not in found or chosen.source != project or chosen.fault:
+            continue
+        if name == "provider" and _is_trusted(chosen.value, own):
+            continue
+        fault = f"{project}: {name} decides where your {secret} goes: set it in {_own_place(name)}"
+        found[name] = chosen._replace(fault=fault)
+
+
+def _is_trusted(provider: str, own: Setting | None) -> bool:
+    """Whether a project may choose this provider for a user with secrets, and a choice of `own`."""
+    from holdfast.registry import BUILT_IN, SYNC_GROUP
+
+    if own is None:
+        return provider in BUILT_IN[SYNC_GROUP]
+    return provider in {"local", own.value}
+
+
+def _for_yourself(name: str, file: Path) -> str:
+    return (
+        f"{file}: {name} may not stand in a project's file, which is shared: "
+        f"set it in {_own_place(name)}"
+    )
 
 
 def _own_place(name: str) -> str:
     """Where a user can set a field without sharing it."""
-    return " or ".join(str(each) for each in (user_file(), variable_of(name)) if each)
-
-
-def _all_layers(flags: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """Each field that is set, with its value and source: the last one counts."""
-    user, project = user_file(), project_file()
-    if user is not None and user.is_file():
-        yield from ((name, value, str(user)) for name, value in _read(user).items())
-    if project is not None:
-        for name, value in _read(project).items():
-            if name in CHECKS and name not in PROJECT_FIELDS:
-                raise ConfigError(
-                    f"{project}: {name} may not stand in a project's file, which is shared: "
-                    f"set it in {_own_place(name)}"
-                )
-            yield name, value, str(project)
-    for name, value in environment_fields().items():
-        yield name, value, variable_of(name)
-    for name, value in flags.items():
-        if value is not None:
-            yield name, value, flag_of(name)
+    variable = variable_of(name) if name in READERS else None
+    return " or ".join(str(each) for each in (user_file(), variable) if each)
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -108,20 +210,30 @@ def _read(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        # A wrong line may hold a token; the position is enough to find it.
-        where = str(error).rpartition("(")[2].rstrip(")")
-        raise ConfigError(f"{file} is not TOML ({where})") from None
+        # A wrong line may hold a token: only words without a name or value in them are repeated.
+        reason, _, where = str(error).rpartition(" (")
+        said = f"{reason}, {where}" if re.fullmatch(r"[A-Za-z ]+", reason) else where
+        raise ConfigError(f"{file} is not TOML ({said.rstrip(')')})") from None
     sealed: dict[str, Any] = checks.seal(values)
     for name in ("path", "cache_path"):
-        if isinstance(sealed.get(name), str):
+        if isinstance(sealed.get(name), str) and sealed[name]:
             sealed[name] = str(file.parent / Path(sealed[name]).expanduser())
     return sealed
 
 
-def _checked(name: str, value: Any, source: str) -> Any:
-    if name not in CHECKS:
-        raise ConfigError(f"{source}: {unknown_field(name)}")
+def _checked(name: str, value: Any, source: str) -> Setting:
     try:
-        return CHECKS[name](name, checks.seal({name: value})[name])
+        if name not in CHECKS:
+            raise ConfigError(unknown_field(name))  # noqa: TRY301 - told like any other fault
+        if name in PROGRAM_FIELDS:
+            raise ConfigError(f"{name} is for Python programs: leave it out")  # noqa: TRY301
+        return Setting(CHECKS[name](name, checks.seal({name: value})[name]), source)
     except ConfigError as error:
-        raise ConfigError(f"{source}: {error}") from None
+        return Setting(None, source, f"{source}: {error}")
+
+
+def _as_flag(match: re.Match[str]) -> str:
+    """``cid_version=0``, as the command line has it."""
+    name, value = match.groups()
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value == "True" else f"{flag} {value.strip(chr(39))}"

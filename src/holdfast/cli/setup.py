@@ -2,33 +2,48 @@
 
 from typing import Any
 
-from holdfast.cli.run import CONNECTED, Run, command, group
+from holdfast.cli.exits import advise
+from holdfast.cli.options import CONNECTED
+from holdfast.cli.run import Run, command, group
+from holdfast.errors import ConfigError
 
 commands = group()
+WRONG = "(wrong)"
 
 
 @command(commands, *CONNECTED)
 def config(run: Run) -> None:
     """Show each setting, and where it came from."""
-    from holdfast.cli.settings import Setting
+    from holdfast.cli.settings import PROGRAM_FIELDS, Setting
     from holdfast.config import CHECKS, ClientConfig
     from holdfast.locations import cache_folder, data_folder
 
     default = {**ClientConfig().to_dict(), "cache_path": cache_folder()}
     if "path" not in run.settings:
         default["path"] = data_folder()
+    names = [*(name for name in CHECKS if name not in PROGRAM_FIELDS), *run.settings]
     shown = {
-        name: run.settings.get(name, Setting(default[name], "default"))
-        for name in CHECKS
-        if name not in {"on_event", "ssl_context"}  # not for the command line
+        name: run.settings[name] if name in run.settings else Setting(default[name], "default")
+        for name in names
     }
-    rows = [(name, _plain(name, each.value), each.source) for name, each in shown.items()]
-    width = max(len(_text(value)) for _, value, _ in rows)
+    rows = {name: _plain(name, each.value) for name, each in shown.items()}
+    texts = {name: WRONG if shown[name].fault else _text(value) for name, value in rows.items()}
+    width = max(map(len, texts.values()))
     run.emit(
-        {name: {"value": value, "source": source} for name, value, source in rows},
-        "\n".join(f"{name:<17} {_text(value):<{width}}  {source}" for name, value, source in rows),
+        {
+            name: {
+                "value": rows[name],
+                "source": each.source,
+                **({"error": each.fault} if each.fault else {}),
+            }
+            for name, each in shown.items()
+        },
+        *(f"{name:<17} {texts[name]:<{width}}  {each.source}" for name, each in shown.items()),
     )
-    run.config()  # what is wrong only together is said below the table
+    try:
+        run.config()  # what is wrong is said below the table
+    except ConfigError as error:
+        raise advise(error, "change it in the place that the table names") from None
 
 
 def _plain(name: str, value: Any) -> Any:

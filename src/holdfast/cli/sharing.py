@@ -1,5 +1,6 @@
 """What is kept and how it is reached: listing, links, the account."""
 
+import warnings
 from dataclasses import asdict
 from typing import Annotated
 
@@ -7,7 +8,9 @@ import typer
 
 from holdfast.cli import output
 from holdfast.cli.content import CID
-from holdfast.cli.run import CONNECTED, Run, command, group
+from holdfast.cli.exits import advise
+from holdfast.cli.options import CONNECTED
+from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
 
 commands = group()
@@ -31,17 +34,17 @@ def open_link(
     """Open a CID in the browser; write the link."""
     import webbrowser
 
+    from holdfast.content.reference import Reference
+
     with run.client() as client:
         link = client.url(cid)
-    if not show:
-        if not link.startswith("http"):
-            raise ConfigError(
-                "content in the embedded store has no address for browsers: "
-                "run `holdfast node`, or give --show for the ipfs:// link"
-            )
-        if not webbrowser.open(link):
-            output.warn("no browser was found; open the link yourself")
-    run.emit({"cid": cid, "url": link, "opened": not show}, link)
+    if not show and not link.startswith("http"):
+        wrong = ConfigError("content in the embedded store has no address for browsers")
+        raise advise(wrong, "run `holdfast node`, or give --show for the ipfs:// link")
+    opened = not show and webbrowser.open(link)
+    if not show and not opened:
+        warnings.warn("no browser was found; open the link yourself", UserWarning, stacklevel=1)
+    run.emit({"cid": str(Reference.parse(cid)), "url": link, "opened": opened}, link)
 
 
 @command(commands, *CONNECTED, name="list")
@@ -57,11 +60,11 @@ def list_pins(
     """List what is pinned, newest first."""
     with run.client() as client:
         pins = client.pins(name=name, limit=limit)
-    lines = [
-        f"{pin.cid}  {output.size_text(pin.size):>9}  {output.time_text(pin.created)}  {pin.name}"
-        for pin in pins
-    ]
-    if run.as_json:
-        output.say_json([asdict(pin) for pin in pins])
-    elif lines:
-        output.say("\n".join(lines))
+    run.emit(
+        [asdict(pin) for pin in pins],
+        *(
+            f"{pin.cid}  {output.size_text(pin.size):>9}  "
+            f"{output.time_text(pin.created)}  {pin.name}"
+            for pin in pins
+        ),
+    )

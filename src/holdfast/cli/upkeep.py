@@ -1,7 +1,8 @@
 """Upkeep of the embedded store: collecting garbage, checking every block."""
 
 from holdfast.cli import output
-from holdfast.cli.run import Run, command, group, store_options
+from holdfast.cli.options import store_options
+from holdfast.cli.run import Run, command, group
 from holdfast.errors import VerificationError
 
 commands = group()
@@ -27,6 +28,6 @@ def check(run: Run) -> None:
     found = [{"cid": each.cid, "what": each.what} for each in damage]
     lines = [f"{each.cid}: {each.what}" for each in damage]
     sound = f"sound: {pins} pins, {output.size_text(size)}"
-    run.emit({"pins": pins, "size": size, "damage": found}, "\n".join(lines) or sound)
+    run.emit({"pins": pins, "size": size, "damage": found}, *(lines or [sound]))
     if damage:
         raise VerificationError(f"{len(damage)} blocks are damaged or missing")

@@ -2,8 +2,9 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 from holdfast.content.blocks import missing_block, unsupported_hash
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256, raw_text
@@ -15,17 +16,22 @@ from holdfast.content.unixfs.files import Tree
 from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits
 from holdfast.content.unixfs.walks import not_unixfs
 from holdfast.errors import InvalidCIDError
-from holdfast.files.importing import chunks_of, import_content, leaves_of
+from holdfast.files.importing import Seen, chunks_of, import_content, leaves_of
 from holdfast.files.sources import Uploadable, existing_path
 
+Progress: TypeAlias = Callable[[int, int | None], None]
 
-def compute_cid(source: Uploadable, *, profile: str = "unixfs-v1-2025") -> str:
+
+def compute_cid(
+    source: Uploadable, *, profile: str = "unixfs-v1-2025", progress: Progress | None = None
+) -> str:
     """The CID that an IPFS node gives to `source` under `profile`. Nothing is stored or sent.
 
     Args:
         source: A path of a file or directory, bytes, a binary file, or an iterable of bytes.
         profile: How the content is cut: ``unixfs-v1-2025``, ``unixfs-v0-2015`` (CIDv0, Kubo's
             old default) or ``kubo-legacy-cidv1`` (Kubo's old ``--cid-version=1``).
+        progress: Called as ``progress(done_bytes, total_bytes_or_None)`` while it is read.
 
     Example:
         >>> compute_cid(b"hello")
@@ -36,15 +42,15 @@ def compute_cid(source: Uploadable, *, profile: str = "unixfs-v1-2025") -> str:
     layout = profile_named(profile)
     if isinstance(source, bytes) and layout.raw_leaves and len(source) <= layout.chunk_size:
         return raw_text(hashlib.sha256(source).digest())
-    return str(import_content(source, layout).cid)
+    return str(import_content(source, layout, seen=_counter(source, progress)).cid)
 
 
-def verify(source: Uploadable, cid: str) -> bool:
+def verify(source: Uploadable, cid: str, *, progress: Progress | None = None) -> bool:
     """True, if `source` is proven to be what `cid` names; anything else is an error.
 
     A CID of one raw block is proven or disproven by its hash. Another names a tree of blocks, whose
     shape depends on how the content was cut: all known ways are tried, and where none fits, that
-    proves nothing.
+    proves nothing. `progress` is called as by `compute_cid`, from the start for each way.
 
     Raises:
         VerificationError: The content is not what the CID names.
@@ -59,11 +65,11 @@ def verify(source: Uploadable, cid: str) -> bool:
         raise InvalidCIDError(reason="a path inside a CID cannot be verified, only a CID")
     match reference.cid.codec, reference.cid.hash_code:
         case codec, code if codec == DAG_PB and code == SHA2_256:
-            _verify_tree(source, reference)
+            _verify_tree(source, reference, progress)
         case codec, code if codec == DAG_PB and code == IDENTITY:
             _verify_inline(source, reference)
         case codec, _ if codec == RAW:
-            _verify_block(source, reference)
+            _verify_block(source, reference, _counter(source, progress))
         case codec, _ if codec == DAG_PB:
             raise unsupported_hash(reference.cid)
         case _:
@@ -71,11 +77,27 @@ def verify(source: Uploadable, cid: str) -> bool:
     return True
 
 
-def _verify_block(source: Uploadable, reference: Reference) -> None:
+def _counter(source: Uploadable, progress: Progress | None) -> Seen | None:
+    """`progress` for one reading of `source`."""
+    if progress is None:
+        return None
+    path = existing_path(source) if isinstance(source, str | os.PathLike) else None
+    total = path.stat().st_size if path is not None and path.is_file() else None
+    done = 0
+
+    def seen(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(done, total)
+
+    return seen
+
+
+def _verify_block(source: Uploadable, reference: Reference, seen: Seen | None) -> None:
     proof = block_proof(reference)
     if isinstance(source, str | os.PathLike) and existing_path(source).is_dir():
         raise wrong_bytes(reference)
-    for chunk in chunks_of(source):
+    for chunk in chunks_of(source, seen):
         proof.update(chunk)
     proof.finish()
 
@@ -91,31 +113,32 @@ def _verify_inline(source: Uploadable, reference: Reference) -> None:
     proof.finish()
 
 
-def _verify_tree(source: Uploadable, reference: Reference) -> None:
+def _verify_tree(source: Uploadable, reference: Reference, progress: Progress | None) -> None:
     """Nothing, if a known layout gives the CID; `UnprovenError` where none does."""
-    if not any(root == reference.cid for root in _roots(source)):
+    if not any(root == reference.cid for root in _roots(source, progress)):
         raise no_layout_fits(reference.cid)
 
 
-def _roots(source: Uploadable) -> Iterator[CID]:
+def _roots(source: Uploadable, progress: Progress | None) -> Iterator[CID]:
     """The root of `source` under each known layout."""
     path = existing_path(source) if isinstance(source, str | os.PathLike) else None
     if path is not None and path.is_dir():
-        yield from (import_content(path, each).cid for each in CANDIDATES)
+        for each in CANDIDATES:
+            yield import_content(path, each, seen=_counter(path, progress)).cid
     elif path is not None and path.is_file():
-        yield from _roots_of_file(path)
+        yield from _roots_of_file(path, progress)
     else:
         layouts = Layouts()  # in one pass: there may be no second
-        for chunk in chunks_of(source):
+        for chunk in chunks_of(source, _counter(source, progress)):
             layouts.update(chunk)
         yield from layouts.roots().values()
 
 
-def _roots_of_file(path: Path) -> Iterator[CID]:
+def _roots_of_file(path: Path, progress: Progress | None) -> Iterator[CID]:
     """The root under each layout, one pass over the file for each kind of leaves."""
     for profiles in by_leaves(CANDIDATES):
         trees = [Tree(profile) for profile in profiles]
-        for leaf in leaves_of(path, profiles[0]):
+        for leaf in leaves_of(path, profiles[0], seen=_counter(path, progress)):
             for tree in trees:
                 tree.add(leaf)
         yield from (tree.root().cid for tree in trees)

@@ -1,60 +1,38 @@
 """`python -m holdfast.node`: run a node in the foreground."""
 
 import argparse
-import os
-import secrets
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from holdfast.errors import ClientError, ConfigError
+from holdfast.errors import ClientError
 from holdfast.locations import data_folder
-from holdfast.node.server import NodeServer, check_host, page_url
-from holdfast.node.settings import SCOPES, NodeSettings, NodeToken
-from holdfast.repository import Repository
-
-TOKEN_VARIABLE = "HOLDFAST_NODE_TOKEN"  # noqa: S105 - a name
+from holdfast.node.foreground import Addresses, read_tokens, serve
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a node until it is interrupted."""
+    options = _parser().parse_args(arguments)
     try:
-        serve(arguments, announce=_print_lines)
+        serve(
+            options.path,
+            host=options.host,
+            port=options.port,
+            tokens=read_tokens(options.token_file, options.token),
+            rate_limit=options.rate_limit,
+            gateways=options.gateway,
+            announce=_print_lines,
+        )
     except KeyboardInterrupt:
         return 130  # as shells have it
-    except (ClientError, OSError, UnicodeDecodeError) as error:
+    except (ClientError, OSError) as error:
         print(f"holdfast.node: {error}", file=sys.stderr)  # noqa: T201
         return 2
     return 0
 
 
-def serve(arguments: list[str] | None, *, announce: Callable[[Mapping[str, str]], None]) -> None:
-    """Run a node until it is interrupted; `announce` is told where it listens, when it does."""
-    options = _parser().parse_args(arguments)
-    tokens = _tokens(options)
-    check_host(options.host, token_given=bool(tokens))
-    fresh = None if tokens else secrets.token_urlsafe(24)
-    settings = NodeSettings(
-        tokens=tuple(tokens) or (NodeToken(token=fresh or ""),),
-        rate_limit=options.rate_limit,
-        gateways=tuple(options.gateway),
-    )
-    with Repository(options.path) as repository:
-        server = NodeServer(repository, settings, host=options.host, port=options.port)
-        told = {
-            "Pinning API": server.url,
-            "Gateway": f"{server.url}/ipfs",
-            "Store": str(repository.path),
-        }
-        if fresh is not None:
-            told["Token"] = fresh
-        announce({**told, "Page": page_url(server.url, fresh)})
-        server.run()
-
-
-def _print_lines(told: Mapping[str, str]) -> None:
-    for label, value in told.items():
-        print(f"{label:<12} {value}", flush=True)  # noqa: T201
+def _print_lines(addresses: Addresses) -> None:
+    for line in addresses.lines():
+        print(line, flush=True)  # noqa: T201
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -71,20 +49,6 @@ def _parser() -> argparse.ArgumentParser:
         "--gateway", action="append", default=[], help="where pinByHash finds content; repeatable"
     )
     return parser
-
-
-def _tokens(options: argparse.Namespace) -> list[NodeToken]:
-    found = [text.strip() for text in (options.token, os.environ.get(TOKEN_VARIABLE)) if text]
-    tokens = [NodeToken(token=text) for text in found if text]
-    if options.token_file is not None:
-        for line in options.token_file.read_text(encoding="utf-8").splitlines():
-            token, *scopes = line.split() or [""]
-            if unknown := set(scopes) - SCOPES:
-                known = ", ".join(sorted(SCOPES))
-                raise ConfigError(f"unknown scope {min(unknown)!r} in the token file: {known}")
-            if token:
-                tokens.append(NodeToken(token=token, scopes=frozenset(scopes) if scopes else None))
-    return tokens
 
 
 def _port(text: str) -> int:

@@ -7,7 +7,8 @@ try:
 except ImportError:
     raise ImportError(
         "the node needs the package multipart 2, which an old python-multipart hides: "
-        "pip install --upgrade python-multipart 'holdfast[node]'"
+        "pip install --upgrade python-multipart 'holdfast[node]'",
+        name="multipart",
     ) from None
 
 from holdfast.content.media_types import told_type

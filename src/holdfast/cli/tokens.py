@@ -1,0 +1,86 @@
+"""The provider's token: from a file, or from whoever sits at the terminal, and from no pipe else.
+
+No variable here holds it in the clear: a traceback would show it.
+"""
+
+import contextlib
+import sys
+import warnings
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from holdfast.cli.exits import advise
+from holdfast.errors import ConfigError
+from holdfast.secret import Secret
+
+MAX_TOKEN: Final = 64 << 10
+OTHER_WAYS: Final = "set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
+SEEN: Final = (
+    "a token on the command line can be seen by others and stays in the shell's history; "
+    "use HOLDFAST_PROVIDER_TOKEN or --token-file"
+)
+
+
+def given(text: str) -> Secret:
+    """A token that stood on the command line."""
+    warnings.warn(SEEN, UserWarning, stacklevel=2)
+    return Secret(text)
+
+
+def read(name: str, standard_input: BinaryIO | None) -> Secret:
+    """The token in the file of this name, or in `standard_input`."""
+    try:
+        if standard_input is not None:
+            return Secret(standard_input.read(MAX_TOKEN).decode())
+        with Path(name).open("rb") as file:
+            return Secret(file.read(MAX_TOKEN).decode())
+    except OSError as error:
+        why = error.strerror
+    except UnicodeDecodeError:
+        why = "it is not text"
+    wrong = ConfigError(f"--token-file: {name} cannot be read: {why}")
+    raise advise(wrong, "name a file that holds the token and nothing else")
+
+
+def ask(provider: str, address: str) -> Secret:
+    """The token, from whoever sits at the terminal. Standard input is not asked: it is content."""
+    try:
+        if not sys.stderr.isatty():
+            raise OSError("nobody looks")  # noqa: TRY301 - as if there were no terminal
+        token = _ask(f"Token for {address}: ")
+    except (OSError, Warning):
+        wrong = ConfigError(f"provider {provider!r} needs a token: {OTHER_WAYS}")
+        raise advise(wrong, OTHER_WAYS) from None
+    if not token.reveal():
+        raise advise(ConfigError("no token was given"), OTHER_WAYS)
+    return token
+
+
+if sys.platform == "win32":
+
+    def _ask(prompt: str) -> Secret:
+        """A line from the console."""
+        from getpass import GetPassWarning, getpass
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GetPassWarning)  # it would read standard input
+            return Secret(getpass(prompt))
+
+else:
+
+    def _ask(prompt: str) -> Secret:
+        """A line from the terminal, which does not show it."""
+        import termios
+
+        with open("/dev/tty", "r+b", buffering=0) as terminal:  # noqa: PTH123
+            before = termios.tcgetattr(terminal)
+            hidden = before.copy()
+            hidden[3] &= ~termios.ECHO
+            try:
+                termios.tcsetattr(terminal, termios.TCSAFLUSH, hidden)
+                terminal.write(prompt.encode())
+                return Secret(terminal.readline().decode(errors="replace"))
+            finally:
+                with contextlib.suppress(termios.error, OSError):  # it may have hung up
+                    termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
+                    terminal.write(b"\n")
