@@ -419,7 +419,8 @@ def test_pin_by_hash_from_its_own_blocks_and_from_a_gateway(node):
         assert reply["name"] == "fetched"
         query = {"status": "pinned", "cid": cid}
         assert wait_for(lambda: here("GET", "/data/pinList", fields=query).json()["count"] == 1)
-        assert here("GET", "/pinning/pinJobs").json() == {"count": 0, "rows": []}
+        done = {"count": 0, "rows": []}
+        assert wait_for(lambda: here("GET", "/pinning/pinJobs").json() == done)
         here("DELETE", f"/pinning/unpin/{cid}")
         here("POST", "/pinning/pinByHash", body=body)
         assert wait_for(lambda: here("GET", "/data/pinList", fields=query).json()["count"] == 1)

@@ -146,6 +146,24 @@ def bytes_of(blob: object) -> bytes:
     return data
 
 
+def check_blob(blob: object, data: bytes) -> None:
+    """See that `blob` is a Blob of these bytes."""
+    __tracebackhide__ = True
+    check_bytes(bytes_of(blob), data, "get_file gave")
+
+
+def check_bytes(found: bytes, data: bytes, what: str) -> None:
+    """See that the bytes are the same; for the difference of large ones, pytest takes minutes."""
+    __tracebackhide__ = True
+    if found == data:
+        return
+    pairs = enumerate(zip(found, data, strict=False))
+    place = next((place for place, (one, other) in pairs if one != other), None)
+    if place is None:
+        place = min(len(found), len(data))
+    pytest.fail(f"{what} {len(found)} bytes for {len(data)}, and others from byte {place} on")
+
+
 def check_progress(calls: Sequence[tuple[int, int | None]], size: int, call: str) -> None:
     """See that `calls` of progress tell of a file of `size` bytes, up to its end."""
     __tracebackhide__ = True

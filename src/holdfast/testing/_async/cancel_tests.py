@@ -10,7 +10,11 @@ import pytest
 
 from holdfast import AsyncStorageProvider
 from holdfast.testing._async.calls import AsyncCalls
-from holdfast.testing.provider_cases import bytes_of, names_in
+from holdfast.testing.provider_cases import (
+    check_blob,
+    check_bytes,
+    names_in,
+)
 
 LARGE = 9_000_000  # in several pieces, wherever it goes
 
@@ -40,7 +44,8 @@ class AsyncCancelTests(AsyncCalls):
         again = asyncio.ensure_future(provider.get_file(cid, to=target))
         await asyncio.wait([again], timeout=self.patience)
         assert again.done(), "get_file did not work any more after one was cancelled"
-        assert bytes_of(again.result()) == target.read_bytes() == data
+        check_blob(again.result(), data)
+        check_bytes(target.read_bytes(), data, "get_file wrote")
 
     async def test_a_source_that_waits_holds_up_nobody(
         self, provider: AsyncStorageProvider
@@ -56,4 +61,4 @@ class AsyncCancelTests(AsyncCalls):
 
         cid = await self.put(provider, pieces())
         assert in_time == [True], "put_file reads its source in the event loop, which stands still"
-        assert bytes_of(await provider.get_file(cid)) == b"at last"
+        check_blob(await provider.get_file(cid), b"at last")

@@ -17,7 +17,8 @@ from holdfast.testing._async.calls import BY_CID, METHODS, AsyncCalls
 from holdfast.testing.provider_cases import (
     NO_CIDS,
     NOWHERE,
-    bytes_of,
+    check_blob,
+    check_bytes,
     check_json,
     names_in,
     unique_json,
@@ -36,7 +37,7 @@ class AsyncRefusalTests(AsyncCalls):
         await provider.delete(first)
         with pytest.raises(ProviderError):
             await provider.delete(first)
-        assert bytes_of(await provider.get_file(second)) == data
+        check_blob(await provider.get_file(second), data)
         await provider.delete(second)
 
     async def test_what_was_deleted_can_be_kept_again(self, provider: AsyncStorageProvider) -> None:
@@ -44,7 +45,7 @@ class AsyncRefusalTests(AsyncCalls):
         cid = await provider.put_json(text, name="first")
         await provider.delete(cid)
         assert await provider.put_json(text, name="second") == cid
-        assert bytes_of(await provider.get_file(cid)) == text.encode()
+        check_blob(await provider.get_file(cid), text.encode())
         await provider.delete(cid)
 
     async def test_a_path_cannot_be_deleted(self, provider: AsyncStorageProvider) -> None:
@@ -52,7 +53,7 @@ class AsyncRefusalTests(AsyncCalls):
         cid = await provider.put_json(text, name="x")
         with pytest.raises(InvalidCIDError):
             await provider.delete(f"{cid}/x")
-        assert bytes_of(await provider.get_file(cid)) == text.encode()
+        check_blob(await provider.get_file(cid), text.encode())
         await provider.delete(cid)
 
     async def test_what_is_not_there_is_an_error(self, provider: AsyncStorageProvider) -> None:
@@ -101,9 +102,9 @@ class AsyncRefusalTests(AsyncCalls):
     ) -> None:
         path, data = directory_file
         target = tmp_path / "copy"
-        assert bytes_of(await provider.get_file(f"{directory_cid}/{path}")) == data
+        check_blob(await provider.get_file(f"{directory_cid}/{path}"), data)
         await provider.get_file(f"{directory_cid}/{path}", to=target)
-        assert target.read_bytes() == data
+        check_bytes(target.read_bytes(), data, "get_file wrote")
 
     async def test_a_path_that_leads_nowhere_is_an_error(
         self, provider: AsyncStorageProvider, directory_cid: str

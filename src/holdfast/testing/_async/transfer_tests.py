@@ -13,7 +13,8 @@ from holdfast.testing._async.calls import AsyncCalls
 from holdfast.testing.provider_cases import (
     NOWHERE,
     Interrupted,
-    bytes_of,
+    check_blob,
+    check_bytes,
     check_progress,
     interrupt,
     interrupted,
@@ -50,13 +51,13 @@ class AsyncTransferTests(AsyncCalls):
         cid = await self.put(provider, data)
         with interrupted("get_file"):
             await provider.get_file(cid, progress=interrupt)
-        assert bytes_of(await provider.get_file(cid)) == data
+        check_blob(await provider.get_file(cid), data)
 
     async def test_a_source_that_fails_ends_the_call(self, provider: AsyncStorageProvider) -> None:
         with pytest.raises(Interrupted):
             await self.put(provider, half_of_a_file(b"a" * CHUNK_SIZE))
         cid = await self.put(provider, b"afterwards")
-        assert bytes_of(await provider.get_file(cid)) == b"afterwards"
+        check_blob(await provider.get_file(cid), b"afterwards")
 
     async def test_half_a_file_is_not_kept(self, provider: AsyncStorageProvider) -> None:
         half = os.urandom(CHUNK_SIZE)
@@ -77,7 +78,8 @@ class AsyncTransferTests(AsyncCalls):
             cid = await self.put(provider, data)
             target = tmp_path / "cöpy.bin"  # written anew each time
             blob = await provider.get_file(cid, to=kind(target))
-            assert target.read_bytes() == bytes_of(blob) == data
+            check_blob(blob, data)
+            check_bytes(target.read_bytes(), data, "get_file wrote")
             assert names_in(tmp_path) == [target.name]
 
     async def test_a_failed_download_leaves_no_file(

@@ -19,7 +19,8 @@ from holdfast.testing._sync.calls import BY_CID, METHODS, Calls
 from holdfast.testing.provider_cases import (
     NO_CIDS,
     NOWHERE,
-    bytes_of,
+    check_blob,
+    check_bytes,
     check_json,
     names_in,
     unique_json,
@@ -36,7 +37,7 @@ class RefusalTests(Calls):
         provider.delete(first)
         with pytest.raises(ProviderError):
             provider.delete(first)
-        assert bytes_of(provider.get_file(second)) == data
+        check_blob(provider.get_file(second), data)
         provider.delete(second)
 
     def test_what_was_deleted_can_be_kept_again(self, provider: StorageProvider) -> None:
@@ -44,7 +45,7 @@ class RefusalTests(Calls):
         cid = provider.put_json(text, name="first")
         provider.delete(cid)
         assert provider.put_json(text, name="second") == cid
-        assert bytes_of(provider.get_file(cid)) == text.encode()
+        check_blob(provider.get_file(cid), text.encode())
         provider.delete(cid)
 
     def test_a_path_cannot_be_deleted(self, provider: StorageProvider) -> None:
@@ -52,7 +53,7 @@ class RefusalTests(Calls):
         cid = provider.put_json(text, name="x")
         with pytest.raises(InvalidCIDError):
             provider.delete(f"{cid}/x")
-        assert bytes_of(provider.get_file(cid)) == text.encode()
+        check_blob(provider.get_file(cid), text.encode())
         provider.delete(cid)
 
     def test_what_is_not_there_is_an_error(self, provider: StorageProvider) -> None:
@@ -101,9 +102,9 @@ class RefusalTests(Calls):
     ) -> None:
         path, data = directory_file
         target = tmp_path / "copy"
-        assert bytes_of(provider.get_file(f"{directory_cid}/{path}")) == data
+        check_blob(provider.get_file(f"{directory_cid}/{path}"), data)
         provider.get_file(f"{directory_cid}/{path}", to=target)
-        assert target.read_bytes() == data
+        check_bytes(target.read_bytes(), data, "get_file wrote")
 
     def test_a_path_that_leads_nowhere_is_an_error(
         self, provider: StorageProvider, directory_cid: str
