@@ -13,11 +13,15 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+MARK = "objects.inv"  # every site that was built has one
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 
 
 def main() -> int:
     target = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "site")
+    if target.exists() and any(target.iterdir()) and not (target / MARK).exists():
+        print(f"{target} holds something else: name another folder", file=sys.stderr)
+        return 1
     with tempfile.TemporaryDirectory(prefix="holdfast-docs-") as folder:
         stage = Path(folder)
         lay_out(stage)
@@ -33,7 +37,8 @@ def main() -> int:
         if result.returncode != 0 or re.search(r"warning|error", result.stdout, re.IGNORECASE):
             print(result.stdout, file=sys.stderr)
             return 1
-        shutil.rmtree(target, ignore_errors=True)
+        if target.exists():
+            shutil.rmtree(target)
         shutil.move(stage / "site", target)
     print(f"The documentation is in {target}; open {target / 'index.html'}")
     return 0

@@ -136,6 +136,8 @@ class Page:
         """Run `block` as its language has it."""
         runner = RUNNERS.get(block.language)
         assert runner, f"{block}: nobody knows how to run {block.language!r}"
+        if self.missing:
+            return  # what follows may build on what could not be run
         try:
             runner(self, block)
         except Exception as error:
@@ -212,7 +214,7 @@ class Page:
         for command, shown in self._console.commands_in(block.text):
             if re.search(r"\bcurl\b", command) and shutil.which("curl") is None:
                 self.missing.add("curl")
-                continue
+                return
             came = self._console.run(self._in_place(command))
             if shown:
                 check_shown(self._in_place(shown), came)

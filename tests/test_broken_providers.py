@@ -591,6 +591,13 @@ def test_the_contract_itself_is_not_collected(pytester, run):
     result.assert_outcomes(passed=6, deselected=result.parseoutcomes()["deselected"])
 
 
+def test_a_class_that_is_no_test_by_its_own_word_is_not_collected(run):
+    code = "class TestBase(ProviderTests):\n    __test__ = False\n"
+    result = run(code, "-k", "deleted")
+    assert "TestBase" not in result.stdout.str()
+    assert result.ret == 0
+
+
 # What is wrong with each, and what its failures say, in some of its tests.
 SAYS = {
     "HasNoDelete": (

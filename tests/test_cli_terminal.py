@@ -1,5 +1,6 @@
 """What people see on a real pseudo-terminal: bars, the token prompt, and no stray escapes."""
 
+import json
 import os
 import re
 
@@ -84,7 +85,7 @@ def test_the_token_is_asked_for_while_content_comes_through_a_pipe(commands, nod
 @pytest.mark.parametrize(
     ("typed", "code", "words"),
     [
-        ("\n", 3, "provider_token is blank"),
+        ("\n", 3, "no token was given"),
         ("\x04", 3, "no token was given"),
         ("\x03", 130, "interrupted"),
     ],
@@ -124,6 +125,22 @@ def test_what_a_provider_says_cannot_either(commands):
             HOLDFAST_PROVIDER_TOKEN=TOKEN,
         )
     assert (code, shown.splitlines()[0]) == (12, "error: \\x1b[31mred")
+
+
+def test_the_bar_of_a_broken_archive_ends_before_the_error(commands):
+    (commands.folder / "big").write_bytes(os.urandom(20_000_000))
+    cid = commands.text("upload", "big")
+    commands.text("car", "export", cid, "big.car")
+    broken = bytearray((commands.folder / "big.car").read_bytes())
+    broken[15_000_000] ^= 1
+    (commands.folder / "big.car").write_bytes(broken)
+    code, shown = commands.on_terminal("car", "import", "big.car", "--path", "other")
+    lines = plain(shown).replace("\r", "\n").splitlines()
+    (error,) = (place for place, line in enumerate(lines) if line.startswith("error: "))
+    assert code == 14
+    assert [line[:6] for line in lines[error:] if line] == ["error:", "hint: "]
+    code, shown = commands.on_terminal("car", "import", "big.car", "--path", "other", "--json")
+    assert json.loads(plain(shown))["error"]["exitCode"] == 14  # in one line, and no bar
 
 
 def test_what_is_typed_is_not_run_over_by_a_bar(commands):

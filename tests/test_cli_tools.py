@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -104,6 +105,43 @@ def test_the_node_runs_until_it_is_interrupted(commands, flags):
         words = json.loads(words)["error"]["message"] + "\n"
     assert (process.returncode, words) == (130, "interrupted\n")
     assert commands.text("retrieve", record.cid, "--json", "--path", "store") == '{"a": 1}'
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_the_node_ends_in_order_when_it_is_told_to(commands, number, code):
+    process = commands.start("node", "--port", "0", "--path", "store")
+    for _ in range(5):
+        process.stdout.readline()
+    time.sleep(0.5)  # it has announced itself, and begins to serve
+    process.send_signal(number)
+    try:
+        _, words = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert (process.returncode, words) == (code, "")
+
+
+def test_a_node_by_python_is_as_careful(commands):
+    for arguments, words in (
+        (["--path", ""], "a folder has a name"),
+        (["--rate-limit", "0"], "--rate-limit must be 1 or more"),
+    ):
+        result = subprocess.run(  # noqa: S603 - our own command
+            [sys.executable, "-m", "holdfast.node", "--port=0", *arguments],
+            cwd=commands.folder,
+            env=commands.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (result.returncode, words in result.stderr) == (2, True)
+    assert list(commands.folder.iterdir()) == []
+
+
+def test_an_archive_that_is_not_there_makes_no_store(commands):
+    code, _ = commands.failure("car", "import", "missing.car", "--path", "new")
+    assert code == 1
+    assert list(commands.folder.iterdir()) == []
 
 
 def test_a_node_that_cannot_start_says_why(commands):

@@ -126,7 +126,10 @@ def test_local_by_choice_does_without_the_token(commands):
     assert [pin["cid"] for pin in commands.json("list", "--provider", "local")] == [cid]
     assert len(commands.json("list", HOLDFAST_PROVIDER="local")) == 1
     write_project_file(commands, 'provider = "local"\n')
-    assert commands.text("store", "1", HOLDFAST_PROVIDER_TOKEN=TOKEN) == cid
+    result = commands.run("store", "1", HOLDFAST_PROVIDER_TOKEN=TOKEN)
+    assert (result.returncode, result.stdout.decode()) == (0, f"{cid}\n")
+    # It came with somebody's repository: nobody should believe that the service has it.
+    assert b"holdfast.toml chooses provider 'local' in place of your 'pinning'" in result.stderr
 
 
 def test_local_by_default_does_not(commands):

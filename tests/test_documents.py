@@ -97,7 +97,7 @@ def test_fences_are_found_as_markdown_has_them():
         ("```console\n$ pip install 'holdfast[nothing]'\n```", "holdfast[nothing]"),
         ("```console\n$ pip install no-such-package\n```", "no-such-package"),
         ("```console\n$ make nothing\n```", "nothing"),
-        ("```console\n$ curl http://127.0.0.1:5080\n```", "no node was started"),
+        ("```console\n$ echo http://127.0.0.1:5080\n```", "no node was started"),
         ("```console\n$ holdfast node --no-such-option\n```", "has ended"),
         ("```console\n$ holdfast store '{'\n```", "ended with 5"),
         ("```json\n{'a': 1}\n```", "property name"),

@@ -225,6 +225,11 @@ def test_previews(visit, client, node):
     assert len(content.locator("pre").inner_text()) == 256 * 1024
     leave()
     expect(look("bytes.bin")).to_contain_text("There is no preview of this type.")
+    node.fail_next(status=503, body={"error": "come back later"})
+    tab.get_by_role("button", name="Show as text").click()
+    expect(tab.locator("#content")).to_have_text("come back later")
+    leave()
+    look("bytes.bin")
     tab.get_by_role("button", name="Show as text").click()
     expect(tab.locator("#content pre")).to_be_visible()
     expect(tab.locator("#facts")).to_contain_text("3 B (3 bytes)")

@@ -31,6 +31,14 @@ def site(tmp_path_factory):
     return target
 
 
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
+    (tmp_path / "keep").write_text("mine")
+    command = [sys.executable, ROOT / "scripts/build_docs.py", tmp_path]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    assert (result.returncode, "holds something else" in result.stderr) == (1, True)
+    assert (tmp_path / "keep").read_text() == "mine"
+
+
 def test_every_page_can_be_reached_from_the_navigation(site):
     def pages(entries):
         for entry in entries:

@@ -8,6 +8,7 @@ from holdfast.errors import ConfigError
 from holdfast.secret import Secret
 
 PREFIX: Final = "HOLDFAST_"
+MAX_DIGITS: Final = 30  # Python itself refuses thousands
 FLAGS: Final = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -54,7 +55,7 @@ def _flag(variable: str, text: str) -> bool:
 
 
 def _whole(variable: str, text: str) -> int:
-    if not text.strip().isdecimal():
+    if not text.strip().isdecimal() or len(text) > MAX_DIGITS:
         raise ConfigError(f"{variable} must be a whole number")
     return int(text)
 

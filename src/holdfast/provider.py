@@ -7,15 +7,11 @@ is written as tests, to be subclassed: `holdfast.testing.ProviderTests`, `AsyncP
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
-from holdfast.files.sources import Source
-
-Progress: TypeAlias = Callable[[int, int | None], None]
-"""Called with the bytes done so far and the bytes in all, where that is known."""
+from holdfast.files.sources import Progress, Source
 
 
 @runtime_checkable

@@ -15,13 +15,12 @@ from holdfast.checks import seal
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError, ConfigError
-from holdfast.files.sources import Uploadable, open_source
+from holdfast.files.sources import Progress, Uploadable, open_source
 from holdfast.protocol import json_text
 from holdfast.provider import (
     Linkable,
     Listing,
     Openable,
-    Progress,
     Reconfigurable,
     StorageProvider,
 )

@@ -31,9 +31,9 @@ from holdfast.errors import (
 )
 from holdfast.events import Call
 from holdfast.files.sinks import Sink
+from holdfast.files.sources import Progress
 from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.retrying import Backoff, is_transient
-from holdfast.provider import Progress
 
 # What a gateway's words, bytes or silence can bring about; another gateway may know better.
 FAILURES = (NetworkError, ProviderError, VerificationError, NotAFileError, SerializationError)

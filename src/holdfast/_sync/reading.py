@@ -12,7 +12,7 @@ from holdfast.content.proof import is_raw
 from holdfast.content.reference import Reference
 from holdfast.events import Call
 from holdfast.files.sinks import Sink
-from holdfast.provider import Progress
+from holdfast.files.sources import Progress
 
 MAX_CACHED = 8 << 20  # bytes of inner blocks that one reading keeps
 

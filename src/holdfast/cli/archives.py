@@ -1,15 +1,18 @@
 """Archives (CAR) out of the embedded store, and into it."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from holdfast.cli import output
 from holdfast.cli.exits import UsageError
 from holdfast.cli.options import not_empty, store_options
 from holdfast.cli.run import Run, command, group
+
+if TYPE_CHECKING:
+    from holdfast.files.sources import Progress
 
 PIECE_SIZE = 1 << 20
 commands = group()
@@ -41,8 +44,8 @@ def export_car(
             out.writelines(pieces)
             return
         size = 0
-        with PendingFile(to) as pending:
-            for piece in _shown(pieces, Path(to).name, None):
+        with run.progress_bar(Path(to).name) as progress, PendingFile(to) as pending:
+            for piece in counted(pieces, None, progress):
                 pending.write(piece)
                 size += len(piece)
             pending.commit()
@@ -58,14 +61,16 @@ def import_car(
     ],
 ) -> None:
     """Take in an archive and pin its roots; write their CIDs."""
-    with run.repository(make=True) as repository:
-        if file == "-":
-            pins = repository.import_car(_pieces(run.standard_input()))
-        else:
-            with Path(file).open("rb") as archive:
-                size = Path(file).stat().st_size
-                pieces = _shown(_pieces(archive), Path(file).name, size)
-                pins = repository.import_car(pieces)
+    with ExitStack() as opened:
+        # First what may not be there: no store is made for nothing.
+        source = (
+            run.standard_input() if file == "-" else opened.enter_context(Path(file).open("rb"))
+        )
+        size = None if file == "-" else Path(file).stat().st_size
+        repository = opened.enter_context(run.repository(make=True))
+        bar = run.progress_bar(Path(file).name, hidden=file == "-")
+        pieces = counted(_pieces(source), size, opened.enter_context(bar))
+        pins = repository.import_car(pieces)
     roots = [pin.cid for pin in pins]
     run.emit({"roots": roots}, *roots)
 
@@ -75,12 +80,13 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
         yield piece
 
 
-def _shown(pieces: Iterable[bytes], label: str, total: int | None) -> Iterator[bytes]:
-    """`pieces`, with a bar on the terminal while they pass."""
+def counted(
+    pieces: Iterable[bytes], total: int | None, progress: "Progress | None"
+) -> Iterator[bytes]:
+    """`pieces`, of which `progress` is told as they pass."""
     done = 0
-    with output.progress_bar(label) as progress:
-        for piece in pieces:
-            yield piece
-            done += len(piece)
-            if progress is not None:
-                progress(done, total)
+    for piece in pieces:
+        yield piece
+        done += len(piece)
+        if progress is not None:
+            progress(done, total)

@@ -61,7 +61,7 @@ def upload(
     source: Any = run.standard_input() if file == "-" else Path(file)
     label = name or ("standard input" if file == "-" else Path(file).name)
     typed = file == "-" and source.isatty()  # a bar would run over what is typed
-    with run.client() as client, output.progress_bar(label, hidden=typed) as progress:
+    with run.client() as client, run.progress_bar(label, hidden=typed) as progress:
         record = client.upload(source, name=name, progress=progress)
     _emit_record(run, record)
 
@@ -87,7 +87,7 @@ def download(
         reference = Reference.parse(cid)
         target = _target(reference, to) if out is None else None
         label = "download" if target is None else target.name
-        with output.progress_bar(label) as progress:
+        with run.progress_bar(label) as progress:
             blob = client.download(cid, to=target, progress=progress)
         if out is not None:
             _pour(blob, out)

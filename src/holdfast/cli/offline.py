@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 
 import holdfast
-from holdfast.cli import output
 from holdfast.cli.options import layout_options, not_empty
 from holdfast.cli.run import Run, command, group
 
@@ -51,5 +50,5 @@ def _source(run: Run, file: str) -> Iterator[Any]:
     """What to read, and the progress function of a bar for it."""
     source: Any = run.standard_input() if file == "-" else Path(file)
     label = "standard input" if file == "-" else source.name
-    with output.progress_bar(label, hidden=file == "-" and source.isatty()) as progress:
+    with run.progress_bar(label, hidden=file == "-" and source.isatty()) as progress:
         yield source, progress

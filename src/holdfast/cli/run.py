@@ -17,7 +17,10 @@ from holdfast.cli.options import connection_options, output_options
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from holdfast.cli.settings import Setting
+    from holdfast.files.sources import Progress
     from holdfast.repository import Repository
 
 Command = Callable[..., None]
@@ -93,6 +96,12 @@ class Run:
         if self.as_json:
             raise UsageError('--json and "-" both want standard output: give one of them')
         return sys.stdout.buffer
+
+    def progress_bar(
+        self, label: str, *, hidden: bool = False
+    ) -> "AbstractContextManager[Progress | None]":
+        """A bar on the terminal, where people look at it."""
+        return output.progress_bar(label, hidden=hidden or self.as_json)
 
     def emit(self, value: Any, *lines: str) -> None:
         """Answer: with `value` to machines, with `lines` to people."""

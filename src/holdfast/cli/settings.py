@@ -66,6 +66,7 @@ def gather(
         }
     if project is not None:
         _guard_secrets(found, own.get("provider"), str(project))
+        _tell_of_another_provider(found.get("provider"), own.get("provider"), str(project))
     profile = found.get("profile")
     if profile is not None and profile.value is not None and "cid_version" not in found:
         found["cid_version"] = Setting(checks.PROFILES[profile.value], f"profile, {profile.source}")
@@ -180,6 +181,15 @@ def _guard_secrets(found: dict[str, Setting], own: Setting | None, project: str)
             continue
         fault = f"{project}: {name} decides where your {secret} goes: set it in {_own_place(name)}"
         found[name] = chosen._replace(fault=fault)
+
+
+def _tell_of_another_provider(chosen: Setting | None, own: Setting | None, project: str) -> None:
+    """Nobody should believe that they pinned to a service when they wrote to their disk."""
+    if chosen is None or chosen.source != project or chosen.fault:
+        return
+    if own is not None and own.value != chosen.value:
+        words = f"{project} chooses provider {chosen.value!r} in place of your {own.value!r}"
+        warnings.warn(words, UserWarning, stacklevel=2)
 
 
 def _is_trusted(provider: str, own: Setting | None) -> bool:

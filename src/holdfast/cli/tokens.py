@@ -51,7 +51,7 @@ def ask(provider: str, address: str) -> Secret:
     except (OSError, Warning):
         wrong = ConfigError(f"provider {provider!r} needs a token: {OTHER_WAYS}")
         raise advise(wrong, OTHER_WAYS) from None
-    if not token.reveal():
+    if not token.reveal().strip():
         raise advise(ConfigError("no token was given"), OTHER_WAYS)
     return token
 

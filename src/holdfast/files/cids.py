@@ -2,10 +2,10 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
 
+from holdfast.blob import Blob
 from holdfast.content.blocks import missing_block, unsupported_hash
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256, raw_text
 from holdfast.content.profiles import CANDIDATES, profile_named
@@ -17,9 +17,7 @@ from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits
 from holdfast.content.unixfs.walks import not_unixfs
 from holdfast.errors import InvalidCIDError
 from holdfast.files.importing import Seen, chunks_of, import_content, leaves_of
-from holdfast.files.sources import Uploadable, existing_path
-
-Progress: TypeAlias = Callable[[int, int | None], None]
+from holdfast.files.sources import Progress, Uploadable, existing_path
 
 
 def compute_cid(
@@ -41,6 +39,8 @@ def compute_cid(
     """
     layout = profile_named(profile)
     if isinstance(source, bytes) and layout.raw_leaves and len(source) <= layout.chunk_size:
+        if progress is not None:
+            progress(len(source), len(source))
         return raw_text(hashlib.sha256(source).digest())
     return str(import_content(source, layout, seen=_counter(source, progress)).cid)
 
@@ -67,7 +67,7 @@ def verify(source: Uploadable, cid: str, *, progress: Progress | None = None) ->
         case codec, code if codec == DAG_PB and code == SHA2_256:
             _verify_tree(source, reference, progress)
         case codec, code if codec == DAG_PB and code == IDENTITY:
-            _verify_inline(source, reference)
+            _verify_inline(source, reference, _counter(source, progress))
         case codec, _ if codec == RAW:
             _verify_block(source, reference, _counter(source, progress))
         case codec, _ if codec == DAG_PB:
@@ -81,8 +81,7 @@ def _counter(source: Uploadable, progress: Progress | None) -> Seen | None:
     """`progress` for one reading of `source`."""
     if progress is None:
         return None
-    path = existing_path(source) if isinstance(source, str | os.PathLike) else None
-    total = path.stat().st_size if path is not None and path.is_file() else None
+    total = _size(source)
     done = 0
 
     def seen(count: int) -> None:
@@ -91,6 +90,17 @@ def _counter(source: Uploadable, progress: Progress | None) -> Seen | None:
         progress(done, total)
 
     return seen
+
+
+def _size(source: Uploadable) -> int | None:
+    """How many bytes there are to read, where that can be told beforehand."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return memoryview(source).nbytes
+    if isinstance(source, Blob):
+        return source.size
+    path = existing_path(source) if isinstance(source, str | os.PathLike) else None
+    # Some files of the system say that they have no bytes, and have some.
+    return path.stat().st_size or None if path is not None and path.is_file() else None
 
 
 def _verify_block(source: Uploadable, reference: Reference, seen: Seen | None) -> None:
@@ -102,11 +112,11 @@ def _verify_block(source: Uploadable, reference: Reference, seen: Seen | None) -
     proof.finish()
 
 
-def _verify_inline(source: Uploadable, reference: Reference) -> None:
+def _verify_inline(source: Uploadable, reference: Reference, seen: Seen | None) -> None:
     """For a dag-pb node that the CID itself carries."""
     proof = BodyProof(reference.cid)
     proof.feed_block(reference.cid.digest)
-    for chunk in chunks_of(source):
+    for chunk in chunks_of(source, seen):
         proof.update(chunk)
         if proof.need is not None:
             raise missing_block(proof.need)

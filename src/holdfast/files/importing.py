@@ -44,6 +44,8 @@ def import_content(
 def chunks_of(given: Uploadable, seen: Seen | None = None) -> Iterator[Any]:
     """The bytes of `given`, in pieces."""
     if isinstance(given, bytes | bytearray | memoryview):
+        if seen is not None:
+            seen(memoryview(given).nbytes)
         yield given
         return
     with open_source(given) as source:

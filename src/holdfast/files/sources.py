@@ -20,6 +20,9 @@ from holdfast.blob import Blob
 
 CHUNK_SIZE = 1 << 20  # one hop to a worker thread carries this much
 
+Progress: TypeAlias = Callable[[int, int | None], None]
+"""Is told how many bytes are done, and of how many, where that is known."""
+
 Uploadable: TypeAlias = (
     "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Blob | Iterable[bytes]"
 )

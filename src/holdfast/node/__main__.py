@@ -14,7 +14,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         serve(
-            options.path,
+            options.path or data_folder(),
             host=options.host,
             port=options.port,
             tokens=read_tokens(options.token_file, options.token),
@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="holdfast.node", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
     parser.add_argument("--port", type=_port, default=5080, help="the port; 0 for any")
-    parser.add_argument("--path", type=Path, default=data_folder(), help="the store's folder")
+    parser.add_argument("--path", type=_path, help="the store's folder")
     parser.add_argument("--token", help="the token; others on this machine can see it here")
     parser.add_argument(
         "--token-file", type=Path, help="a file with a token on each line, and its scopes behind it"
@@ -49,6 +49,12 @@ def _parser() -> argparse.ArgumentParser:
         "--gateway", action="append", default=[], help="where pinByHash finds content; repeatable"
     )
     return parser
+
+
+def _path(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("a folder has a name; without the option, there is one")
+    return Path(text)
 
 
 def _port(text: str) -> int:

@@ -2,7 +2,9 @@
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -69,6 +71,8 @@ def serve(
 ) -> None:
     """Run a node until it is interrupted; `announce` is told where it listens, when it does."""
     check_host(host, token_given=bool(tokens))
+    if rate_limit is not None and rate_limit < 1:
+        raise ConfigError("--rate-limit must be 1 or more")
     fresh = None if tokens else secrets.token_urlsafe(24)
     settings = NodeSettings(
         tokens=tuple(tokens) or (NodeToken(token=fresh or ""),),
@@ -86,7 +90,25 @@ def serve(
                 page_url=page_url(server.url, fresh),
             )
         )
-        server.run()
+        with _ended_by_a_hang_up(server):
+            server.run()
+
+
+@contextmanager
+def _ended_by_a_hang_up(server: NodeServer) -> Iterator[None]:
+    """Have a terminal that is closed end the server in order, and not in the midst of a step."""
+    hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
+    before = None if hang_up is None else signal.getsignal(hang_up)
+    if hang_up is None or before is signal.SIG_IGN:  # under nohup
+        yield
+        return
+    signal.signal(hang_up, lambda *_: server.end())
+    try:
+        yield
+    finally:
+        signal.signal(hang_up, before)
+    if server.was_ended:
+        raise SystemExit(128 + hang_up)
 
 
 def read_tokens(file: Path | None, given: str | None = None) -> list[NodeToken]:

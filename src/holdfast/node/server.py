@@ -101,6 +101,7 @@ class NodeServer:
             )
         )
         self._thread: threading.Thread | None = None
+        self.was_ended = False
 
     @property
     def url(self) -> str:
@@ -120,6 +121,10 @@ class NodeServer:
             self._thread.join(0.005)
             if not self._thread.is_alive():
                 raise ConfigError("the node did not start; its log says why")
+
+    def end(self) -> None:
+        """Let `run` come to its end; may be called by a signal."""
+        self.was_ended = self._server.should_exit = True
 
     def stop(self) -> None:
         """Stop serving."""

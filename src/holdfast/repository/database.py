@@ -159,7 +159,7 @@ class Database:
 
 def _fold(text: str) -> str:
     """`text` for comparing: in whichever case and composition its letters were written."""
-    return unicodedata.normalize("NFKC", text).casefold()
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:

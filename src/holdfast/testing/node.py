@@ -26,7 +26,8 @@ class RunningNode:
     Each of the `…_next` methods spoils replies to come, the next one or as many as `times` says.
     `on` says to which requests: those to the pinning ``"api"``, to the ``"gateway"``, or to
     ``"any"``. A request meets one fault at the most, the one that waits longest. A fault is used up
-    by the reply that it spoils: a cut or a corruption waits for a body that is long enough.
+    by the reply that it spoils: a cut or a corruption waits for a body that is long enough, and
+    what was asked for after it waits too.
 
     Attributes:
         api_url: The address of its pinning API.
@@ -211,7 +212,6 @@ def running_node(
         Repository(path if path is not None else Path(folder, "store")) as repository,
     ):
         server = NodeServer(repository, all_settings, around=faults.around)
-        server.start()
         gateway_url = f"{server.url}/ipfs"
         config = ClientConfig(
             provider="pinning",
@@ -222,6 +222,7 @@ def running_node(
             retries=QUICK,
         )
         try:
+            server.start()
             yield RunningNode(server.url, gateway_url, token, repository, config, faults)
         finally:
             faults.stop()

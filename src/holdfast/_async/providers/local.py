@@ -17,10 +17,9 @@ from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import ClientClosedError, ConfigError, NotFoundError, ProviderError
 from holdfast.events import Call
 from holdfast.files.sinks import Sink, SpoolSink, TargetSink, TextSink
-from holdfast.files.sources import Source
+from holdfast.files.sources import Progress, Source
 from holdfast.locations import data_folder
 from holdfast.protocol import json_text
-from holdfast.provider import Progress
 from holdfast.repository import Pin, PinQuery, Repository
 
 BATCH_SIZE = 4 << 20  # bytes that one hop to a worker thread reads and proves

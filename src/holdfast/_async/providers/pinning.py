@@ -19,13 +19,12 @@ from holdfast.errors import ConfigError, UnprovenError, VerificationError
 from holdfast.files.checked import CheckedSource
 from holdfast.files.cids import compute_cid, verify
 from holdfast.files.sinks import MemorySink, SpoolSink, TargetSink, TextSink
-from holdfast.files.sources import Source
+from holdfast.files.sources import Progress, Source
 from holdfast.locations import cache_folder
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
 from holdfast.protocol.multipart import FileForm
 from holdfast.protocol.pinning import PAGE_LIMIT, PinningAPI
-from holdfast.provider import Progress
 from holdfast.repository import Pin
 
 if TYPE_CHECKING:

@@ -102,4 +102,4 @@ document.addEventListener("visibilitychange", () => {
     pins.refresh();
   }
 });
-start(() => pins.refresh());
+start(pins.begin);

@@ -59,7 +59,7 @@ export async function refresh() {
     draw(found.rows);
   } catch (error) {
     if (error.name !== "AbortError") {
-      clear(error.message);
+      byId("list-error").textContent = error.message; // what was seen stays
     }
   } finally {
     if (!signal.aborted) {
@@ -138,12 +138,12 @@ function writeAddress() {
   history.replaceState(null, "", query.size ? `?${query}` : location.pathname);
 }
 
-function clear(why) {
+/** Show nothing, and then what this token may see. */
+export function begin() {
   count = 0;
-  byId("totals").textContent = "";
   draw([]);
   byId("empty").hidden = true;
-  byId("list-error").textContent = why;
+  return refresh();
 }
 
 function draw(listed) {

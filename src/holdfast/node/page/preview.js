@@ -38,19 +38,25 @@ async function open(pin, names) {
   byId("facts").replaceChildren();
   byId("content").replaceChildren("…");
   byId("preview-actions").replaceChildren();
-  try {
+  await fill(async () => {
     const item = await describe(path, signal);
     byId("facts").replaceChildren(...facts(item));
     byId("preview-actions").replaceChildren(...links(item, path, names.at(-1)?.name ?? pin.name));
-    const content = await contentOf(item, path, title, signal, (entry) => open(pin, [...names, entry]));
-    if (!signal.aborted) {
-      byId("content").replaceChildren(...content);
-      byId("content").scrollTop = 0;
-    }
+    return contentOf(item, path, title, signal, (entry) => open(pin, [...names, entry]));
+  }, signal);
+}
+
+/** Show what `read` gives, or what was wrong, unless something else is looked at by then. */
+async function fill(read, signal) {
+  let content;
+  try {
+    content = await read();
   } catch (error) {
-    if (error.name !== "AbortError") {
-      byId("content").replaceChildren(element("p", { role: "alert", textContent: error.message }));
-    }
+    content = [element("p", { role: "alert", textContent: error.message })];
+  }
+  if (!signal.aborted) {
+    byId("content").replaceChildren(...content);
+    byId("content").scrollTop = 0;
   }
 }
 
@@ -115,7 +121,7 @@ async function contentOf(item, path, name, signal, enter) {
   if (TEXTUAL.test(type)) {
     return text(path, item, signal);
   }
-  const showText = async () => byId("content").replaceChildren(...(await text(path, item, signal)));
+  const showText = () => fill(() => text(path, item, signal), signal);
   return [note("There is no preview of this type."), button("Show as text", showText)];
 }
 

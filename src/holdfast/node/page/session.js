@@ -15,7 +15,10 @@ export function start(given) {
     tryToken(byId("token").value.trim());
   });
   byId("change-token").addEventListener("click", () => ask());
-  onRefused(() => ask(WRONG_TOKEN));
+  onRefused(() => {
+    forgetToken();
+    ask(WRONG_TOKEN);
+  });
   addEventListener("hashchange", fromAddress);
   fromAddress();
 }
@@ -65,9 +68,8 @@ function enter() {
   begin();
 }
 
-/** Forget the token, and ask for another; `why` says why. */
+/** Ask for a token; `why` says why. */
 function ask(why = "") {
-  forgetToken();
   for (const dialog of document.querySelectorAll("dialog[open]")) {
     dialog.close();
   }

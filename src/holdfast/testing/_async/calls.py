@@ -3,8 +3,7 @@
 from typing import Any
 
 from holdfast import AsyncStorageProvider
-from holdfast.files.sources import Uploadable, open_source
-from holdfast.provider import Progress
+from holdfast.files.sources import Progress, Uploadable, open_source
 from holdfast.testing.provider_cases import Contract, check_cid, unique_json
 
 METHODS = ("put_json", "put_file", "get_json", "get_file", "delete", "test_authentication")
