@@ -40,7 +40,8 @@ def main() -> int:
         if target.exists():
             shutil.rmtree(target)
         shutil.move(stage / "site", target)
-    print(f"The documentation is in {target}; open {target / 'index.html'}")
+    print(f"The documentation is in {target}; open {target / 'index.html'},")
+    print(f"or, with its search: {Path(sys.executable).name} -m http.server -d {target}")
     return 0
 
 

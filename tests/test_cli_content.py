@@ -130,7 +130,10 @@ def test_open_hands_the_link_to_the_browser(commands, node, tmp_path):
         assert code == 3
         assert "holdfast node" in lines[1]
         assert commands.text("open", cid, "--show") == f"ipfs://{cid}"
-    assert not (tmp_path / "opened").exists()
+        assert not (tmp_path / "opened").exists()
+        gateway = "http://127.0.0.1:5080/ipfs"
+        link = commands.text("open", cid, "--gateway-url", gateway, BROWSER=str(browser))
+        assert link == (tmp_path / "opened").read_text() == f"{gateway}/{cid}"
 
 
 def test_machines_get_the_cid_however_it_was_given(commands, tmp_path):

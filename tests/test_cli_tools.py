@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -112,7 +111,6 @@ def test_the_node_ends_in_order_when_it_is_told_to(commands, number, code):
     process = commands.start("node", "--port", "0", "--path", "store")
     for _ in range(5):
         process.stdout.readline()
-    time.sleep(0.5)  # it has announced itself, and begins to serve
     process.send_signal(number)
     try:
         _, words = process.communicate(timeout=20)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.exits import UsageError
+from holdfast.cli.exits import UsageError, advise
 from holdfast.cli.options import CONNECTED, not_empty
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import SerializationError
@@ -116,7 +116,10 @@ def send(
 def receive(run: Run, cid: CID) -> None:
     """Write the message at a CID."""
     with run.client() as client:
-        message = client.receive(cid)
+        try:
+            message = client.receive(cid)
+        except SerializationError as error:
+            raise advise(error, "`holdfast retrieve` writes JSON of any shape") from None
     if run.as_json:
         output.say_json(message.to_dict())
         return

@@ -14,6 +14,7 @@ from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
 
 commands = group()
+REMEDY = "name a gateway: `holdfast node`, then `--gateway-url http://127.0.0.1:5080/ipfs`"
 
 
 @command(commands, *CONNECTED)
@@ -38,9 +39,10 @@ def open_link(
 
     with run.client() as client:
         link = client.url(cid)
+        provider = client.config.provider
     if not show and not link.startswith("http"):
-        wrong = ConfigError("content in the embedded store has no address for browsers")
-        raise advise(wrong, "run `holdfast node`, or give --show for the ipfs:// link")
+        wrong = ConfigError(f"provider {provider!r} has no address for browsers")
+        raise advise(wrong, REMEDY)
     opened = not show and webbrowser.open(link)
     if not show and not opened:
         warnings.warn("no browser was found; open the link yourself", UserWarning, stacklevel=1)

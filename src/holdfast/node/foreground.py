@@ -81,17 +81,15 @@ def serve(
     )
     with Repository(path) as repository:
         server = NodeServer(repository, settings, host=host, port=port)
-        announce(
-            Addresses(
-                pin_api_url=server.url,
-                gateway_url=f"{server.url}/ipfs",
-                path=str(repository.path),
-                provider_token=fresh,
-                page_url=page_url(server.url, fresh),
-            )
+        addresses = Addresses(
+            pin_api_url=server.url,
+            gateway_url=f"{server.url}/ipfs",
+            path=str(repository.path),
+            provider_token=fresh,
+            page_url=page_url(server.url, fresh),
         )
         with _ended_by_a_hang_up(server):
-            server.run()
+            server.run(lambda: announce(addresses))
 
 
 @contextmanager

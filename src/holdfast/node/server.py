@@ -72,6 +72,18 @@ class PatientProtocol(H11Protocol):
             self.transport.abort()
 
 
+class AnnouncedServer(uvicorn.Server):
+    """A server that tells when it listens, and takes signals."""
+
+    announce: Callable[[], None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        if self.started and self.announce is not None:
+            self.announce()
+
+
 class NodeServer:
     """A node that listens on a socket of its own."""
 
@@ -86,7 +98,7 @@ class NodeServer:
     ) -> None:
         app: ASGIApp = create_app(repository, settings)
         self._socket = _listen(host, port)
-        self._server = uvicorn.Server(
+        self._server = AnnouncedServer(
             uvicorn.Config(
                 app if around is None else around(app),
                 http=PatientProtocol,
@@ -109,8 +121,9 @@ class NodeServer:
         host, port = self._socket.getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-    def run(self) -> None:
-        """Serve until interrupted."""
+    def run(self, announce: Callable[[], None] | None = None) -> None:
+        """Serve until interrupted; `announce` is called when it has begun."""
+        self._server.announce = announce
         self._server.run(sockets=[self._socket])
 
     def start(self) -> None:

@@ -20,6 +20,7 @@ from holdfast.files.sinks import Sink, SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.locations import data_folder
 from holdfast.protocol import json_text
+from holdfast.protocol.gateway import Gateway
 from holdfast.repository import Pin, PinQuery, Repository
 
 BATCH_SIZE = 4 << 20  # bytes that one hop to a worker thread reads and proves
@@ -157,6 +158,11 @@ class AsyncLocalProvider:
         """What is pinned, newest first."""
         query = PinQuery(name_contains=name, limit=limit)
         return await run_blocking(self.repository.pins, query)
+
+    def url(self, cid: str) -> str:
+        """The address of `cid` at the first gateway that is configured, such as a node of ours."""
+        gateways = self.config.gateway_url
+        return Gateway(gateways[0]).url(Reference.parse(cid)) if gateways else f"ipfs://{cid}"
 
     async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
         """Take in an archive and pin its roots; return their CIDs."""

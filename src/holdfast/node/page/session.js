@@ -12,7 +12,7 @@ export function start(given) {
   begin = given;
   byId("sign-in").addEventListener("submit", (event) => {
     event.preventDefault();
-    tryToken(byId("token").value.trim());
+    tryToken(byId("token").value.trim(), ask);
   });
   byId("change-token").addEventListener("click", () => ask());
   onRefused(() => {
@@ -30,7 +30,7 @@ function fromAddress() {
     history.replaceState(null, "", location.pathname + location.search);
   }
   if (given) {
-    tryToken(given);
+    tryToken(given, token() ? goOn : ask);
   } else if (token()) {
     enter();
   } else {
@@ -38,8 +38,14 @@ function fromAddress() {
   }
 }
 
-/** Go on with another token, if it is any good; a link with a bad one does not end what works. */
-async function tryToken(given) {
+/** A link with a bad token does not end what works. */
+function goOn(why) {
+  enter();
+  notify(why, { failed: true });
+}
+
+/** Go on with another token, if it is any good; else `otherwise` is told why not. */
+async function tryToken(given, otherwise) {
   let why = "";
   try {
     if (!SENDABLE.test(given)) {
@@ -50,15 +56,12 @@ async function tryToken(given) {
   } catch (error) {
     why = error.message;
   }
-  if (!why) {
+  if (why) {
+    otherwise(why);
+  } else {
     keepToken(given);
     byId("token").value = "";
     enter();
-  } else if (token()) {
-    enter();
-    notify(why, { failed: true });
-  } else {
-    ask(why);
   }
 }
 
