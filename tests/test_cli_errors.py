@@ -291,3 +291,16 @@ sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.me
     assert missing in lines[0]
     code, (line,) = commands.failure(*arguments, "--json", PYTHONPATH=str(tmp_path))
     assert json.loads(line)["error"]["name"] == "ConfigError"
+
+
+def test_a_folder_is_sent_on_its_way(commands):
+    (commands.folder / "site").mkdir()
+    code, lines = commands.failure("upload", "site")
+    assert (code, "is a directory" in lines[0]) == (1, True)
+    assert "page of `holdfast node`" in lines[1]
+
+
+def test_json_that_is_no_message_can_be_had_otherwise(commands):
+    cid = commands.text("store", "[1]")
+    code, lines = commands.failure("receive", cid)
+    assert (code, "`holdfast retrieve`" in lines[1]) == (5, True)
