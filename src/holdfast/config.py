@@ -146,7 +146,8 @@ class ClientConfig:
         parts of ``HOLDFAST_RETRIES="attempts=6, cap=5"`` and of ``HOLDFAST_TIMEOUTS``.
         """
         changes = checks.seal(changes)
-        return cls.of(None, **{**environment_fields(), **changes})
+        found = checks.seal(read_environment(CHECKS))
+        return cls.of(None, **{**found, **changes})
 
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
         """A copy with `changes`, checked anew."""
@@ -250,9 +251,3 @@ def unknown_field(name: str) -> str:
     close = get_close_matches(name.lower(), CHECKS, n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}?" if close else f"the fields are {', '.join(CHECKS)}"
     return f"unknown field {name!r}: {hint}"
-
-
-def environment_fields() -> dict[str, Any]:
-    """The fields that ``HOLDFAST_*`` variables give, unchecked, with their secrets wrapped."""
-    found: dict[str, Any] = checks.seal(read_environment(CHECKS))
-    return found

@@ -1,9 +1,8 @@
 """Archives (CAR) out of the embedded store, and into it."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +13,6 @@ from holdfast.cli.run import Run, command, group
 if TYPE_CHECKING:
     from holdfast.files.sources import Progress
 
-PIECE_SIZE = 1 << 20
 commands = group()
 car = group(help="Archives (CAR) out of the store, and into it.")
 commands.add_typer(car, name="car")
@@ -45,7 +43,7 @@ def export_car(
             return
         size = 0
         with run.progress_bar(Path(to).name) as progress, PendingFile(to) as pending:
-            for piece in counted(pieces, None, progress):
+            for piece in _counted(pieces, None, progress):
                 pending.write(piece)
                 size += len(piece)
             pending.commit()
@@ -61,26 +59,20 @@ def import_car(
     ],
 ) -> None:
     """Take in an archive and pin its roots; write their CIDs."""
-    with ExitStack() as opened:
-        # First what may not be there: no store is made for nothing.
-        source = (
-            run.standard_input() if file == "-" else opened.enter_context(Path(file).open("rb"))
-        )
-        size = None if file == "-" else Path(file).stat().st_size
-        repository = opened.enter_context(run.repository(make=True))
-        bar = run.progress_bar(Path(file).name, hidden=file == "-")
-        pieces = counted(_pieces(source), size, opened.enter_context(bar))
-        pins = repository.import_car(pieces)
+    from holdfast.files.sources import open_source
+
+    given: Any = run.standard_input() if file == "-" else Path(file)
+    with (
+        open_source(given) as source,  # first: no store is made for what is not there
+        run.repository(make=True) as repository,
+        run.progress_bar(Path(file).name, hidden=file == "-") as progress,
+    ):
+        pins = repository.import_car(_counted(source.chunks(), source.size, progress))
     roots = [pin.cid for pin in pins]
     run.emit({"roots": roots}, *roots)
 
 
-def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    while piece := file.read(PIECE_SIZE):
-        yield piece
-
-
-def counted(
+def _counted(
     pieces: Iterable[bytes], total: int | None, progress: "Progress | None"
 ) -> Iterator[bytes]:
     """`pieces`, of which `progress` is told as they pass."""

@@ -100,12 +100,19 @@ def _ended_by_a_hang_up(server: NodeServer) -> Iterator[None]:
     if hang_up is None or before is signal.SIG_IGN:  # under nohup
         yield
         return
-    signal.signal(hang_up, lambda *_: server.end())
+    has_come = False
+
+    def end(*_: object) -> None:
+        nonlocal has_come
+        has_come = True
+        server.end()
+
+    signal.signal(hang_up, end)
     try:
         yield
     finally:
         signal.signal(hang_up, before)
-    if server.was_ended:
+    if has_come:
         raise SystemExit(128 + hang_up)
 
 

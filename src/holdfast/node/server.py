@@ -113,7 +113,6 @@ class NodeServer:
             )
         )
         self._thread: threading.Thread | None = None
-        self.was_ended = False
 
     @property
     def url(self) -> str:
@@ -137,11 +136,11 @@ class NodeServer:
 
     def end(self) -> None:
         """Let `run` come to its end; may be called by a signal."""
-        self.was_ended = self._server.should_exit = True
+        self._server.should_exit = True
 
     def stop(self) -> None:
         """Stop serving."""
-        self._server.should_exit = True
+        self.end()
         if self._thread is not None:
             self._thread.join()
         self._socket.close()

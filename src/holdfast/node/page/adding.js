@@ -1,7 +1,7 @@
 // What comes in: files and folders, dropped, chosen or pasted, one upload after the other; and JSON.
 
 import { pinFiles, pinJson } from "./api.js";
-import { button, byId, element, notify, readableName, readableSize } from "./dom.js";
+import { button, byId, element, isReady, notify, readableName, readableSize } from "./dom.js";
 
 const queue = [];
 let running = false;
@@ -46,7 +46,6 @@ function addFolder(files) {
 
 // Dropping
 
-const isReady = () => !byId("workspace").hidden && !document.querySelector("dialog[open]");
 const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
 const mark = (over) => byId("add").classList.toggle("over", over);
 

@@ -4,9 +4,7 @@ export const byId = (id) => document.getElementById(id);
 
 /** An element with properties and children, which are elements or text. */
 export function element(tag, properties = {}, ...children) {
-  const { dataset, ...plain } = properties;
-  const made = Object.assign(document.createElement(tag), plain);
-  Object.assign(made.dataset, dataset);
+  const made = Object.assign(document.createElement(tag), properties);
   made.append(...children);
   return made;
 }
@@ -82,6 +80,9 @@ async function writeClipboard(text) {
     throw new Error("copying was refused");
   }
 }
+
+/** Whether the list is there to be acted on: somebody is signed in, and no dialog is in front of it. */
+export const isReady = () => !byId("workspace").hidden && !document.querySelector("dialog[open]");
 
 /** Every dialog closes by its buttons of that class; one in which nothing is written, by a click beside it too. */
 export function prepareDialogs() {

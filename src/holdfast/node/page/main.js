@@ -2,7 +2,7 @@
 
 import * as adding from "./adding.js";
 import { unpin } from "./api.js";
-import { byId, notify, prepareDialogs } from "./dom.js";
+import { byId, isReady, notify, prepareDialogs } from "./dom.js";
 import * as pins from "./pins.js";
 import * as preview from "./preview.js";
 import { focusAgain, focusRow } from "./rows.js";
@@ -72,13 +72,12 @@ const KEYS = {
 
 function onKey(event) {
   const isTyping = event.target.closest?.("input, textarea, select");
-  const isBusy = byId("workspace").hidden || document.querySelector("dialog[open]");
   if (event.target === byId("search") && ["ArrowDown", "Enter"].includes(event.key)) {
     event.preventDefault();
     findFirst();
     return;
   }
-  const isMeant = !isTyping && !isBusy && !event.ctrlKey && !event.metaKey && !event.altKey;
+  const isMeant = !isTyping && isReady() && !event.ctrlKey && !event.metaKey && !event.altKey;
   if (isMeant && !event.defaultPrevented && Object.hasOwn(KEYS, event.key)) {
     event.preventDefault();
     KEYS[event.key]();
