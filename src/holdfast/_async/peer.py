@@ -3,12 +3,14 @@
 from typing import TYPE_CHECKING
 
 from holdfast._async.reading import Reading
-from holdfast._async.session import AsyncSession, read_whole
+from holdfast._async.session import AsyncSession, read_content, read_whole
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError, UnprovenError, VerificationError
 from holdfast.events import Deadline
+from holdfast.protocol.faults import PrivateAddressError
 from holdfast.protocol.gateway import (
+    INTO_PRIVATE,
     MAX_REDIRECTS,
     RAW_TYPE,
     REDIRECTS,
@@ -54,7 +56,7 @@ class AsyncPeer:
             return block
         response = await self.open_or_refuse(self.gateway.block(cid))
         try:
-            reply = await read_whole(response, MAX_BLOCK + 1)
+            reply = await read_content(response, MAX_BLOCK + 1)
         finally:
             await response.aclose()
         try:
@@ -82,15 +84,23 @@ class AsyncPeer:
         raise refusal
 
     async def open(self, request: Request) -> "AsyncResponse":
-        """The reply to `request`, redirects followed, its body still to come."""
+        """Return the reply to `request`, redirects followed, its body still to come."""
+        source, reply = request, Reply(200, {})
         for _ in range(MAX_REDIRECTS + 1):
-            response = await self._session.send(request, self.reading.call, deadline=self._deadline)
             try:
-                reply = Reply(response.status, response.headers)
+                response = await self._session.send(
+                    request, self.reading.call, deadline=self._deadline
+                )
+            except PrivateAddressError:
+                raise self.gateway.not_followed(source, reply, INTO_PRIVATE) from None
+            try:
+                source, reply = request, Reply(response.status, response.headers)
                 if reply.status not in REDIRECTS:
                     self.gateway.check(reply if reply.ok else await read_whole(response))
                     return response
-                request = self.gateway.redirected(request, reply, self.reading.reference)
+                request = self.gateway.redirected(
+                    request, reply, self.reading.reference, response.address
+                )
             except BaseException:
                 await response.aclose()
                 raise

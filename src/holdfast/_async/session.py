@@ -212,10 +212,13 @@ def _with_count(error: NetworkError, call: Call) -> NetworkError:
 
 
 async def read_whole(response: "AsyncResponse", limit: int = MAX_REPLY) -> Reply:
-    """The reply with its body, of which at most `limit` bytes are kept."""
-    body = bytearray()
-    async for chunk in response.chunks():
-        body += chunk
-        if len(body) > limit:
-            break
-    return Reply(response.status, response.headers, bytes(body[:limit]))
+    """Return the reply with its body, of which at most `limit` bytes are kept.
+
+    Credentials that the peer has echoed are masked.
+    """
+    return Reply(response.status, response.headers, await response.read_masked(limit))
+
+
+async def read_content(response: "AsyncResponse", limit: int) -> Reply:
+    """Return the reply with its body as it came, of which at most `limit` bytes are kept."""
+    return Reply(response.status, response.headers, await response.read(limit))

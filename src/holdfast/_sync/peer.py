@@ -5,12 +5,14 @@
 from typing import TYPE_CHECKING
 
 from holdfast._sync.reading import Reading
-from holdfast._sync.session import Session, read_whole
+from holdfast._sync.session import Session, read_content, read_whole
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError, UnprovenError, VerificationError
 from holdfast.events import Deadline
+from holdfast.protocol.faults import PrivateAddressError
 from holdfast.protocol.gateway import (
+    INTO_PRIVATE,
     MAX_REDIRECTS,
     RAW_TYPE,
     REDIRECTS,
@@ -56,7 +58,7 @@ class Peer:
             return block
         response = self.open_or_refuse(self.gateway.block(cid))
         try:
-            reply = read_whole(response, MAX_BLOCK + 1)
+            reply = read_content(response, MAX_BLOCK + 1)
         finally:
             response.close()
         try:
@@ -84,15 +86,21 @@ class Peer:
         raise refusal
 
     def open(self, request: Request) -> "Response":
-        """The reply to `request`, redirects followed, its body still to come."""
+        """Return the reply to `request`, redirects followed, its body still to come."""
+        source, reply = request, Reply(200, {})
         for _ in range(MAX_REDIRECTS + 1):
-            response = self._session.send(request, self.reading.call, deadline=self._deadline)
             try:
-                reply = Reply(response.status, response.headers)
+                response = self._session.send(request, self.reading.call, deadline=self._deadline)
+            except PrivateAddressError:
+                raise self.gateway.not_followed(source, reply, INTO_PRIVATE) from None
+            try:
+                source, reply = request, Reply(response.status, response.headers)
                 if reply.status not in REDIRECTS:
                     self.gateway.check(reply if reply.ok else read_whole(response))
                     return response
-                request = self.gateway.redirected(request, reply, self.reading.reference)
+                request = self.gateway.redirected(
+                    request, reply, self.reading.reference, response.address
+                )
             except BaseException:
                 response.close()
                 raise

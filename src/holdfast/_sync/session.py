@@ -210,10 +210,13 @@ def _with_count(error: NetworkError, call: Call) -> NetworkError:
 
 
 def read_whole(response: "Response", limit: int = MAX_REPLY) -> Reply:
-    """The reply with its body, of which at most `limit` bytes are kept."""
-    body = bytearray()
-    for chunk in response.chunks():
-        body += chunk
-        if len(body) > limit:
-            break
-    return Reply(response.status, response.headers, bytes(body[:limit]))
+    """Return the reply with its body, of which at most `limit` bytes are kept.
+
+    Credentials that the peer has echoed are masked.
+    """
+    return Reply(response.status, response.headers, response.read_masked(limit))
+
+
+def read_content(response: "Response", limit: int) -> Reply:
+    """Return the reply with its body as it came, of which at most `limit` bytes are kept."""
+    return Reply(response.status, response.headers, response.read(limit))
