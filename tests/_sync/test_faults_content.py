@@ -267,7 +267,7 @@ def test_a_wrong_root_block_is_a_verification_error(shelf, version, tmp_path):
     with ScriptedServer(script) as gateway:
         cid = shelf.cids[version, "right"]
         error = failed_download(gateway, cid, VerificationError, tmp_path)
-        assert str(error) == f"the block that came for {cid} is another one"
+        assert str(error) == f"the block does not match its CID {cid}"
         assert queries(gateway) == ["", "raw"]
 
 
@@ -358,7 +358,7 @@ def test_the_tree_of_the_same_bytes_under_another_version_is_another_tree(shelf,
 
     with ScriptedServer(script) as gateway:
         error = failed_download(gateway, wanted, VerificationError, tmp_path)
-        assert str(error) == f"the block that came for {wanted} is another one"
+        assert str(error) == f"the block does not match its CID {wanted}"
         assert queries(gateway) == ["", "raw"]
 
 

@@ -4,11 +4,11 @@ A proof is fed a body and gives back what of it may go on: at once where each pi
 otherwise provisionally, and `finish` says whether all of it was right.
 """
 
-import hashlib
 from typing import Any, ClassVar, Final, Protocol
 
 from holdfast.content.blocks import unsupported_hash
-from holdfast.content.cid import CID, IDENTITY, RAW, SHA2_256
+from holdfast.content.cid import CID, RAW
+from holdfast.content.hashes import FUNCTIONS, IDENTITY
 from holdfast.content.reference import Reference
 from holdfast.errors import MalformedError, VerificationError
 
@@ -72,12 +72,12 @@ class NoProof(PassingProof):
 
 
 class HashProof(PassingProof):
-    """For one raw block: its hash is the CID's."""
+    """For one raw block: compares the hash of all bytes with the CID's digest."""
 
     def __init__(self, reference: Reference, cid: CID) -> None:
         self._reference = reference
         self._digest = cid.digest
-        self._hash = hashlib.sha256()
+        self._hash = FUNCTIONS[cid.hash_code].new()
         self._left = MAX_RAW
 
     def _look(self, data: bytes) -> None:
@@ -114,12 +114,12 @@ class IdentityProof(PassingProof):
 
 
 def block_proof(reference: Reference, cid: CID | None = None) -> Proof:
-    """The proof for the one block `cid` that `reference` leads to; by default its own CID.
+    """Return the proof for the one block `cid` that `reference` leads to; by default its own CID.
 
-    `UnprovenError` for a hash that we cannot compute.
+    Raise `UnprovenError` for a hash function that is not supported.
     """
     cid = cid or reference.cid
-    if cid.hash_code == SHA2_256:
+    if cid.hash_code in FUNCTIONS:
         return HashProof(reference, cid)
     if cid.hash_code == IDENTITY:
         return IdentityProof(reference, cid)

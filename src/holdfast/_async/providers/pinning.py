@@ -12,7 +12,7 @@ from holdfast._async.session import AsyncSession
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
-from holdfast.content.profiles import Profile, profile_for
+from holdfast.content.profiles import Profile, candidates_for, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck
 from holdfast.errors import ConfigError, UnprovenError, VerificationError
@@ -216,7 +216,7 @@ def _open_transport(config: ClientConfig) -> "AsyncTransport":
 
 def _layout_of(source: Source, cid: CID) -> Profile | None:
     """The known layout in which `source` is `cid`, if there is one and it can be read again."""
-    layouts = Layouts()
+    layouts = Layouts(candidates_for(cid))
     try:
         for chunk in source.chunks():
             layouts.update(chunk)

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, NamedTuple
 
 from holdfast.content.blocks import MAX_BLOCK, check_block, check_provable
-from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
+from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.hashes import IDENTITY, SHA2_256
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.files import dag_pb_frame
 from holdfast.content.unixfs.walks import (
