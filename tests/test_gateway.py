@@ -172,7 +172,15 @@ def test_a_file_comes_with_all_that_caches_and_clients_want_to_know(node):
         "x-content-type-options": "nosniff",
         "content-security-policy": "sandbox",
         "access-control-allow-origin": "*",
-        "access-control-expose-headers": "Content-Length, Content-Range, X-Ipfs-Path, X-Ipfs-Roots",
+        "access-control-allow-methods": "GET, HEAD, OPTIONS",
+        "access-control-allow-headers": (
+            "Content-Type, Range, User-Agent, X-Requested-With, Cache-Control, "
+            "X-Pinata-Gateway-Token"
+        ),
+        "access-control-expose-headers": (
+            "Content-Length, Content-Range, X-Chunked-Output, X-Ipfs-Path, X-Ipfs-Roots, "
+            "X-Stream-Output"
+        ),
     }
 
 
@@ -334,7 +342,6 @@ def test_a_range_beyond_the_end_is_416(node, range):
 @pytest.mark.parametrize(
     "range",
     [
-        "bytes=0-1,5-6",
         "bytes=5-2",
         "bytes=-",
         "bytes=a-b",
@@ -344,7 +351,7 @@ def test_a_range_beyond_the_end_is_416(node, range):
         "bytes=0-" + "9" * 999,
     ],
 )
-def test_several_ranges_and_nonsense_give_the_whole(node, range):
+def test_a_range_that_is_not_valid_gives_the_whole(node, range):
     reply = node.get(f"/ipfs/{DIRECTORY}/multiblock.txt", Range=range)
     assert (reply.status, len(reply.body)) == (200, 1026)
 
@@ -400,14 +407,14 @@ def test_an_index_page_of_the_author_is_served_as_it_is(node):
     reply = node.get(f"/ipfs/{root.cid}/")
     assert (reply.status, reply.body) == (200, page)
     assert reply.headers["content-type"] == "text/html; charset=utf-8"
-    assert reply.headers["etag"] == f'"{CID.of_raw(page)}"'
+    assert reply.headers["etag"] == f'"{root.cid}"'
     assert node.get(f"/ipfs/{root.cid}/", Range="bytes=4-8").body == b"Hello"
 
 
 def test_an_index_that_is_a_directory_is_only_listed(node):
     inner = node.add_directory({"x": b""})
     root = node.add_directory({"index.html": inner})
-    assert b'href="./index.html"' in node.get(f"/ipfs/{root.cid}/").body
+    assert f'href="/ipfs/{root.cid}/index.html"' in node.get(f"/ipfs/{root.cid}/").body.decode()
 
 
 def test_a_listing_has_names_and_sizes_and_nothing_from_outside(node):
@@ -415,14 +422,15 @@ def test_a_listing_has_names_and_sizes_and_nothing_from_outside(node):
     page = reply.body.decode()
     assert reply.status == 200
     assert reply.headers["content-type"] == "text/html; charset=utf-8"
-    assert re.fullmatch(r'W/"DirIndex-\d+_CID-\w+"', reply.headers["etag"])
+    assert re.fullmatch(r'"DirIndex-\d+_CID-\w+"', reply.headers["etag"])
     assert "immutable" not in reply.headers["cache-control"]
     assert int(reply.headers["content-length"]) == len(reply.body)
-    assert re.findall(r'href="([^"]*)">([^<]*)</a></td><td>([^<]*)<', page) == [
-        ("../", "..", ""),
-        ("./ascii.txt", "ascii.txt", "31 B"),
-        ("./hello.txt", "hello.txt", "12 B"),
-        ("./multiblock.txt", "multiblock.txt", "1.24 KiB"),
+    here = f"/ipfs/{NESTED}/subdir"
+    assert re.findall(r'<td><a href="([^"]*)">([^<]*)</a></td>.*<td>([^<]*)</td></tr>', page) == [
+        (f"{here}/..", "..", ""),
+        (f"{here}/ascii.txt", "ascii.txt", "31 B"),
+        (f"{here}/hello.txt", "hello.txt", "12 B"),
+        (f"{here}/multiblock.txt", "multiblock.txt", "1.24 KiB"),
     ]
     assert not re.search(r"<script|src=|https?:|@import|url\(", page)
     head = node.head(f"/ipfs/{NESTED}/subdir/")
@@ -445,8 +453,8 @@ def test_every_link_of_a_listing_leads_to_its_file(node):
     root = node.add_directory({name: name for name in ODD_NAMES})
     page = node.get(f"/ipfs/{root.cid}/").body.decode()
     assert "<script" not in page
-    links = [html.unescape(link) for link in re.findall(r'href="\./([^"]*)"', page)]
-    assert sorted(node.get(f"/ipfs/{root.cid}/{link}").body for link in links) == sorted(ODD_NAMES)
+    links = [html.unescape(link) for link in re.findall(r'<td><a href="([^"]*)"', page)]
+    assert sorted(node.get(link).body for link in links) == sorted(ODD_NAMES)
 
 
 def test_a_sharded_directory_is_walked_and_listed(node):
@@ -454,7 +462,7 @@ def test_a_sharded_directory_is_walked_and_listed(node):
     page = node.get(f"/ipfs/{SHARDED}/").body.decode()
     _, blocks = Blocks.of_car("single-layer-hamt-with-multi-block-files.car")
     names = [entry.name for entry in blocks.list(CID.parse(SHARDED))]
-    assert re.findall(r'href="\./([^"]*)"', page) == sorted(names)
+    assert re.findall(rf'href="/ipfs/{SHARDED}/([^"]*)"', page) == sorted(names)
 
 
 def test_a_listing_has_an_end(node, monkeypatch):
@@ -734,13 +742,11 @@ def test_the_format_in_the_query_wins_over_accept(node):
 @pytest.mark.parametrize(
     ("query", "accept", "status"),
     [
-        ("?format=tar", "*/*", 406),
         ("?format=dag-json", "*/*", 406),
         ("?format=nonsense", RAW_TYPE, 406),
         ("", f"{CAR}; version=2", 406),
         ("", f"{CAR}; order=bfs", 406),
         ("", "application/vnd.ipld.dag-cbor", 406),
-        ("", "application/x-tar", 406),
         ("", f"{RAW_TYPE};q=0", 406),
         ("?format=car&car-version=2", "*/*", 406),
         ("?format=car&car-order=bfs", "*/*", 406),

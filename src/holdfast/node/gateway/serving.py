@@ -17,22 +17,29 @@ from holdfast.node.gateway.addresses import PREFIX, Address, Found, find
 from holdfast.node.gateway.archives import archive_reply
 from holdfast.node.gateway.directories import directory_reply
 from holdfast.node.gateway.files import file_reply, redirect_to, symlink_reply
+from holdfast.node.gateway.json_files import json_reply
 from holdfast.node.gateway.negotiation import Format, negotiate
 from holdfast.node.gateway.raw_blocks import raw_block_reply
 from holdfast.node.gateway.replies import Refusal, refusal_for
+from holdfast.node.gateway.tars import tar_reply
 from holdfast.node.replies import SAFE, AddedHeaders
 from holdfast.repository.store import Repository
 
+METHODS: Final = "GET, HEAD, OPTIONS"
+# The path gateway's list, on every reply and not only on those to OPTIONS. The last two of the
+# allowed headers are ours: the first of them for `only-if-cached`, the other is the service's.
 CROSS_ORIGIN: Final = {
     "Access-Control-Allow-Origin": "*",
-    "Access-Control-Expose-Headers": "Content-Length, Content-Range, X-Ipfs-Path, X-Ipfs-Roots",
-}
-METHODS: Final = "GET, HEAD, OPTIONS"
-PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": METHODS,
-    "Access-Control-Allow-Headers": "Cache-Control, Range, X-Pinata-Gateway-Token",
-    "Access-Control-Max-Age": "86400",
+    "Access-Control-Allow-Headers": (
+        "Content-Type, Range, User-Agent, X-Requested-With, Cache-Control, X-Pinata-Gateway-Token"
+    ),
+    "Access-Control-Expose-Headers": (
+        "Content-Length, Content-Range, X-Chunked-Output, X-Ipfs-Path, X-Ipfs-Roots, "
+        "X-Stream-Output"
+    ),
 }
+PREFLIGHT: Final = {"Access-Control-Max-Age": "86400"}
 
 
 class GatewayRoute(BaseRoute):
@@ -98,6 +105,10 @@ class GatewayRoute(BaseRoute):
                 return raw_block_reply(request, self._repository, found)
             case Format.CAR:
                 return archive_reply(request, self._repository, found, wanted)
+            case Format.TAR:
+                return tar_reply(request, self._repository, found)
+            case Format.JSON:
+                return json_reply(request, self._repository, found)
             case Format.DESERIALIZED:
                 return self._deserialized(request, found)
 
