@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from holdfast.node import gateway
 from holdfast.node.calls import PinningCalls
 from holdfast.node.page import Page
+from holdfast.node.queries import Queries
 from holdfast.node.replies import AddedHeaders, Refusal
 from holdfast.node.settings import NodeSettings
 from holdfast.repository import Repository
@@ -41,14 +42,19 @@ def create_app(repository: Repository, settings: NodeSettings) -> "Guard":
         },
         lifespan=lifespan,
     )
-    return Guard(app)
+    return Guard(app, calls.queries)
 
 
 class Guard:
     """What stands before every request: the target made plain, and safe headers on every reply."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, queries: Queries) -> None:
         self._app = AddedHeaders(app)
+        self._queries = queries
+
+    def begin_to_stop(self) -> None:
+        """End the queries that run: the node is about to stop, and waits for its requests."""
+        self._queries.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""

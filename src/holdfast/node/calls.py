@@ -15,15 +15,17 @@ from holdfast.node.bodies import pieces, plain, read_json, write_json
 from holdfast.node.jobs import Job, Jobs
 from holdfast.node.listing import read_query, whole_number
 from holdfast.node.metadata import (
+    check_count,
     iso_time,
-    read_keyvalues,
     read_metadata,
     read_options,
 )
+from holdfast.node.queries import Queries
 from holdfast.node.replies import Refusal, bad_request, not_pinned
 from holdfast.node.settings import NodeSettings
 from holdfast.node.uploads import Upload
 from holdfast.repository import Pin, Repository
+from holdfast.repository.pins import Stopped
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
 CONTENT_NAMES = ("pinataContent", "pinContent")
@@ -39,6 +41,7 @@ class PinningCalls:
         self._repository = repository
         self._settings = settings
         self._admission = Admission(settings)
+        self.queries = Queries()
         self.jobs = Jobs(repository, settings.gateways)
 
     def routes(self) -> list[BaseRoute]:
@@ -153,7 +156,9 @@ class PinningCalls:
 
         def change(notes: Mapping[str, Any]) -> Mapping[str, Any]:
             merged = {**notes, **metadata.keyvalues}
-            return read_keyvalues({k: value for k, value in merged.items() if value is not None})
+            left = {key: value for key, value in merged.items() if value is not None}
+            check_count(left)
+            return left
 
         pin = await run_in_threadpool(self._repository.update_pin, cid, name=name, change=change)
         if pin is None:
@@ -170,15 +175,18 @@ class PinningCalls:
     async def pin_list(self, request: Request) -> Response:
         """List pins by the service's filters, a page at a time."""
         query, with_count = read_query(request.query_params)
-        pins = await run_in_threadpool(self._repository.pins, query)
-        reply: dict[str, Any] = {"rows": [_pin_row(pin) for pin in pins]}
-        if with_count:
-            reply = {"count": await run_in_threadpool(self._repository.count_pins, query), **reply}
-        return JSONResponse(reply)
 
-    async def totals(self, _: Request) -> Response:
+        def find(stopped: Stopped) -> tuple[list[Pin], int | None]:
+            count = self._repository.count_pins(query, stopped) if with_count else None
+            return self._repository.pins(query, stopped), count
+
+        pins, count = await self.queries.run(request, find)
+        reply: dict[str, Any] = {} if count is None else {"count": count}
+        return JSONResponse({**reply, "rows": [_pin_row(pin) for pin in pins]})
+
+    async def totals(self, request: Request) -> Response:
         """Tell how much is pinned."""
-        pins, size = await run_in_threadpool(self._repository.totals)
+        pins, size = await self.queries.run(request, self._repository.totals)
         return JSONResponse(
             {
                 "pin_count": pins,

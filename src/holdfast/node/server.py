@@ -76,12 +76,19 @@ class AnnouncedServer(uvicorn.Server):
     """A server that tells when it listens, and takes signals."""
 
     announce: Callable[[], None] | None = None
+    before_shutdown: Callable[[], None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to listen."""
         await super().startup(sockets)
         if self.started and self.announce is not None:
             self.announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and wait for the requests that are under way."""
+        if self.before_shutdown is not None:
+            self.before_shutdown()
+        await super().shutdown(sockets)
 
 
 class NodeServer:
@@ -96,7 +103,8 @@ class NodeServer:
         port: int = 0,
         around: Callable[[ASGIApp], ASGIApp] | None = None,
     ) -> None:
-        app: ASGIApp = create_app(repository, settings)
+        guard = create_app(repository, settings)
+        app: ASGIApp = guard
         self._socket = _listen(host, port)
         self._server = AnnouncedServer(
             uvicorn.Config(
@@ -112,6 +120,7 @@ class NodeServer:
                 lifespan="on",
             )
         )
+        self._server.before_shutdown = guard.begin_to_stop
         self._thread: threading.Thread | None = None
 
     @property

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -31,11 +31,15 @@ from holdfast.repository.garbage import Collected, Damage, check, collect
 from holdfast.repository.pins import (
     Pin,
     PinQuery,
+    Stopped,
     add_pin,
     count_pins,
     find_pin,
+    list_pin_ids,
     list_pins,
+    pins_by_id,
     remove_pin,
+    total_pins,
     update_pin,
 )
 
@@ -182,21 +186,38 @@ class Repository:
         with self._database.reading() as connection:
             return find_pin(connection, cid)
 
-    def pins(self, query: PinQuery = PinQuery()) -> list[Pin]:  # noqa: B008 - frozen
-        """The pins that `query` asks for, in its order: without one, newest first."""
+    def pins(
+        self,
+        query: PinQuery = PinQuery(),  # noqa: B008 - frozen
+        stopped: Stopped | None = None,
+    ) -> list[Pin]:
+        """Return the pins that `query` asks for, in its order: without one, newest first."""
         with self._database.reading() as connection:
-            return list_pins(connection, query)
+            return list_pins(connection, query, stopped)
 
-    def count_pins(self, query: PinQuery = PinQuery()) -> int:  # noqa: B008 - frozen
-        """How many pins `query` asks for, its window aside."""
+    def pin_ids(self, query: PinQuery, stopped: Stopped | None = None) -> list[int]:
+        """Return the numbers of the pins that `query` asks for, in its order, for `pins_by_id`."""
         with self._database.reading() as connection:
-            return count_pins(connection, query)
+            return list_pin_ids(connection, query, stopped)
 
-    def totals(self) -> Totals:
-        """How much is pinned."""
+    def pins_by_id(self, ids: Sequence[int]) -> list[Pin]:
+        """Return the pins with these numbers, 500 at the most."""
         with self._database.reading() as connection:
-            sql = "SELECT count(*), coalesce(sum(size), 0) FROM pins WHERE removed IS NULL"
-            return Totals(*connection.execute(sql).fetchone())
+            return pins_by_id(connection, ids)
+
+    def count_pins(
+        self,
+        query: PinQuery = PinQuery(),  # noqa: B008 - frozen
+        stopped: Stopped | None = None,
+    ) -> int:
+        """Return how many pins `query` asks for, whatever its limit and offset."""
+        with self._database.reading() as connection:
+            return count_pins(connection, query, stopped)
+
+    def totals(self, stopped: Stopped | None = None) -> Totals:
+        """Return how much is pinned."""
+        with self._database.reading() as connection:
+            return Totals(*total_pins(connection, stopped))
 
     # Archives
 
