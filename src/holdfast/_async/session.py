@@ -179,11 +179,12 @@ class AsyncSession:
         status: int | None = None,
         error: str | None = None,
     ) -> bool:
-        """Wait before the next attempt; False, at once, where there is to be none.
+        """Wait before the next attempt; return False at once where there is to be none.
 
-        `asked` is what the peer wants us to wait; `status` and `error` tell how the last one ended.
+        `asked` is the wait that the peer asks for. It moves the deadline of the call on. `status`
+        and `error` tell how the last attempt ended.
         """
-        delay = backoff.next_delay(asked, call.deadline.left())
+        delay = backoff.next_delay(asked, call.deadline.left(), call.asked_wait)
         if delay is None:
             return False
         call.tell(
@@ -197,7 +198,11 @@ class AsyncSession:
             status=status,
             elapsed=now() - call.started,
         )
+        begun = now()
         await sleep(delay)
+        if asked is not None:
+            call.asked_wait += delay
+            call.postponed += now() - begun
         return True
 
 

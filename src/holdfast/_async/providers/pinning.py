@@ -24,7 +24,7 @@ from holdfast.locations import cache_folder
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
 from holdfast.protocol.multipart import FileForm
-from holdfast.protocol.pinning import PAGE_LIMIT, PinningAPI
+from holdfast.protocol.pinning import PinningAPI
 from holdfast.repository import Pin
 
 if TYPE_CHECKING:
@@ -184,19 +184,18 @@ class AsyncPinProvider:
             self._api.read_authentication(await self._session.fetch(request, call))
 
     async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """What is pinned, newest first, page by page."""
-        found: dict[str, Pin] = {}  # by id: a pin made meanwhile moves others to the next page
-        offset = 0
-        while limit is None or len(found) < limit:
-            wanted = PAGE_LIMIT if limit is None else min(PAGE_LIMIT, limit - len(found))
-            request = self._api.list_pins(name=name, limit=wanted, offset=offset)
+        """List what is pinned, newest first, page by page."""
+        found: list[Pin] = []
+        pages = self._api.pages(limit)
+        asked_wait = 0.0
+        while pages.wanted:
+            # Each page has the whole `total`; the waits that were asked for are one call's.
             async with self._session.call("pins") as call:
-                rows = self._api.read_pins(await self._session.fetch(request, call))
-            found |= {row["id"]: Pin(**row) for row in rows}
-            offset += len(rows)
-            if len(rows) < wanted:
-                break
-        return list(found.values())
+                call.asked_wait = asked_wait
+                reply = await self._session.fetch(pages.request(name), call)
+                asked_wait = call.asked_wait
+                found += [Pin(**row) for row in pages.read(reply)]
+        return found
 
     def url(self, cid: str) -> str:
         """The address of `cid` at the first gateway."""
