@@ -15,16 +15,16 @@ class Attacker:
     With `tls`, a server's context, it speaks TLS.
     """
 
-    def __init__(self, attack: Attack, tls=None) -> None:
+    def __init__(self, attack: Attack, tls=None, host="127.0.0.1") -> None:
         self._attack = attack
         self._tls = tls
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server((host, 0))
         self._threads: list[threading.Thread] = []
         self._open: list[socket.socket] = []
         self.sent = 0
         self.requests = 0
         self.port = self._listener.getsockname()[1]
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        self.url = f"{'https' if tls else 'http'}://{host}:{self.port}"
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # the end of the listener
