@@ -43,12 +43,17 @@ class _OverheadError(aiohttp.ClientError):
     """The peer has sent too much that is not content."""
 
 
+class _GarbledError(aiohttp.ClientError):
+    """The peer has sent something in a body that cannot be parsed."""
+
+
 class _PrivateAddressError(aiohttp.ClientError):
     """A redirect leads to an address that is more private than it may be."""
 
 
 TABLE: Final[faults.Table] = {
     _OverheadError: faults.OVERHEAD,
+    _GarbledError: faults.GARBLED,
     _PrivateAddressError: faults.PRIVATE_ADDRESS,
     aiohttp.ClientConnectorDNSError: faults.UNKNOWN_HOST,
     aiohttp.ClientConnectorError: faults.UNREACHABLE,
@@ -231,6 +236,8 @@ class _Handler(ResponseHandler):
             self._counted = (payload, payload.total_bytes)
         if self._overhead.is_too_much:
             self._fail(_OverheadError())
+        elif self._exception is not None:
+            self._fail(self._exception)
 
     def feed_data(self, data: Any, size: int = 0) -> None:
         """Take a head that is whole."""
@@ -239,12 +246,18 @@ class _Handler(ResponseHandler):
         if not self._overhead.is_too_much:
             super().feed_data(data, size)
 
-    def _fail(self, error: Exception) -> None:
-        payload = self._payload
+    def _fail(self, error: BaseException) -> None:
+        """End the exchange with `error`, and the connection with it.
+
+        aiohttp tells whoever waits for a head of bytes that cannot be parsed, but not whoever
+        waits for the body.
+        """
+        payload, self._payload = self._payload, None
         self.set_exception(error)
         if payload is not None:
-            payload.set_exception(error)
-        self._payload = None  # the end of the connection would put its own error there
+            payload.set_exception(
+                error if isinstance(error, OSError | aiohttp.ClientError) else _GarbledError()
+            )
         if self.transport is not None:
             self.transport.abort()
 
@@ -385,17 +398,11 @@ class AsyncResponse:
         return body
 
     async def _next(self) -> bytes:
-        """Return the next bytes of the body; none at its end.
-
-        They are as they came: `content.read` would copy them.
-        """
+        """Return the next bytes of the body; none at its end."""
         failure = None
         try:
             async with asyncio.timeout(self._patience.until_progress()):
-                data, more = b"", True
-                while not data and more:  # the end of an HTTP chunk may bring nothing
-                    data, more = await self._read_chunk()
-                return data
+                return await self._receive()
         except (aiohttp.ClientError, OSError) as error:
             failure = faults.translate(error, TABLE, self._peer, sent=True)
         try:
@@ -403,9 +410,12 @@ class AsyncResponse:
         finally:
             del failure  # or it and this frame would hold each other
 
-    async def _read_chunk(self) -> tuple[bytes, bool]:
+    async def _receive(self) -> bytes:
+        content = self._response.content
         try:
-            return await self._response.content.readchunk()
+            if "transfer-encoding" in self.headers:
+                return await content.readany()  # there may be many small chunks by now
+            return (await content.readchunk())[0]  # as it came: `readany` would copy it
         except RuntimeError as error:
             # What aiohttp says when the connection was closed, by us, just before it would wait.
             if "closed" not in str(error):

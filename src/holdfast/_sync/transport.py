@@ -9,6 +9,7 @@ import errno
 import http.client
 import io
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -37,6 +38,8 @@ from holdfast.secret import Scrubber, Secret
 
 POOL_SIZE: Final = 100  # connections kept for reuse with each host; more threads open more
 CHUNK_SIZE: Final = 1 << 18
+SMALL_CHUNK: Final = 1 << 12
+CHUNK_HEAD: Final = re.compile(rb"\r\n([0-9A-Fa-f]{1,4})\r\n")  # behind the chunk before
 BROKEN_HEAD: Final = (MissingHeaderBodySeparatorDefect, FirstHeaderLineIsContinuationDefect)
 
 
@@ -176,11 +179,14 @@ class _LimitedReader(io.RawIOBase):
         self.limits = _limits.get()
         self.limits.expect_progress()
         self.in_head = False
+        self.is_paused = False  # whether nothing more is to come than is in the buffer
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
+        if self.is_paused:
+            return None
         self._socket.settimeout(self.limits.read())
         count = self._raw.readinto(buffer)
         self.limits.receive(count or 0)
@@ -230,6 +236,28 @@ class _LimitedResponse(http.client.HTTPResponse):
                 return version, status, reason
             self._reader.limits.take_informational()
             http.client.parse_headers(self.fp)
+
+    def _read1_chunked(self, n: int) -> bytes:
+        """Read a chunk, and with it all that follow in the buffer: there may be many small ones.
+
+        http.client would read one at a time.
+        """
+        data: bytes = super()._read1_chunked(n)  # type: ignore[misc]
+        if len(data) >= SMALL_CHUNK or self.chunk_left != 0:
+            return data
+        self._reader.is_paused = True
+        ahead = self.fp.peek()
+        self._reader.is_paused = False
+        pieces, position, left = [data], 0, n - len(data)
+        while (head := CHUNK_HEAD.match(ahead, position)) is not None:
+            size = int(head[1], 16)
+            if not 0 < size <= min(left, len(ahead) - head.end()):
+                break
+            position = head.end() + size
+            left -= size
+            pieces.append(ahead[head.end() : position])
+        self.fp.read(position)
+        return b"".join(pieces)
 
 
 class _LimitedSends:

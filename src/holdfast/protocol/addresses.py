@@ -84,7 +84,7 @@ def _level(address: _Address) -> int:
     elif any(address in network for network in _TRANSLATED):
         return WORLD  # not an address of its own: the embedded one counts
     else:
-        is_private = address.is_site_local
+        is_private = address.is_site_local or address in _LOCAL_NAT64
     is_private = is_private or address.is_multicast or not address.is_global
     return PRIVATE if is_private else WORLD
 
@@ -101,7 +101,7 @@ def _embedded(address: _Address) -> Iterator[ipaddress.IPv4Address]:
         yield _ipv4(~number)  # its client
     if number >> 32 & 0xFFFF == _ISATAP:
         yield _ipv4(number)
-    if address in _LOCAL_NAT64:
+    if address in _LOCAL_NAT64 and number >> 64 & 0xFFFF:
         # RFC 6052, 2.2: with a prefix of 48 bits, the address stands around bits 64 to 71.
         yield _ipv4((number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF)
 

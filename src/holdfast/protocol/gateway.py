@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import NotAFileError, ProviderError
-from holdfast.protocol.addresses import privacy
+from holdfast.protocol import addresses
 from holdfast.protocol.failures import failure, provider_error
 from holdfast.protocol.http import Reply, Request, origin
 from holdfast.secret import MASK, Secret
@@ -73,7 +73,7 @@ class Gateway:
         if MASK in location:
             raise self.not_followed(request, reply, "to an address that holds a credential")
         host = address or urlsplit(request.url).hostname
-        most = min(request.max_privacy, privacy(host))
+        most = min(request.max_privacy, addresses.privacy(host))
         try:
             target = urljoin(request.url, location)
             is_directory = urlsplit(target).path == urlsplit(request.url).path + "/"
@@ -158,4 +158,4 @@ def _objection(source: str, target: str, max_privacy: int) -> str:
         return "from https to http"
     if there.username is not None or there.password is not None:
         return "to an address with a user name"
-    return INTO_PRIVATE if privacy(there.hostname) > max_privacy else ""
+    return INTO_PRIVATE if addresses.privacy(there.hostname) > max_privacy else ""

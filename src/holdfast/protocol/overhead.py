@@ -8,7 +8,7 @@ MAX_OVERHEAD: Final = 1 << 20
 MAX_INFORMATIONAL: Final = 100
 """Informational replies (status 100 to 199) that may come before the real one."""
 
-PER_CONTENT_BYTE: Final = 16  # a chunk of one byte has 5 bytes around it; be generous
+PER_CONTENT_BYTE: Final = 16  # a chunk of one byte has five bytes around it
 
 
 class Overhead:
