@@ -123,7 +123,8 @@ def _row(entry: Entry, here: str, prefix: str) -> str:
     """Return the row of an entry: its name, its CID, both as links, and its size."""
     name, cid = quoted(entry.name), str(entry.cid)
     by_name = f'<a href="{here}/{name}">{escape(readable(entry.name))}</a>'
-    by_cid = f'<a class="ipfs-hash" translate="no" href="{prefix}/{cid}?filename={name}">'
+    # Escaped twice, as in Kubo's listings: the conformance suite wants this link to the letter.
+    by_cid = f'<a class="ipfs-hash" translate="no" href="{prefix}/{cid}?filename={quoted(name)}">'
     return (
         f"<tr><td>{by_name}</td><td>{by_cid}{_short(cid)}</a></td>"
         f"<td>{_amount(entry.size)}</td></tr>"
