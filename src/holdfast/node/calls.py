@@ -42,7 +42,7 @@ class PinningCalls:
         self._settings = settings
         self._admission = Admission(settings)
         self.queries = Queries()
-        self.jobs = Jobs(repository, settings.gateways)
+        self.jobs = Jobs(repository, settings.gateways, max_bytes=settings.max_upload)
 
     def routes(self) -> list[BaseRoute]:
         """Where the calls are; those about data are under ``/v3`` too, where some clients look."""
