@@ -19,6 +19,7 @@ MAX_FILES: Final = 100_000
 MAX_FOLDERS: Final = 1_000_000
 MAX_LEVELS: Final = 64
 MAX_PATHS: Final = 32 << 20  # bytes of all paths together
+PART_WEIGHT: Final = 450  # bytes of a file in memory, besides its path
 
 Entries: TypeAlias = list[tuple[bytes, Part]]
 
@@ -39,6 +40,11 @@ class UploadTree:
     def count(self) -> int:
         """How many files there are."""
         return len(self._parts)
+
+    @property
+    def held(self) -> int:
+        """How many bytes of memory the files and their paths take, about."""
+        return self._bytes + len(self._parts) * PART_WEIGHT
 
     def check(self, filename: str) -> bytes:
         """Return the path of a file that is about to come, for `add`.

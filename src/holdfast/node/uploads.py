@@ -16,6 +16,7 @@ except ImportError:
         name="multipart",
     ) from None
 
+from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
@@ -24,8 +25,10 @@ from holdfast.node.metadata import Metadata, Options, read_metadata, read_option
 from holdfast.node.replies import bad_request
 from holdfast.node.trees import MAX_FILES, Entries, UploadTree
 from holdfast.repository import Pin, Repository
+from holdfast.repository.blocks import FILE_SIZE
 
 MAX_FIELD: Final = 256 << 10
+MAX_SMALL: Final = 2 << 20  # bytes of small blocks that wait for their transaction
 MAX_PARTS: Final = MAX_FILES + 10  # the files, and the fields beside them
 MAX_HEADER: Final = 16 << 10  # bytes of a header of a part
 MAX_HEADERS: Final = 16
@@ -55,12 +58,28 @@ class Upload:
         )
         self._segment: MultipartSegment | None = None
         self._importer: FileImporter | None = None
+        self._file_bytes = 0  # of the file that is coming
+        self._small_bytes = 0  # of small blocks, which wait in memory
         self._field = bytearray()
         self._fields: dict[str, Any] = {}
         self._options = Options()
         self._tree = UploadTree()
         self._path = b""  # of the file that is coming
         self._first_type = ""
+
+    @property
+    def held(self) -> int:
+        """How many bytes of memory the upload holds between two pieces, about."""
+        leaf = min(self._file_bytes, self._options.profile.chunk_size)
+        return leaf + self._small_bytes + len(self._field) + self._tree.held
+
+    def _put(self, cid: CID, data: bytes) -> None:
+        self._adding.put(cid, data)
+        if len(data) < FILE_SIZE:
+            self._small_bytes += len(data)
+        if self._small_bytes >= MAX_SMALL:
+            self._adding.flush()
+            self._small_bytes = 0
 
     def feed(self, piece: bytes) -> None:
         """Take the next bytes of the form."""
@@ -88,7 +107,8 @@ class Upload:
             self._path = self._tree.check(segment.filename)
             if not self._tree.count:
                 self._first_type = segment.content_type or ""
-            self._importer = FileImporter(self._options.profile, self._adding.put)
+            self._importer = FileImporter(self._options.profile, self._put)
+            self._file_bytes = 0
         elif segment.name in {"pinataMetadata", "pinataOptions", "network"}:
             self._field = bytearray()
         else:
@@ -96,6 +116,7 @@ class Upload:
 
     def _data(self, data: bytes) -> None:
         if self._importer is not None:
+            self._file_bytes += len(data)
             self._importer.update(data)
         else:
             self._field += data
@@ -135,14 +156,14 @@ class Upload:
         return self._adding.pin(part.cid, **about, size=part.dag_size, files=files, type=media_type)
 
     def _directory(self, entries: Entries) -> Part:
-        return build_directory(entries, self._options.profile, self._adding.put)
+        return build_directory(entries, self._options.profile, self._put)
 
     def _in_layout(self, part: Part) -> Part:
         """Return the file in the layout of the options, which may have come after it."""
         if part.cid.version == self._options.cid_version:
             return part
         self._adding.flush()
-        importer = FileImporter(self._options.profile, self._adding.put)
+        importer = FileImporter(self._options.profile, self._put)
         for piece in self._repository.read(part.cid):
             importer.update(piece)
         return importer.finish()
