@@ -835,7 +835,7 @@ def test_a_large_file_is_never_held_as_a_whole(node, query):
         tracemalloc.stop()
         connection.close()
     assert read >= 64 * MIB
-    assert peak < 12 * MIB
+    assert peak < 40 * MIB  # of which 32 are the cache that all readers share
 
 
 def test_a_symlink_in_a_directory_of_ours(node):

@@ -11,9 +11,10 @@ from starlette.routing import BaseRoute, Route
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.node.admission import Admission
-from holdfast.node.bodies import pieces, plain, read_json, write_json
+from holdfast.node.bodies import Body, plain, write_json
 from holdfast.node.jobs import Job, Jobs
 from holdfast.node.listing import read_query, whole_number
+from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.node.metadata import (
     check_count,
     iso_time,
@@ -37,12 +38,13 @@ Call = Callable[[Request], Awaitable[Response]]
 class PinningCalls:
     """The endpoints, over one repository."""
 
-    def __init__(self, repository: Repository, settings: NodeSettings) -> None:
+    def __init__(self, repository: Repository, settings: NodeSettings, memory: HeldMemory) -> None:
         self._repository = repository
         self._settings = settings
+        self._memory = memory
         self._admission = Admission(settings)
         self.queries = Queries()
-        self.jobs = Jobs(repository, settings.gateways)
+        self.jobs = Jobs(repository, settings.gateways, max_bytes=settings.max_upload)
 
     def routes(self) -> list[BaseRoute]:
         """Where the calls are; those about data are under ``/v3`` too, where some clients look."""
@@ -104,12 +106,10 @@ class PinningCalls:
         """Pin a file or a directory from a form."""
         upload = Upload(self._repository, request.headers.get("content-type", ""))
         try:
-            async for piece in pieces(
-                request,
-                limit=self._settings.max_upload,
-                idle_seconds=self._settings.idle_seconds,
-            ):
-                await run_in_threadpool(upload.feed, piece)
+            with MemoryShare(self._memory) as share:
+                body = self._body(request, share, self._settings.max_upload)
+                async for piece in body.pieces(lambda: upload.held):
+                    await run_in_threadpool(upload.feed, piece)
             return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
         finally:
             await run_in_threadpool(upload.close)
@@ -196,9 +196,12 @@ class PinningCalls:
         )
 
     async def _json(self, request: Request) -> Any:
-        return await read_json(
-            request, limit=self._settings.max_json, idle_seconds=self._settings.idle_seconds
-        )
+        with MemoryShare(self._memory) as share:
+            return await self._body(request, share, self._settings.max_json).json()
+
+    def _body(self, request: Request, share: MemoryShare, limit: int) -> Body:
+        idle_seconds = self._settings.idle_seconds
+        return Body(request, share, limit=limit, idle_seconds=idle_seconds)
 
 
 def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository gives it

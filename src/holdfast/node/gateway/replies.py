@@ -6,22 +6,21 @@ a part for the whole.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import chain
 from typing import Final
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response
 
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError, VerificationError
 from holdfast.node.gateway.ranges import NotSatisfiableError, asked_range
+from holdfast.node.streaming import BegunPieces, PieceResponse
 
 IMMUTABLE: Final = "public, max-age=29030400, immutable"  # to the letter as the specs have it
-PIECE: Final = 64 << 10  # smaller pieces are put together: each one costs a change of threads
 _ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
 
 
@@ -81,7 +80,7 @@ def content_reply(
     headers["Content-Length"] = str(stop - start)
     if request.method == "HEAD" or start == stop:
         return Response(status_code=status, headers=headers)
-    return StreamingResponse(begun(content.read(start, stop)), status, headers)
+    return PieceResponse(BegunPieces(content.read(start, stop)), status, headers)
 
 
 def is_known(request: Request, etag: str) -> bool:
@@ -103,26 +102,6 @@ def _asked_range(request: Request, etag: str, size: int) -> tuple[int, int] | No
             f"the content has {size} bytes, and the range begins behind them",
             {"Content-Range": f"bytes */{size}"},
         ) from None
-
-
-def begun(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The pieces, of which the first is read at once: its errors can still be answered."""
-    gathered = _gathered(pieces)
-    return chain([next(gathered, b"")], gathered)
-
-
-def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    held: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        held.append(piece)
-        size += len(piece)
-        if size >= PIECE:
-            yield b"".join(held)
-            held.clear()
-            size = 0
-    if held:
-        yield b"".join(held)
 
 
 def disposition(request: Request, name: str, *, attach: bool = False) -> dict[str, str]:

@@ -28,7 +28,8 @@ from holdfast.errors import MalformedError
 from holdfast.node.gateway.addresses import Found
 from holdfast.node.gateway.files import symlink_target
 from holdfast.node.gateway.negotiation import TAR_TYPE
-from holdfast.node.gateway.replies import IMMUTABLE, Refusal, begun, disposition, is_known
+from holdfast.node.gateway.replies import IMMUTABLE, Refusal, disposition, is_known
+from holdfast.node.streaming import BegunPieces, PieceResponse
 from holdfast.repository.store import Repository
 
 MAX_NAME: Final = 255  # bytes; NAME_MAX of the usual file systems
@@ -70,7 +71,7 @@ def tar_reply(request: Request, repository: Repository, found: Found) -> Respons
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     if request.method == "HEAD":
         return StreamingResponse(iter(()), headers=headers)
-    return StreamingResponse(begun(_Archive(repository).pieces(found.cid)), headers=headers)
+    return PieceResponse(BegunPieces(_Archive(repository).pieces(found.cid)), headers=headers)
 
 
 class _Archive:
