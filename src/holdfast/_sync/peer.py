@@ -2,9 +2,12 @@
 # by scripts/generate_sync.py. Change the original instead.
 """One gateway, asked on behalf of one reading: its redirects, its blocks, and its refusals."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast._sync.reading import Reading
+from holdfast._sync.runtime import together
 from holdfast._sync.session import Session, read_content, read_whole
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
@@ -51,11 +54,27 @@ class Peer:
         self.gateway = gateway
         self.reading = reading
 
-    def block(self, cid: CID) -> bytes:
-        """One proven block; a refusal where the gateway does not give blocks."""
-        block = self.reading.blocks.get(cid)
+    def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
+        """Return one verified block; raise `RefusedError` where the gateway does not give blocks.
+
+        If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
+        later; what fails of these is left out.
+        """
+        known = self.reading.blocks
+        block = known.get(cid)
         if block is not None:
             return block
+        wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
+        outcomes = together([partial(self._fetch, each) for each in wanted])
+        for each, outcome in zip(wanted, outcomes, strict=True):
+            if not isinstance(outcome, Exception):
+                known.put(each, outcome)
+        if isinstance(outcomes[0], Exception):
+            raise outcomes[0]
+        return outcomes[0]
+
+    def _fetch(self, cid: CID) -> bytes:
+        """Fetch one block and verify it."""
         response = self.open_or_refuse(self.gateway.block(cid))
         try:
             reply = read_content(response, MAX_BLOCK + 1)
@@ -67,7 +86,6 @@ class Peer:
             # One that does not know the format sends the plain content: that is no lie.
             self.check_type(reply, RAW_TYPE)
             raise
-        self.reading.blocks.put(cid, reply.body)
         return reply.body
 
     def check_type(self, reply: Reply, wanted: str) -> None:
