@@ -116,9 +116,7 @@ LIES = {
         b"helloworld",
     ),
     "sizes exchanged, inner": (
-        lambda d: d.inner(
-            (d.inner((d.raw(b"hello"), 5)), 6), (d.inner((d.raw(b"world!"), 6)), 5)
-        ),
+        lambda d: d.inner((d.inner((d.raw(b"hello"), 5)), 6), (d.inner((d.raw(b"world!"), 6)), 5)),
         b"helloworld!",
     ),
     "inner node too low": (lambda d: _over(d, d.inner((d.raw(b"world"), 5)), 4), b"helloworld"),

@@ -5,10 +5,10 @@ A file whose nodes contradict each other would be read in one way here and in an
 
 from collections.abc import Callable, Mapping
 
-from holdfast.content.blocks import inline_block, missing_block
-from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.blocks import inline_block
+from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import file_node, kind_of, malformed
+from holdfast.content.unixfs.walks import FileNode, file_node, kind_of, malformed
 from holdfast.repository.blocks import cid_of, key_of
 
 
@@ -17,33 +17,42 @@ def check_file_sizes(
 ) -> None:
     """Raise `MalformedError` if a node of a file declares other sizes than its children have.
 
-    `block_sizes` has the key and the size of every block of the DAG; `find` returns a block. Each
-    dag-pb block is read once, in any order, and compared with what its parents declare.
+    `block_sizes` has the key and the size of every block of the DAG; `find` returns a block. What
+    is missing is None in both, and not complained of here. Each dag-pb block is read once.
     """
-    declared: dict[bytes, tuple[CID, int]] = {}  # by the key of a dag-pb child: parent and size
-    own: dict[bytes, int] = {}
+    # By the key of a dag-pb block: how many bytes of a file it has (None: it is not a file), and
+    # the size that its first parent declares.
+    held: dict[bytes, int | None] = {}
+    declared: dict[bytes, tuple[CID, int]] = {}
     for key in block_sizes:
         cid = cid_of(key)
-        if cid.codec != DAG_PB:
+        if cid.codec != DAG_PB or (block := find(cid)) is None:
             continue
-        block = find(cid)
-        if block is None:
-            raise missing_block(cid)
-        if kind_of(cid, block) not in {Kind.FILE, Kind.RAW}:
-            continue
-        node = file_node(cid, block)
-        own[key] = node.size
-        for child, size in node.children:
-            child_key = key_of(child)
-            if child.codec != DAG_PB:
-                inline = inline_block(child)
-                _compare(
-                    cid, child, size, block_sizes[child_key] if inline is None else len(inline)
-                )
-            elif declared.setdefault(child_key, (cid, size))[1] != size:
-                raise malformed(cid, f"it declares {size} bytes for {child}, another node does not")
+        held[key] = None
+        if kind_of(cid, block) in {Kind.FILE, Kind.RAW}:
+            node = file_node(cid, block)
+            held[key] = node.size
+            _check_children(cid, node, block_sizes, declared)
     for key, (parent, size) in declared.items():
-        _compare(parent, cid_of(key), size, own.get(key))
+        if key in held:
+            _compare(parent, cid_of(key), size, held[key])
+
+
+def _check_children(
+    cid: CID,
+    node: FileNode,
+    block_sizes: Mapping[bytes, int | None],
+    declared: dict[bytes, tuple[CID, int]],
+) -> None:
+    """Compare the raw children of a node with its sizes; note the sizes of the others."""
+    for child, size in node.children:
+        if child.codec == RAW:
+            inline = inline_block(child)
+            held = block_sizes.get(key_of(child)) if inline is None else len(inline)
+            if held is not None:
+                _compare(cid, child, size, held)
+        elif declared.setdefault(key_of(child), (cid, size))[1] != size:
+            raise malformed(cid, f"it declares {size} bytes for {child}, which another node denies")
 
 
 def _compare(parent: CID, child: CID, declared: int, held: int | None) -> None:

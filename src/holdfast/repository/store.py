@@ -189,12 +189,12 @@ class Repository:
         """Raise an error if `cid` is not pinned and cannot be: see `pin`."""
         with self._database.reading() as connection:
             if find_pin(connection, cid) is None:
-                sizes = self._reachable(connection, cid)
+                sizes = dict(connection.execute(REACHABLE, (key_of(cid),)))
                 check_file_sizes(sizes, partial(self._find, connection))
 
     def _reachable(self, connection: sqlite3.Connection, cid: CID) -> dict[bytes, int | None]:
         """Return the sizes of all blocks under `cid` by their keys; raise if one is missing."""
-        sizes = dict(connection.execute(REACHABLE, (key_of(cid),)).fetchall())
+        sizes = dict(connection.execute(REACHABLE, (key_of(cid),)))
         for key, size in sizes.items():
             each = cid_of(key)
             if each.codec not in {RAW, DAG_PB}:
