@@ -220,8 +220,8 @@ def test_a_node_that_is_wide_at_every_level():
     blocks = Blocks()
     tiny = CID(1, RAW, IDENTITY, b"x")
     cid, size = tiny, 1
-    for _ in range(3):
-        width = 45_000
+    for _ in range(2):
+        width = 31_000
         sizes = [size] + [1] * (width - 1)
         size = sum(sizes)
         links = [link(cid)] + [link(tiny)] * (width - 1)
