@@ -53,8 +53,6 @@ class Way(enum.Enum):
     LAYOUTS = enum.auto()
 
 
-BLOCKS_AT_ONCE = 8  # inner nodes that are fetched from one gateway at the same time
-
 PROVEN_WAYS = (Way.BLOCKS, Way.ARCHIVE, Way.LAYOUTS)
 
 
@@ -199,7 +197,7 @@ class AsyncAttempt:
         try:
             if not transfer.ended:
                 await self._pour(transfer)
-                await self._explain_end(transfer)
+                await self._peer.explain_end(transfer.proof, transfer.response)
                 self._check_end(transfer)
                 reading.confirm()
             elif total(transfer.pieces) <= SMALL_BATCH:
@@ -267,7 +265,7 @@ class AsyncAttempt:
                     position += len(chunk)
                     await run_blocking(proof.update, chunk)
                     while (need := proof.need) is not None:
-                        block = await self._needed(proof, need)
+                        block = await self._peer.needed_block(proof, need)
                         await run_blocking(proof.feed_block, block)
             except RefusedError as refusal:
                 if not proof.position:
@@ -287,7 +285,7 @@ class AsyncAttempt:
             await self._see_end(transfer)
         while (need := transfer.proof.need) is not None:
             try:
-                block = await self._needed(transfer.proof, need)
+                block = await self._peer.needed_block(transfer.proof, need)
             except RefusedError:
                 proof = transfer.proof
                 if self._racing or need != self.reading.cid or not isinstance(proof, BodyProof):
@@ -302,7 +300,7 @@ class AsyncAttempt:
                 transfer.pieces += await run_blocking(transfer.proof.feed_block, block)
         proof = transfer.proof
         if transfer.ended:
-            await self._explain_end(transfer)
+            await self._peer.explain_end(transfer.proof, transfer.response)
             self._check_end(transfer)
         elif transfer.failure is not None and not (transfer.pieces and proof.incremental):
             raise transfer.failure
@@ -317,34 +315,6 @@ class AsyncAttempt:
             transfer.failure = error
             if isinstance(transfer.proof, BodyProof):
                 transfer.proof.drop_guess()
-
-    async def _needed(self, proof: Proof, need: CID) -> bytes:
-        """Fetch the block that `proof` needs, with those that it will probably need next."""
-        if not isinstance(proof, BodyProof):
-            return await self._peer.block(need)
-        try:
-            return await self._peer.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
-        except RefusedError:
-            if proof.doubts_bytes:
-                raise proof.wrong_bytes() from None
-            raise
-
-    async def _explain_end(self, transfer: AsyncTransfer) -> None:
-        """Where a body ended too early, feed its proof the blocks that tell why.
-
-        A node that declares other sizes than its children have raises `MalformedError` here.
-        """
-        proof, response = transfer.proof, transfer.response
-        if not isinstance(proof, BodyProof) or response is None:
-            return
-        if Reply(response.status, response.headers).status == PARTIAL:
-            return  # it did not claim that this was all
-        while proof.ends_too_early() and (need := proof.need) is not None:
-            try:
-                block = await self._peer.block(need)
-            except RefusedError:
-                return
-            transfer.pieces += await run_blocking(proof.feed_block, block)
 
     def _check_end(self, transfer: AsyncTransfer) -> None:
         """An error where the body has ended too early, or was not what the CID names."""
@@ -390,7 +360,7 @@ class AsyncAttempt:
             pieces, need = proven.pop(0)
             await writer.submit(self.reading.take, pieces, proven=proof.incremental)
             if need is not None:
-                block = await self._needed(proof, need)
+                block = await self._peer.needed_block(proof, need)
                 # Nobody else looks at the proof from here on; of what came since the block was
                 # needed it could only take note.
                 await prover.drain()

@@ -5,16 +5,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast._async.reading import Reading
-from holdfast._async.runtime import together
+from holdfast._async.runtime import run_blocking, together
 from holdfast._async.session import AsyncSession, read_content, read_whole
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
+from holdfast.content.proof import Proof
+from holdfast.content.unixfs.body import BodyProof
 from holdfast.errors import ProviderError, UnprovenError, VerificationError
 from holdfast.events import Deadline
 from holdfast.protocol.faults import PrivateAddressError
 from holdfast.protocol.gateway import (
     INTO_PRIVATE,
     MAX_REDIRECTS,
+    PARTIAL,
     RAW_TYPE,
     REDIRECTS,
     Gateway,
@@ -25,6 +28,9 @@ from holdfast.protocol.retrying import is_transient
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
+
+
+BLOCKS_AT_ONCE = 8  # that are fetched from one gateway at the same time
 
 
 class RefusedError(UnprovenError):
@@ -70,6 +76,31 @@ class AsyncPeer:
         if isinstance(outcomes[0], Exception):
             raise outcomes[0]
         return outcomes[0]
+
+    async def needed_block(self, proof: Proof, need: CID) -> bytes:
+        """Return the block that `proof` needs; fetch those with it that it will need next."""
+        if not isinstance(proof, BodyProof):
+            return await self.block(need)
+        try:
+            return await self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
+        except RefusedError:
+            if proof.doubts_bytes:
+                raise proof.wrong_bytes() from None
+            raise
+
+    async def explain_end(self, proof: Proof, response: "AsyncResponse | None") -> None:
+        """Feed `proof` the blocks that tell why a body ended too early.
+
+        A node that declares other sizes than its children have raises `MalformedError` here.
+        """
+        if not isinstance(proof, BodyProof) or response is None or response.status == PARTIAL:
+            return  # it did not claim that this was all
+        while proof.ends_too_early() and (need := proof.need) is not None:
+            try:
+                block = await self.block(need)
+            except RefusedError:
+                return
+            await run_blocking(proof.feed_block, block)
 
     async def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""

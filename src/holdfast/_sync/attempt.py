@@ -55,8 +55,6 @@ class Way(enum.Enum):
     LAYOUTS = enum.auto()
 
 
-BLOCKS_AT_ONCE = 8  # inner nodes that are fetched from one gateway at the same time
-
 PROVEN_WAYS = (Way.BLOCKS, Way.ARCHIVE, Way.LAYOUTS)
 
 
@@ -201,7 +199,7 @@ class Attempt:
         try:
             if not transfer.ended:
                 self._pour(transfer)
-                self._explain_end(transfer)
+                self._peer.explain_end(transfer.proof, transfer.response)
                 self._check_end(transfer)
                 reading.confirm()
             elif total(transfer.pieces) <= SMALL_BATCH:
@@ -269,7 +267,7 @@ class Attempt:
                     position += len(chunk)
                     run_blocking(proof.update, chunk)
                     while (need := proof.need) is not None:
-                        block = self._needed(proof, need)
+                        block = self._peer.needed_block(proof, need)
                         run_blocking(proof.feed_block, block)
             except RefusedError as refusal:
                 if not proof.position:
@@ -289,7 +287,7 @@ class Attempt:
             self._see_end(transfer)
         while (need := transfer.proof.need) is not None:
             try:
-                block = self._needed(transfer.proof, need)
+                block = self._peer.needed_block(transfer.proof, need)
             except RefusedError:
                 proof = transfer.proof
                 if self._racing or need != self.reading.cid or not isinstance(proof, BodyProof):
@@ -304,7 +302,7 @@ class Attempt:
                 transfer.pieces += run_blocking(transfer.proof.feed_block, block)
         proof = transfer.proof
         if transfer.ended:
-            self._explain_end(transfer)
+            self._peer.explain_end(transfer.proof, transfer.response)
             self._check_end(transfer)
         elif transfer.failure is not None and not (transfer.pieces and proof.incremental):
             raise transfer.failure
@@ -319,34 +317,6 @@ class Attempt:
             transfer.failure = error
             if isinstance(transfer.proof, BodyProof):
                 transfer.proof.drop_guess()
-
-    def _needed(self, proof: Proof, need: CID) -> bytes:
-        """Fetch the block that `proof` needs, with those that it will probably need next."""
-        if not isinstance(proof, BodyProof):
-            return self._peer.block(need)
-        try:
-            return self._peer.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
-        except RefusedError:
-            if proof.doubts_bytes:
-                raise proof.wrong_bytes() from None
-            raise
-
-    def _explain_end(self, transfer: Transfer) -> None:
-        """Where a body ended too early, feed its proof the blocks that tell why.
-
-        A node that declares other sizes than its children have raises `MalformedError` here.
-        """
-        proof, response = transfer.proof, transfer.response
-        if not isinstance(proof, BodyProof) or response is None:
-            return
-        if Reply(response.status, response.headers).status == PARTIAL:
-            return  # it did not claim that this was all
-        while proof.ends_too_early() and (need := proof.need) is not None:
-            try:
-                block = self._peer.block(need)
-            except RefusedError:
-                return
-            transfer.pieces += run_blocking(proof.feed_block, block)
 
     def _check_end(self, transfer: Transfer) -> None:
         """An error where the body has ended too early, or was not what the CID names."""
@@ -392,7 +362,7 @@ class Attempt:
             pieces, need = proven.pop(0)
             writer.submit(self.reading.take, pieces, proven=proof.incremental)
             if need is not None:
-                block = self._needed(proof, need)
+                block = self._peer.needed_block(proof, need)
                 # Nobody else looks at the proof from here on; of what came since the block was
                 # needed it could only take note.
                 prover.drain()

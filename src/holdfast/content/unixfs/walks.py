@@ -14,6 +14,7 @@ depend on who reads it. The block of an identity CID is `inline_block`: it is ne
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from holdfast.content import dag_pb
@@ -28,6 +29,7 @@ from holdfast.errors import MalformedError, NotAFileError, NotFoundError, Unprov
 
 MAX_DEPTH: Final = 32  # a terabyte in the narrowest known layout is 5 deep
 MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at the most
+MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed
 MAX_FILE: Final = (1 << 63) - 1  # what a file system, and a varint of ours, can express
 
 
@@ -215,6 +217,17 @@ class FileWalk(_Walk):
         first = max(0, self._start - pending.start)
         last = None if self._stop is None else self._stop - pending.start
         return [node.data[first:last]]
+
+    def needed_next(self, most: int) -> list[CID]:
+        """Return up to `most` blocks that are needed after `need`, of a few MiB in all."""
+        ahead: list[CID] = []
+        size = 0
+        for pending in islice(reversed(self._pending), 1, most + 1):
+            size += min(pending.size or 0, MAX_BLOCK)
+            if size > MAX_AHEAD:
+                break
+            ahead.append(pending.cid)
+        return ahead
 
     def _check_limit(self, cid: CID, size: int) -> None:
         self.size = size
