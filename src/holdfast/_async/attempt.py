@@ -197,6 +197,7 @@ class AsyncAttempt:
         try:
             if not transfer.ended:
                 await self._pour(transfer)
+                await self._peer.explain_end(transfer.proof, transfer.response)
                 self._check_end(transfer)
                 reading.confirm()
             elif total(transfer.pieces) <= SMALL_BATCH:
@@ -264,7 +265,7 @@ class AsyncAttempt:
                     position += len(chunk)
                     await run_blocking(proof.update, chunk)
                     while (need := proof.need) is not None:
-                        block = await self._peer.block(need)
+                        block = await self._peer.needed_block(proof, need)
                         await run_blocking(proof.feed_block, block)
             except RefusedError as refusal:
                 if not proof.position:
@@ -284,7 +285,7 @@ class AsyncAttempt:
             await self._see_end(transfer)
         while (need := transfer.proof.need) is not None:
             try:
-                block = await self._peer.block(need)
+                block = await self._peer.needed_block(transfer.proof, need)
             except RefusedError:
                 proof = transfer.proof
                 if self._racing or need != self.reading.cid or not isinstance(proof, BodyProof):
@@ -299,6 +300,7 @@ class AsyncAttempt:
                 transfer.pieces += await run_blocking(transfer.proof.feed_block, block)
         proof = transfer.proof
         if transfer.ended:
+            await self._peer.explain_end(transfer.proof, transfer.response)
             self._check_end(transfer)
         elif transfer.failure is not None and not (transfer.pieces and proof.incremental):
             raise transfer.failure
@@ -358,7 +360,7 @@ class AsyncAttempt:
             pieces, need = proven.pop(0)
             await writer.submit(self.reading.take, pieces, proven=proof.incremental)
             if need is not None:
-                block = await self._peer.block(need)
+                block = await self._peer.needed_block(proof, need)
                 # Nobody else looks at the proof from here on; of what came since the block was
                 # needed it could only take note.
                 await prover.drain()

@@ -199,6 +199,7 @@ class Attempt:
         try:
             if not transfer.ended:
                 self._pour(transfer)
+                self._peer.explain_end(transfer.proof, transfer.response)
                 self._check_end(transfer)
                 reading.confirm()
             elif total(transfer.pieces) <= SMALL_BATCH:
@@ -266,7 +267,7 @@ class Attempt:
                     position += len(chunk)
                     run_blocking(proof.update, chunk)
                     while (need := proof.need) is not None:
-                        block = self._peer.block(need)
+                        block = self._peer.needed_block(proof, need)
                         run_blocking(proof.feed_block, block)
             except RefusedError as refusal:
                 if not proof.position:
@@ -286,7 +287,7 @@ class Attempt:
             self._see_end(transfer)
         while (need := transfer.proof.need) is not None:
             try:
-                block = self._peer.block(need)
+                block = self._peer.needed_block(transfer.proof, need)
             except RefusedError:
                 proof = transfer.proof
                 if self._racing or need != self.reading.cid or not isinstance(proof, BodyProof):
@@ -301,6 +302,7 @@ class Attempt:
                 transfer.pieces += run_blocking(transfer.proof.feed_block, block)
         proof = transfer.proof
         if transfer.ended:
+            self._peer.explain_end(transfer.proof, transfer.response)
             self._check_end(transfer)
         elif transfer.failure is not None and not (transfer.pieces and proof.incremental):
             raise transfer.failure
@@ -360,7 +362,7 @@ class Attempt:
             pieces, need = proven.pop(0)
             writer.submit(self.reading.take, pieces, proven=proof.incremental)
             if need is not None:
-                block = self._peer.block(need)
+                block = self._peer.needed_block(proof, need)
                 # Nobody else looks at the proof from here on; of what came since the block was
                 # needed it could only take note.
                 prover.drain()

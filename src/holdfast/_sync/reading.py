@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.content.blocks import BlockCache
 from holdfast.content.cid import CID
-from holdfast.content.proof import is_raw
+from holdfast.content.proof import is_raw, joined
 from holdfast.content.reference import Reference
 from holdfast.events import Call
 from holdfast.files.sinks import Sink
@@ -73,7 +73,7 @@ class Reading:
         if self.failure is not None:
             raise self.failure
         try:
-            for piece in pieces:
+            for piece in joined(pieces):
                 self.sink.write(piece)
                 self.written += len(piece)
         except OSError as error:

@@ -4,6 +4,7 @@ A proof is fed a body and gives back what of it may go on: at once where each pi
 otherwise provisionally, and `finish` says whether all of it was right.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final, Protocol
 
 from holdfast.content.blocks import unsupported_hash
@@ -15,6 +16,9 @@ from holdfast.errors import MalformedError, VerificationError
 # Blocks of more than 2 MiB do not travel between IPFS nodes, but a gateway may have one all the
 # same. Until its end nobody can tell it from an endless body.
 MAX_RAW: Final = 64 << 20
+
+
+JOINED_SIZE: Final = 1 << 16  # pieces below this size are joined before they are written
 
 
 class Proof(Protocol):
@@ -124,6 +128,23 @@ def block_proof(reference: Reference, cid: CID | None = None) -> Proof:
     if cid.hash_code == IDENTITY:
         return IdentityProof(reference, cid)
     raise unsupported_hash(cid)
+
+
+def joined(pieces: Sequence[Any]) -> Iterator[Any]:
+    """Yield the bytes of `pieces`, the small ones joined: a file may come in millions of them."""
+    small: list[Any] = []
+    size = 0
+    for piece in pieces:
+        if len(piece) < JOINED_SIZE:
+            small.append(piece)
+            size += len(piece)
+        if size >= JOINED_SIZE or (small and len(piece) >= JOINED_SIZE):
+            yield b"".join(small) if len(small) > 1 else small[0]
+            small, size = [], 0
+        if len(piece) >= JOINED_SIZE:
+            yield piece
+    if small:
+        yield b"".join(small) if len(small) > 1 else small[0]
 
 
 def is_raw(cid: CID) -> bool:
