@@ -93,7 +93,7 @@ class Call:
 
     Attributes:
         attempt: How many requests were sent for it so far.
-        postponed: The seconds that it has waited for its turn.
+        postponed: The seconds that count against none of its deadlines.
     """
 
     def __init__(
@@ -108,10 +108,15 @@ class Call:
         self.cid = cid
         self.attempt = 0
         self.postponed = 0.0
-        self.started = time.monotonic()
+        self.started = self._renewed = time.monotonic()
         self.deadline = Deadline(None if total is None else self.started + total, self)
         self._hook = hook
         self._over = False
+
+    def renew(self) -> None:
+        """Start the time of all its deadlines anew."""
+        renewed, self._renewed = self._renewed, time.monotonic()
+        self.postponed += self._renewed - renewed
 
     def share(self, parts: int) -> Deadline:
         """A fair part of the time that is left: who hangs does not use up the others'."""

@@ -15,7 +15,6 @@ from holdfast._async.runtime import now, race, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast._async.transfer import AsyncTransfer
 from holdfast.content.blocks import BlockCache, check_provable
-from holdfast.content.budgets import MAX_UNVERIFIED
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import check_codec
@@ -58,8 +57,8 @@ class AsyncReader:
         gateways: Gateways,
         *,
         verify: bool,
+        max_unverified: int,
         hedge_after: float | None = None,
-        max_unverified: int = MAX_UNVERIFIED,
     ) -> None:
         self._session = session
         self._gateways = gateways
@@ -68,14 +67,20 @@ class AsyncReader:
         self._max_unverified = max_unverified
 
     async def read(
-        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        verify: bool | None = None,
     ) -> str:
         """Fill `sink`; return the media type that the gateway claims.
 
         When all gateways have failed, the gravest failure is raised and the others are its notes.
         """
         reading = Reading(reference, sink, call, progress, max_unverified=self._max_unverified)
-        await self._fill(reading, verify=self._verify)
+        await self._fill(reading, verify=self._verify if verify is None else verify)
         return reading.media_type
 
     async def probe(self, reference: Reference, call: Call, sink: Sink) -> Known:

@@ -17,7 +17,6 @@ from holdfast._sync.runtime import now, race, run_blocking
 from holdfast._sync.session import Session
 from holdfast._sync.transfer import Transfer
 from holdfast.content.blocks import BlockCache, check_provable
-from holdfast.content.budgets import MAX_UNVERIFIED
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import check_codec
@@ -60,8 +59,8 @@ class Reader:
         gateways: Gateways,
         *,
         verify: bool,
+        max_unverified: int,
         hedge_after: float | None = None,
-        max_unverified: int = MAX_UNVERIFIED,
     ) -> None:
         self._session = session
         self._gateways = gateways
@@ -70,14 +69,20 @@ class Reader:
         self._max_unverified = max_unverified
 
     def read(
-        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        verify: bool | None = None,
     ) -> str:
         """Fill `sink`; return the media type that the gateway claims.
 
         When all gateways have failed, the gravest failure is raised and the others are its notes.
         """
         reading = Reading(reference, sink, call, progress, max_unverified=self._max_unverified)
-        self._fill(reading, verify=self._verify)
+        self._fill(reading, verify=self._verify if verify is None else verify)
         return reading.media_type
 
     def probe(self, reference: Reference, call: Call, sink: Sink) -> Known:

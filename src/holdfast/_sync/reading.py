@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.config import MAX_UNVERIFIED_BYTES
 from holdfast.content.blocks import BlockCache
-from holdfast.content.budgets import MAX_CACHED, MAX_UNVERIFIED, SizeLimit, unverified_limit
+from holdfast.content.budgets import MAX_CACHED, SizeLimit, unverified_limit
 from holdfast.content.cid import CID
 from holdfast.content.proof import is_raw
 from holdfast.content.reference import Reference
@@ -47,7 +48,7 @@ class Reading:
     furthest: int = 0
     failure: OSError | None = None
     media_type: str = ""
-    max_unverified: int = MAX_UNVERIFIED
+    max_unverified: int = MAX_UNVERIFIED_BYTES
     _told: int = -1
 
     def __post_init__(self) -> None:

@@ -15,8 +15,7 @@ MAX_KEPT: Final = 16 << 20  # blocks of an archive that came early or may be nee
 MAX_UNRELATED: Final = MAX_KEPT  # blocks of an archive that the file has not asked for so far
 MAX_CACHED: Final = 8 << 20  # inner blocks that one read keeps
 
-# Disk.
-MAX_UNVERIFIED: Final = 1 << 30  # the default of `max_unverified_bytes`
+# Disk: see `max_unverified_bytes` in the configuration, and for single blocks:
 # Blocks of more than 2 MiB do not travel between IPFS nodes, but a gateway may have one.
 MAX_RAW: Final = 64 << 20
 
