@@ -223,13 +223,11 @@ class AsyncAttempt:
         A `length` that is beyond the limit is refused at once; a smaller one changes nothing. Where
         nothing is to be verified, the gateway is taken at its word, also for the length.
         """
-        if not isinstance(transfer.proof, NoProof):
+        if length is not None:
+            self.reading.sink.expect(length)
+        if length is None or not isinstance(transfer.proof, NoProof):
             transfer.limit = self.reading.unverified_limit()
             transfer.limit.check(length or 0)
-        elif length is None:
-            transfer.limit = self.reading.unverified_limit()
-        else:
-            self.reading.sink.expect(length)
 
     async def finish(self, transfer: AsyncTransfer) -> None:
         """Write what is verified of the beginning, and stream the rest."""

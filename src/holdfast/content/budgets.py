@@ -57,7 +57,7 @@ def unverified_limit(
     if cid is not None and cid.codec == RAW and cid.hash_code == IDENTITY:
         size = len(cid.digest)
     if size is not None:
-        words = f"the body for {about} is longer than the {size} bytes that its CID stands for"
+        words = f"the bytes that came for {about} are not what this CID names"
         return SizeLimit(size, VerificationError(words, cid=about))
     if cid is not None and cid.codec == RAW and allowed > MAX_RAW:
         words = (
