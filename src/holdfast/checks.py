@@ -26,7 +26,7 @@ NOT_SECRET: Final = frozenset(
     {
         *("provider", "gatewayurl", "pinapiurl", "cidversion", "profile", "verify", "timeouts"),
         *("retries", "ratelimit", "hedgeafter", "maxjsonbytes", "path", "cachepath", "onevent"),
-        *("trustenv", "sslcontext", "allowinsecure"),
+        *("maxunverifiedbytes", "trustenv", "sslcontext", "allowinsecure"),
     }
 )
 """The fields that hold no secret, in lower case. Any other may, under a mistyped name too."""

@@ -116,6 +116,10 @@ class Call:
         self._hook = hook
         self._over = False
 
+    def renew(self) -> None:
+        """Start the time of all its deadlines anew."""
+        self.postponed = time.monotonic() - self.started
+
     def share(self, parts: int) -> Deadline:
         """A fair part of the time that is left: who hangs does not use up the others'."""
         left = self.deadline.left()

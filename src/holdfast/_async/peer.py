@@ -5,25 +5,32 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast._async.reading import Reading
-from holdfast._async.runtime import run_blocking, together
-from holdfast._async.session import AsyncSession, read_content, read_whole
+from holdfast._async.runtime import now, run_blocking, together
+from holdfast._async.session import AsyncSession, read_content
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
 from holdfast.content.proof import Proof
 from holdfast.content.unixfs.body import BodyProof
-from holdfast.errors import ProviderError, UnprovenError, VerificationError
+from holdfast.errors import (
+    ProviderError,
+    RequestTimeoutError,
+    UnprovenError,
+    VerificationError,
+)
 from holdfast.events import Deadline
 from holdfast.protocol.faults import PrivateAddressError
 from holdfast.protocol.gateway import (
+    FORMAT_REFUSALS,
     INTO_PRIVATE,
     MAX_REDIRECTS,
     PARTIAL,
     RAW_TYPE,
     REDIRECTS,
+    TRUSTLESS_FOR,
     Gateway,
     too_many_redirects,
 )
-from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.http import MAX_REPLY, Reply, Request
 from holdfast.protocol.retrying import is_transient
 
 if TYPE_CHECKING:
@@ -48,7 +55,11 @@ class RefusedError(UnprovenError):
 
 
 class AsyncPeer:
-    """A gateway, and for what, and until when, it is asked."""
+    """A gateway, and for what, and until when, it is asked.
+
+    Attributes:
+        plain_refusal: What it said to a request for plain content, if it gives none.
+    """
 
     def __init__(
         self, session: AsyncSession, gateway: Gateway, reading: Reading, deadline: Deadline
@@ -57,6 +68,32 @@ class AsyncPeer:
         self._deadline = deadline
         self.gateway = gateway
         self.reading = reading
+        self.plain_refusal: ProviderError | None = None
+
+    @property
+    def is_trustless(self) -> bool:
+        """Whether the gateway gives blocks and archives only, as far as is known."""
+        until = self._session.trustless.get(self.gateway.base_url, 0.0)
+        return self.plain_refusal is not None or until > now()
+
+    def confirm_trustless(self) -> None:
+        """Remember for a while that the gateway gives blocks or archives and no plain content."""
+        if self.plain_refusal is not None:
+            self._session.trustless[self.gateway.base_url] = now() + TRUSTLESS_FOR
+
+    def check_time(self) -> None:
+        """Raise an error if the time for the call is over."""
+        left = self._deadline.left()
+        if left is not None and left <= 0:
+            words = f"{self.gateway.peer} did not send all of {self.reading.reference} in time"
+            raise RequestTimeoutError(words, sent=True)
+
+    def check_progress(self, since: float) -> None:
+        """Raise an error if nothing that is wanted has come `since` then, for `timeouts.read`."""
+        patience = self._session.timeouts.read
+        if patience is not None and now() - since > patience:
+            words = f"{self.gateway.peer} sent nothing that {self.reading.reference} needs in time"
+            raise RequestTimeoutError(words, sent=True)
 
     async def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
         """Return one verified block; raise `RefusedError` where the gateway does not give blocks.
@@ -118,12 +155,28 @@ class AsyncPeer:
         return reply.body
 
     def check_type(self, reply: Reply, wanted: str) -> None:
-        """A refusal, unless `reply` is of the type that was asked for."""
+        """Raise a refusal unless `reply` is of the type that was asked for."""
         if reply.media_type != wanted:
             raise self.refusal() from None
 
+    async def open_plain(self, request: Request) -> "AsyncResponse":
+        """Return the reply to a `request` for plain content.
+
+        Raise a refusal where the gateway gives blocks and archives only. Whether it does is known
+        when one of them has come: until then its words may mean something else.
+        """
+        if self.is_trustless:
+            raise self.refusal(self.plain_refusal)
+        try:
+            return await self.open(request)
+        except ProviderError as error:
+            if error.status not in FORMAT_REFUSALS:
+                raise
+            self.plain_refusal = error
+        raise self.refusal(self.plain_refusal)
+
     async def open_or_refuse(self, request: Request) -> "AsyncResponse":
-        """The reply to `request`; where the gateway will not give one, a refusal."""
+        """Return the reply to `request`; raise a refusal where the gateway will not give one."""
         try:
             return await self.open(request)
         except ProviderError as error:
@@ -145,7 +198,7 @@ class AsyncPeer:
             try:
                 source, reply = request, Reply(response.status, response.headers)
                 if reply.status not in REDIRECTS:
-                    self.gateway.check(reply if reply.ok else await read_whole(response))
+                    self.gateway.check(reply if reply.ok else await self._read_error(response))
                     return response
                 request = self.gateway.redirected(
                     request, reply, self.reading.reference, response.address
@@ -156,8 +209,19 @@ class AsyncPeer:
             await response.aclose()
         raise too_many_redirects(request)
 
+    async def _read_error(self, response: "AsyncResponse") -> Reply:
+        """Return a reply that is an error with its words, as far as they come in time."""
+        body = bytearray()
+        begun = now()
+        patience = self._session.timeouts.read
+        async for chunk in response.chunks():
+            body += chunk
+            if len(body) > MAX_REPLY or (patience is not None and now() - begun > patience):
+                break
+        return Reply(response.status, response.headers, bytes(body[:MAX_REPLY]))
+
     def refusal(self, reason: ProviderError | None = None) -> RefusedError:
-        """The error that says so."""
+        """Return the error for a gateway that does not give what a strategy needs."""
         reference = str(self.reading.reference)
         return RefusedError(
             f"{reference} cannot be proven: {self.gateway.base_url} gives neither its blocks nor "
@@ -166,11 +230,21 @@ class AsyncPeer:
             reason=reason,
         )
 
-    def told(self, obstacle: UnprovenError) -> UnprovenError:
-        """What the user hears of `obstacle`."""
+    def told(self, obstacle: UnprovenError) -> UnprovenError | ProviderError:
+        """Return what the user hears of `obstacle`.
+
+        A gateway that gives no plain content either is in the end asked for nothing that it has:
+        what it said is the error, its last words before its first ones.
+        """
         if not isinstance(obstacle, RefusedError):
             return obstacle
+        reason = obstacle.reason
+        if self.is_trustless and reason is not None:
+            if reason.status not in FORMAT_REFUSALS:
+                return reason
+            if self.plain_refusal is not None:
+                return self.plain_refusal
         error = UnprovenError(obstacle.message, cid=obstacle.cid)
-        if (reason := obstacle.reason) is not None:
+        if reason is not None:
             error.add_note(f"{self.gateway.base_url}: {reason.name}: {reason.message}")
         return error

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from holdfast._async.attempt import AsyncAttempt, AsyncTransfer, Way
+from holdfast._async.attempt import AsyncAttempt, Strategy
 from holdfast._async.reading import Reading
 from holdfast._async.runtime import now, race, run_blocking
 from holdfast._async.session import AsyncSession
+from holdfast._async.transfer import AsyncTransfer
 from holdfast.content.blocks import BlockCache, check_provable
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -57,22 +58,30 @@ class AsyncReader:
         gateways: Gateways,
         *,
         verify: bool,
+        max_unverified: int,
         hedge_after: float | None = None,
     ) -> None:
         self._session = session
         self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
+        self._max_unverified = max_unverified
 
     async def read(
-        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        verify: bool | None = None,
     ) -> str:
         """Fill `sink`; return the media type that the gateway claims.
 
         When all gateways have failed, the gravest failure is raised and the others are its notes.
         """
-        reading = Reading(reference, sink, call, progress)
-        await self._fill(reading, verify=self._verify)
+        reading = Reading(reference, sink, call, progress, max_unverified=self._max_unverified)
+        await self._fill(reading, verify=self._verify if verify is None else verify)
         return reading.media_type
 
     async def probe(self, reference: Reference, call: Call, sink: Sink) -> Known:
@@ -160,9 +169,10 @@ class AsyncReader:
         """Ask the gateways one after the other; whether one of them gave all."""
         for number, gateway in enumerate(gateways):
             left = len(gateways) - number
-            attempt = AsyncAttempt(self._session, gateway, reading, reading.call.share(left))
+            share = reading.call.share(left)
+            attempt = AsyncAttempt(self._session, gateway, reading, share, verify=verify)
             try:
-                await attempt.fill(verify=verify, may_restart=left == 1)
+                await attempt.fill(may_restart=left == 1)
             except FAILURES as error:
                 failures[gateway] = error
             else:
@@ -183,13 +193,18 @@ class AsyncReader:
 
         The winner goes on alone. Whether it could give all.
         """
-        way = Way.BLOCKS if verify else Way.PLAIN
+        strategy = Strategy.BODY if verify else Strategy.PLAIN
         runners: list[Callable[[], Awaitable[AsyncTransfer]]] = []
+        attempts: list[AsyncAttempt] = []
         for gateway in gateways:
             # What a racer learns is its own, until it has won.
             own = replace(reading, blocks=reading.blocks.copy())
-            attempt = AsyncAttempt(self._session, gateway, own, reading.call.deadline, racing=True)
-            runners.append(partial(attempt.begin, way))
+            deadline = reading.call.deadline
+            attempt = AsyncAttempt(
+                self._session, gateway, own, deadline, verify=verify, racing=True
+            )
+            runners.append(partial(attempt.begin, strategy))
+            attempts.append(attempt)
         outcome = await race(runners, self._hedge_after or 0.0, AsyncTransfer.aclose)
         transfer, lost = outcome
         for place, error in lost.items():
@@ -200,7 +215,7 @@ class AsyncReader:
             self._note(gateways[place], error, failures, reading.call)
         if transfer is None:
             return False
-        winner = transfer.attempt
+        winner = next(each for each in attempts if each.leads(transfer))
         winner.take_over(reading)
         failure: ClientError | None = None
         try:

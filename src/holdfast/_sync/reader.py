@@ -11,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from holdfast._sync.attempt import Attempt, Transfer, Way
+from holdfast._sync.attempt import Attempt, Strategy
 from holdfast._sync.reading import Reading
 from holdfast._sync.runtime import now, race, run_blocking
 from holdfast._sync.session import Session
+from holdfast._sync.transfer import Transfer
 from holdfast.content.blocks import BlockCache, check_provable
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -59,22 +60,30 @@ class Reader:
         gateways: Gateways,
         *,
         verify: bool,
+        max_unverified: int,
         hedge_after: float | None = None,
     ) -> None:
         self._session = session
         self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
+        self._max_unverified = max_unverified
 
     def read(
-        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        verify: bool | None = None,
     ) -> str:
         """Fill `sink`; return the media type that the gateway claims.
 
         When all gateways have failed, the gravest failure is raised and the others are its notes.
         """
-        reading = Reading(reference, sink, call, progress)
-        self._fill(reading, verify=self._verify)
+        reading = Reading(reference, sink, call, progress, max_unverified=self._max_unverified)
+        self._fill(reading, verify=self._verify if verify is None else verify)
         return reading.media_type
 
     def probe(self, reference: Reference, call: Call, sink: Sink) -> Known:
@@ -162,9 +171,10 @@ class Reader:
         """Ask the gateways one after the other; whether one of them gave all."""
         for number, gateway in enumerate(gateways):
             left = len(gateways) - number
-            attempt = Attempt(self._session, gateway, reading, reading.call.share(left))
+            share = reading.call.share(left)
+            attempt = Attempt(self._session, gateway, reading, share, verify=verify)
             try:
-                attempt.fill(verify=verify, may_restart=left == 1)
+                attempt.fill(may_restart=left == 1)
             except FAILURES as error:
                 failures[gateway] = error
             else:
@@ -185,13 +195,16 @@ class Reader:
 
         The winner goes on alone. Whether it could give all.
         """
-        way = Way.BLOCKS if verify else Way.PLAIN
+        strategy = Strategy.BODY if verify else Strategy.PLAIN
         runners: list[Callable[[], Transfer]] = []
+        attempts: list[Attempt] = []
         for gateway in gateways:
             # What a racer learns is its own, until it has won.
             own = replace(reading, blocks=reading.blocks.copy())
-            attempt = Attempt(self._session, gateway, own, reading.call.deadline, racing=True)
-            runners.append(partial(attempt.begin, way))
+            deadline = reading.call.deadline
+            attempt = Attempt(self._session, gateway, own, deadline, verify=verify, racing=True)
+            runners.append(partial(attempt.begin, strategy))
+            attempts.append(attempt)
         outcome = race(runners, self._hedge_after or 0.0, Transfer.close)
         transfer, lost = outcome
         for place, error in lost.items():
@@ -202,7 +215,7 @@ class Reader:
             self._note(gateways[place], error, failures, reading.call)
         if transfer is None:
             return False
-        winner = transfer.attempt
+        winner = next(each for each in attempts if each.leads(transfer))
         winner.take_over(reading)
         failure: ClientError | None = None
         try:

@@ -15,6 +15,7 @@ from holdfast.config import ClientConfig
 from holdfast.errors import NetworkError
 from holdfast.events import Call, Deadline
 from holdfast.forks import renew_after_fork
+from holdfast.limits import Timeouts
 from holdfast.protocol.failures import retry_after
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
 from holdfast.protocol.retrying import RETRIED, Backoff, RateLimiter, RetryBudget
@@ -46,15 +47,22 @@ class Session:
     Attributes:
         transport: What sends them.
         avoided: The gateways that have sent wrong bytes, and until when they come last.
+        trustless: The gateways that give blocks and archives only, and until when that is assumed.
     """
 
     def __init__(self, transport: "Transport", config: ClientConfig) -> None:
         self.transport = transport
         self.avoided: dict[str, float] = {}
+        self.trustless: dict[str, float] = {}
         self._config = config
         self._room = _AsyncRoom()
         self._budget = RetryBudget(config.retries.budget)
         self._limiter = _limiter_for(config)
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long it waits for a peer."""
+        return self._config.timeouts
 
     def with_config(self, config: ClientConfig) -> "Session":
         """A session for `config` that shares the connections, and the limits that are the same."""

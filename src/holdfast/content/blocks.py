@@ -9,6 +9,7 @@ from holdfast.content.hashes import FUNCTIONS, IDENTITY, name_of
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 
 MAX_BLOCK: Final = 2 << 20  # the limit of the IPFS protocols
+BLOCK_COST: Final = 512  # bytes of memory that a kept block and its CID take besides its content
 
 Emit: TypeAlias = Callable[[CID, bytes], None]
 """Where an importer puts the blocks that it makes."""
@@ -60,10 +61,10 @@ def missing_block(cid: CID) -> UnprovenError:
 
 
 class BlockCache:
-    """Proven blocks that may be needed again: those used last, up to `limit` bytes of them.
+    """Proven blocks that may be needed again: those used last, up to `limit` bytes of memory.
 
     Example:
-        >>> cache = BlockCache(3)
+        >>> cache = BlockCache(1000)
         >>> one, two = CID.of_raw(b"1"), CID.of_raw(b"222")
         >>> cache.put(one, b"1")
         >>> cache.put(two, b"222")
@@ -88,10 +89,15 @@ class BlockCache:
         """Keep `block`, which must be proven; those go that were not used for longest."""
         if cid not in self._blocks:
             self._blocks[cid] = block
-            self._size += len(block)
-        while self._size > self._limit:
+            self._size += len(block) + BLOCK_COST
+        self.resize(self._limit)
+
+    def resize(self, limit: int) -> None:
+        """Keep at most `limit` bytes from now on."""
+        self._limit = limit
+        while self._blocks and self._size > limit:
             _, dropped = self._blocks.popitem(last=False)
-            self._size -= len(dropped)
+            self._size -= len(dropped) + BLOCK_COST
 
     def copy(self) -> "BlockCache":
         """Another cache with the same blocks."""

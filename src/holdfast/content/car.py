@@ -79,6 +79,35 @@ class CarReader:
             yield block
         self._failed = False
 
+    def push(self, data: bytes) -> None:
+        """Take the next bytes, for `next_block`."""
+        del self._buffer[: self._position]
+        self._position = 0
+        self._buffer += data
+
+    def next_block(self) -> Block | None:
+        """Return the next verified block, or None until more bytes are pushed.
+
+        One block at a time: those of a small piece may take far more memory than it.
+        """
+        if self._failed:
+            raise MalformedError("CAR: the archive was refused before")
+        self._failed = True
+        block = next(self._parser, None)
+        self._failed = False
+        return block
+
+    def arriving(self) -> tuple[CID | None, int]:
+        """Return the CID of the block that has come in part, where it is known, and its bytes."""
+        count = len(self._buffer) - self._position
+        if count <= varint.MAX_BYTES:  # perhaps no more than the length before it
+            return None, 0
+        try:
+            cid, _ = CID.read(bytes(self._buffer[self._position : self._position + 256]))
+        except ValueError:
+            return None, 0
+        return cid, count
+
     # The parser is one generator; it yields None where it needs more bytes than there are.
 
     def _parse(self) -> Generator[Block | None]:

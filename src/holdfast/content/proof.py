@@ -11,12 +11,7 @@ from holdfast.content.blocks import unsupported_hash
 from holdfast.content.cid import CID, RAW
 from holdfast.content.hashes import FUNCTIONS, IDENTITY
 from holdfast.content.reference import Reference
-from holdfast.errors import MalformedError, VerificationError
-
-# Blocks of more than 2 MiB do not travel between IPFS nodes, but a gateway may have one all the
-# same. Until its end nobody can tell it from an endless body.
-MAX_RAW: Final = 64 << 20
-
+from holdfast.errors import VerificationError
 
 JOINED_SIZE: Final = 1 << 16  # pieces below this size are joined before they are written
 
@@ -26,9 +21,11 @@ class Proof(Protocol):
 
     Attributes:
         incremental: Whether what `update` gives is proven by then; otherwise only `finish` tells.
+        has_more: Whether there is more to give now: then call `update` again, with nothing.
     """
 
     incremental: ClassVar[bool]
+    has_more: bool
 
     @property
     def need(self) -> CID | None:
@@ -52,6 +49,7 @@ class PassingProof:
     """What the proofs have in common that look at the bytes and let them pass provisionally."""
 
     incremental: ClassVar[bool] = False
+    has_more: bool = False
     need: CID | None = None
     size: int | None = None
 
@@ -82,15 +80,8 @@ class HashProof(PassingProof):
         self._reference = reference
         self._digest = cid.digest
         self._hash = FUNCTIONS[cid.hash_code].new()
-        self._left = MAX_RAW
 
     def _look(self, data: bytes) -> None:
-        self._left -= len(data)
-        if self._left < 0:
-            raise MalformedError(
-                f"the body for {self._reference}, a single block, is larger than {MAX_RAW} bytes",
-                cid=str(self._reference),
-            )
         self._hash.update(data)
 
     def finish(self) -> None:

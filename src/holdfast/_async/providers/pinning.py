@@ -5,7 +5,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast._async.opened import AsyncBlobRanges, AsyncContentFile, AsyncRanges
+from holdfast._async.opened import (
+    LARGEST_WINDOW,
+    AsyncBlobRanges,
+    AsyncContentFile,
+    AsyncRanges,
+)
 from holdfast._async.reader import AsyncReader, Known
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
@@ -57,7 +62,11 @@ class AsyncPinProvider:
         self._first_gateway = Gateway(first, config.gateway_token)
         gateways = Gateways([self._first_gateway, *map(Gateway, others)], self._session.avoided)
         self._reader = AsyncReader(
-            self._session, gateways, verify=config.verify, hedge_after=config.hedge_after
+            self._session,
+            gateways,
+            verify=config.verify,
+            max_unverified=config.max_unverified_bytes,
+            hedge_after=config.hedge_after,
         )
         # Services cut files in ways of their own: what fitted the last upload is the next guess.
         self._guess = profile_for(config.profile, config.cid_version)
@@ -161,15 +170,36 @@ class AsyncPinProvider:
         """The file at `cid`, to be read anywhere in it. Always proven, whatever `verify` says."""
         reference = Reference.parse(cid)
         try:
-            async with self._session.call("open", cid, total=False) as call:
+            async with self._session.call("open", cid) as call:
                 known = await self._reader.probe(reference, call, MemorySink())
         except UnprovenError:
             # One block, or a gateway without blocks: then the whole is the smallest proof.
-            proving = self.with_config(self.config.with_options(verify=True))
-            ranges: AsyncRanges = AsyncBlobRanges(await proving.get_file(cid))
+            ranges: AsyncRanges = AsyncBlobRanges(await self._fetch_whole(reference))
         else:
             ranges = _AsyncGatewayRanges(self._session, self._reader, known)
         return AsyncContentFile(ranges, name=_name(reference))
+
+    async def _fetch_whole(self, reference: Reference) -> Blob:
+        """Download a file that can only be verified whole, for `open_file`.
+
+        Each part of it has as much time as any range that an open file fetches.
+        """
+        sink = SpoolSink()
+        fetched = 0
+
+        def renew(done: int, _: int | None) -> None:
+            nonlocal fetched
+            if done >= fetched + LARGEST_WINDOW:
+                fetched = done
+                call.renew()
+
+        async with self._session.call("open", str(reference)) as call:
+            try:
+                await self._reader.read(reference, sink, call, progress=renew, verify=True)
+                await run_blocking(sink.commit)
+                return sink.blob(type="", name=_name(reference))
+            finally:
+                await run_blocking(sink.discard)
 
     async def delete(self, cid: str) -> None:
         """Unpin `cid`."""
@@ -233,14 +263,12 @@ class _AsyncGatewayRanges:
         self._known = known
         self.size = known.size
 
-    async def read(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` up to `stop`."""
+    async def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`."""
         sink = MemorySink()
-        reference = str(self._known.reference)
-        # No total: as for a download, stalled progress ends it.
-        async with self._session.call("open", reference, total=False) as call:
+        async with self._session.call("open", str(self._known.reference)) as call:
             await self._reader.read_part(self._known, start, stop, call, sink)
-        return bytes(sink.data)
+        return sink.data
 
 
 def _name(reference: Reference) -> str | None:

@@ -7,7 +7,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast._sync.opened import BlobRanges, ContentFile, Ranges
+from holdfast._sync.opened import (
+    LARGEST_WINDOW,
+    BlobRanges,
+    ContentFile,
+    Ranges,
+)
 from holdfast._sync.reader import Known, Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
@@ -59,7 +64,11 @@ class PinProvider:
         self._first_gateway = Gateway(first, config.gateway_token)
         gateways = Gateways([self._first_gateway, *map(Gateway, others)], self._session.avoided)
         self._reader = Reader(
-            self._session, gateways, verify=config.verify, hedge_after=config.hedge_after
+            self._session,
+            gateways,
+            verify=config.verify,
+            max_unverified=config.max_unverified_bytes,
+            hedge_after=config.hedge_after,
         )
         # Services cut files in ways of their own: what fitted the last upload is the next guess.
         self._guess = profile_for(config.profile, config.cid_version)
@@ -163,15 +172,36 @@ class PinProvider:
         """The file at `cid`, to be read anywhere in it. Always proven, whatever `verify` says."""
         reference = Reference.parse(cid)
         try:
-            with self._session.call("open", cid, total=False) as call:
+            with self._session.call("open", cid) as call:
                 known = self._reader.probe(reference, call, MemorySink())
         except UnprovenError:
             # One block, or a gateway without blocks: then the whole is the smallest proof.
-            proving = self.with_config(self.config.with_options(verify=True))
-            ranges: Ranges = BlobRanges(proving.get_file(cid))
+            ranges: Ranges = BlobRanges(self._fetch_whole(reference))
         else:
             ranges = _AsyncGatewayRanges(self._session, self._reader, known)
         return ContentFile(ranges, name=_name(reference))
+
+    def _fetch_whole(self, reference: Reference) -> Blob:
+        """Download a file that can only be verified whole, for `open_file`.
+
+        Each part of it has as much time as any range that an open file fetches.
+        """
+        sink = SpoolSink()
+        fetched = 0
+
+        def renew(done: int, _: int | None) -> None:
+            nonlocal fetched
+            if done >= fetched + LARGEST_WINDOW:
+                fetched = done
+                call.renew()
+
+        with self._session.call("open", str(reference)) as call:
+            try:
+                self._reader.read(reference, sink, call, progress=renew, verify=True)
+                run_blocking(sink.commit)
+                return sink.blob(type="", name=_name(reference))
+            finally:
+                run_blocking(sink.discard)
 
     def delete(self, cid: str) -> None:
         """Unpin `cid`."""
@@ -235,14 +265,12 @@ class _AsyncGatewayRanges:
         self._known = known
         self.size = known.size
 
-    def read(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` up to `stop`."""
+    def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`."""
         sink = MemorySink()
-        reference = str(self._known.reference)
-        # No total: as for a download, stalled progress ends it.
-        with self._session.call("open", reference, total=False) as call:
+        with self._session.call("open", str(self._known.reference)) as call:
             self._reader.read_part(self._known, start, stop, call, sink)
-        return bytes(sink.data)
+        return sink.data
 
 
 def _name(reference: Reference) -> str | None:

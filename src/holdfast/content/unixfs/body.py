@@ -81,6 +81,7 @@ class BodyProof:
     """
 
     incremental: ClassVar[bool] = True
+    has_more: bool = False  # no more comes out than the body brings
 
     def __init__(
         self, root: CID, start: int = 0, stop: int | None = None, *, length: int | None = None
