@@ -119,7 +119,7 @@ def download_async(server: Server, file: File) -> None:
 
 
 def measure(what: str, leaves: int, work: Callable[[], object]) -> bool:
-    """Print the least CPU time of a few rounds, for each leaf; return whether it is in the target."""
+    """Print the least CPU time of a few rounds, for each leaf; return whether it is low enough."""
     least, elapsed = float("inf"), 0.0
     for _ in range(ROUNDS):
         began, cpu = time.perf_counter(), time.process_time()
