@@ -56,6 +56,7 @@ bench: $(STAMP)
 	$(BIN)/python bench/cids.py
 	$(BIN)/python bench/node.py
 	$(BIN)/python bench/transfers.py
+	$(BIN)/python bench/pieces.py
 	$(BIN)/python bench/startup.py
 
 generate: $(STAMP)
