@@ -174,7 +174,7 @@ class AsyncReader:
             try:
                 await attempt.fill(may_restart=left == 1)
             except FAILURES as error:
-                failures[gateway] = error
+                failures[gateway] = _without_frames(error)
             else:
                 self._session.succeeded()
                 return True
@@ -238,7 +238,7 @@ class AsyncReader:
     ) -> None:
         """Take note of a failure in a race; a refusal is none: other ways are tried after it."""
         if not isinstance(error, UnprovenError):
-            failures[gateway] = error
+            failures[gateway] = _without_frames(error)
             self._tell(gateway, error, call)
 
     async def _failed(self, attempt: AsyncAttempt, error: ClientError) -> None:
@@ -262,6 +262,19 @@ class AsyncReader:
             status=_status(error),
             elapsed=now() - call.started,
         )
+
+
+def _without_frames(error: ClientError) -> ClientError:
+    """Return `error` without the frames that it came through.
+
+    They hold bytes that are not verified, and a gateway may echo its token among them.
+    """
+    chain: list[BaseException | None] = [error]
+    while chain:
+        if (each := chain.pop()) is not None and each.__traceback__ is not None:
+            each.__traceback__ = None
+            chain += [each.__cause__, each.__context__]
+    return error
 
 
 def _status(error: ClientError) -> int | None:

@@ -9,10 +9,11 @@ import asyncio
 import contextlib
 import io
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 try:
@@ -25,7 +26,7 @@ except ModuleNotFoundError as missing:
     ) from None
 
 from holdfast import network
-from holdfast._async.runtime import run_interruptible
+from holdfast._async.runtime import now, run_interruptible
 from holdfast.config import ClientConfig
 from holdfast.errors import ClientClosedError
 from holdfast.events import NEVER, Deadline
@@ -262,13 +263,6 @@ class _Handler(ResponseHandler):
             self.transport.abort()
 
 
-class _Reply(aiohttp.ClientResponse):
-    """A reply that shows nothing of itself: a peer may echo a credential in its head."""
-
-    def __repr__(self) -> str:
-        return f"<reply with status {self.status}>"
-
-
 class _NoCookies(aiohttp.DummyCookieJar):
     """Takes no cookies, and does not parse them: aiohttp would log those that it cannot read."""
 
@@ -364,7 +358,9 @@ class AsyncResponse:
         feed: _Feed | None,
         scrubber: Scrubber,
     ) -> None:
-        self._response = response
+        # Not the response itself: it holds the head as it came, and the request's.
+        self._content = response.content
+        self._end = _ending(response)
         self._feed = feed
         self._peer = peer
         self._patience = patience
@@ -386,14 +382,17 @@ class AsyncResponse:
         """Return the whole body, but at most `limit` bytes of it."""
         return (await self._read(limit)).getvalue()[:limit]
 
-    async def read_masked(self, limit: int) -> bytes:
-        """Return the same without the credentials that the peer has echoed."""
-        return self._scrubber.data((await self._read(limit)).getvalue())[:limit]
+    async def read_masked(self, limit: int, patience: float | None = None) -> bytes:
+        """Return the same, with the credentials masked that the peer has echoed.
 
-    async def _read(self, limit: int) -> io.BytesIO:
-        # A traceback shows no more of this object than its name.
-        body = io.BytesIO()
-        while body.tell() <= limit and body.write(await self._next()):
+        After `patience` seconds, what has come by then is all.
+        """
+        return self._scrubber.data((await self._read(limit, patience)).getvalue())[:limit]
+
+    async def _read(self, limit: int, patience: float | None = None) -> io.BytesIO:
+        until = inf if patience is None else now() + patience
+        body = io.BytesIO()  # a traceback shows no more of it than its name
+        while body.tell() <= limit and now() < until and body.write(await self._next()):
             pass
         return body
 
@@ -411,11 +410,10 @@ class AsyncResponse:
             del failure  # or it and this frame would hold each other
 
     async def _receive(self) -> bytes:
-        content = self._response.content
         try:
             if "transfer-encoding" in self.headers:
-                return await content.readany()  # there may be many small chunks by now
-            return (await content.readchunk())[0]  # as it came: `readany` would copy it
+                return await self._content.readany()  # there may be many small chunks by now
+            return (await self._content.readchunk())[0]  # as it came: `readany` would copy it
         except RuntimeError as error:
             # What aiohttp says when the connection was closed, by us, just before it would wait.
             if "closed" not in str(error):
@@ -424,12 +422,19 @@ class AsyncResponse:
 
     async def aclose(self) -> None:
         """Give the connection back, or close it where the body was not read to its end."""
-        if self._response.content.at_eof():
-            self._response.release()
-        else:
-            self._response.close()
+        self._end()
         if self._feed is not None and not self._feed.finished:
             self._feed.abort()
+
+
+def _ending(response: aiohttp.ClientResponse) -> Callable[[], None]:
+    def end() -> None:
+        if response.content.at_eof():
+            response.release()
+        else:
+            response.close()
+
+    return end
 
 
 def _take_more_at_once(response: aiohttp.ClientResponse) -> None:
@@ -500,7 +505,8 @@ class AsyncTransport:
         answer = AsyncResponse(
             response, peer=request.peer, patience=patience, feed=feed, scrubber=scrubber
         )
-        if feed is not None and response.status < 300:
+        del response  # it shows its head
+        if feed is not None and answer.status < 300:
             await feed.over()
             if not feed.finished:
                 await answer.aclose()
@@ -538,7 +544,6 @@ class AsyncTransport:
             self._loop = loop
             self._session = aiohttp.ClientSession(
                 connector=_Connector(loop),
-                response_class=_Reply,
                 cookie_jar=_NoCookies(),
                 auto_decompress=False,
                 read_bufsize=2 * CHUNK_SIZE,

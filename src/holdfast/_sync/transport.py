@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from email.errors import FirstHeaderLineIsContinuationDefect, MissingHeaderBodySeparatorDefect
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 import urllib3
@@ -422,14 +423,17 @@ class Response:
         """Return the whole body, but at most `limit` bytes of it."""
         return self._read(limit).getvalue()[:limit]
 
-    def read_masked(self, limit: int) -> bytes:
-        """Return the same without the credentials that the peer has echoed."""
-        return self._scrubber.data(self._read(limit).getvalue())[:limit]
+    def read_masked(self, limit: int, patience: float | None = None) -> bytes:
+        """Return the same, with the credentials masked that the peer has echoed.
 
-    def _read(self, limit: int) -> io.BytesIO:
-        # A traceback shows no more of this object than its name.
-        body = io.BytesIO()
-        while body.tell() <= limit and body.write(self._next()):
+        After `patience` seconds, what has come by then is all.
+        """
+        return self._scrubber.data(self._read(limit, patience).getvalue())[:limit]
+
+    def _read(self, limit: int, patience: float | None = None) -> io.BytesIO:
+        until = inf if patience is None else now() + patience
+        body = io.BytesIO()  # a traceback shows no more of it than its name
+        while body.tell() <= limit and now() < until and body.write(self._next()):
             pass
         return body
 
