@@ -249,18 +249,20 @@ class Entry(NamedTuple):
 
 
 class DirectoryWalk(_Walk):
-    """The entries of a directory, sharded or not, in the order of its blocks."""
+    """The entries of a directory, sharded or not, in the order of its blocks.
 
-    def __init__(self, root: CID) -> None:
-        super().__init__(root)
-        self._names: set[bytes] = set()
+    Each name comes once. In a sharded directory its hash leaves only one place for it, so that the
+    names need not be remembered.
+    """
 
     def feed(self, block: bytes) -> list[Entry]:
         """The entries that `block`, which must be the one needed, brings."""
         pending = self._expect(block)
         message, links = directory_node(pending, block)
         if message.kind is Kind.DIRECTORY:
-            entries = [self._entry(link, link.name) for link in links]
+            if len({link.name for link in links}) != len(links):
+                raise malformed(pending.cid, "a directory with an empty, unsafe or doubled name")
+            entries = [_entry(link, link.name) for link in links]
             self._replace([])
             return entries
         fanout = hamt.check_shard(message, links)
@@ -277,18 +279,18 @@ class DirectoryWalk(_Walk):
                 # An entry has its place by its name; a shard that stands in two has none for it.
                 if hamt.murmur3(name) >> (hamt.HASH_BITS - used) != way:
                     raise malformed(pending.cid, "an entry stands in the wrong slot")
-                entries.append(self._entry(link, name))
+                entries.append(_entry(link, name))
             else:
                 shards.append(Pending(link.cid, way, used, pending.depth + 1))
         self._replace(shards)
         return entries
 
-    def _entry(self, link: Link, name: bytes) -> Entry:
-        """An entry under a name that can stand in a file system, and stands here once."""
-        if name in {b"", b".", b".."} or b"/" in name or b"\0" in name or name in self._names:
-            raise malformed(link.cid, "a directory with an empty, unsafe or doubled name")
-        self._names.add(name)
-        return Entry(name.decode("utf-8", "surrogateescape"), link.cid, link.size)
+
+def _entry(link: Link, name: bytes) -> Entry:
+    """Return an entry, or raise `MalformedError` for a name that no file system can have."""
+    if name in {b"", b".", b".."} or b"/" in name or b"\0" in name:
+        raise malformed(link.cid, "a directory with an empty, unsafe or doubled name")
+    return Entry(name.decode("utf-8", "surrogateescape"), link.cid, link.size)
 
 
 class PathWalk(_Walk):

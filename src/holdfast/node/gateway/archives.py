@@ -130,13 +130,12 @@ class ArchiveWalk:
         self._sent: set[CID] = set()
         self._entered: set[CID] = set()
         self._pending: list[Any] = []
-        self._names = 0  # bytes of blocks with names that were listed: a directory has no two alike
 
     @property
     def held(self) -> int:
         """How many bytes of memory the walk holds, about."""
         known = len(self._sent) + len(self._entered) + len(self._pending)
-        return known * LINK_WEIGHT + self._names
+        return known * LINK_WEIGHT
 
     def to_send(self, cids: Iterable[CID]) -> Iterator[CID]:
         """Leave out blocks that are in their links, and those that were sent."""
@@ -202,10 +201,7 @@ class ArchiveWalk:
     def _directory(self, root: CID) -> Iterator[CID]:
         walk = DirectoryWalk(root)
         while (cid := walk.need) is not None:
-            block = self._repository.block(cid)
-            walk.feed(block)
-            self._names += 2 * len(block)
-            del block
+            walk.feed(self._repository.block(cid))
             yield cid
 
 

@@ -19,18 +19,18 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import Entry, file_node, kind_of
+from holdfast.content.unixfs.walks import DirectoryWalk, Entry, file_node, kind_of
 from holdfast.errors import MalformedError
+from holdfast.node.cached import LINK_WEIGHT, CachedRepository
 from holdfast.node.gateway.addresses import Found
 from holdfast.node.gateway.files import symlink_target
 from holdfast.node.gateway.negotiation import TAR_TYPE
 from holdfast.node.gateway.replies import IMMUTABLE, Refusal, disposition, is_known
-from holdfast.node.streaming import BegunPieces, PieceResponse
-from holdfast.repository.store import Repository
+from holdfast.node.streaming import PIECE, BegunPieces, PieceResponse, Pieces
 
 MAX_NAME: Final = 255  # bytes; NAME_MAX of the usual file systems
 MAX_PATH: Final = 4096  # bytes; PATH_MAX of Linux, for paths in the archive and targets of links
@@ -52,7 +52,7 @@ class _Place(NamedTuple):
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
 
-def tar_reply(request: Request, repository: Repository, found: Found) -> Response:
+def tar_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
     """Return the archive as a stream. An error that comes up later breaks it off."""
     if kind_of(found.cid, repository.block(found.cid)) not in _KINDS:
         raise _not_possible(f"{found.cid} is not a file, directory or symbolic link")
@@ -70,40 +70,61 @@ def tar_reply(request: Request, repository: Repository, found: Found) -> Respons
     if is_known(request, etag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     if request.method == "HEAD":
-        return StreamingResponse(iter(()), headers=headers)
-    return PieceResponse(BegunPieces(_Archive(repository).pieces(found.cid)), headers=headers)
+        return PieceResponse(BegunPieces(()), headers=headers)
+    return PieceResponse(BegunPieces(TarPieces(repository, found.cid)), headers=headers)
 
 
-class _Archive:
-    """The archive of one root, written from front to back."""
+class TarPieces(Pieces):
+    """The archive of `root`, in pieces. Between two pieces no block of a file is held."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: CachedRepository, root: CID) -> None:
         self._repository = repository
+        self._written = self._write(root)
         self._directories: list[tuple[_Place, CID]] = []
         self._links: list[tuple[_Place, bytes]] = []
-        self._pending = 0
+        self._pending = 0  # bytes that the directories and links take
+        self._entries = 0  # of the block of a directory that is being gone through
 
-    def pieces(self, root: CID) -> Iterator[bytes]:
-        """Yield the bytes of the archive."""
+    @property
+    def held(self) -> int:
+        """How many bytes of memory the archive holds, about."""
+        return self._pending + self._entries * LINK_WEIGHT
+
+    def __next__(self) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while size < PIECE and (part := next(self._written, None)) is not None:
+            parts.append(part)
+            size += len(part)
+        if not parts:
+            raise StopIteration
+        return b"".join(parts)
+
+    def _write(self, root: CID) -> Iterator[bytes]:
         yield from self._member(_Place("", str(root)), root)
         while self._directories:
             place, cid = self._directories.pop()
             self._hold(place, -1)
             path = place.path
-            for entry in self._entries(cid):
+            for entry in self._list(cid):
                 yield from self._member(_Place(path, entry.name), entry.cid)
         for place, target in self._links:
             yield _header(place, tarfile.SYMTYPE, target=target)
         yield _END
 
-    def _entries(self, cid: CID) -> Iterator[Entry]:
-        try:
-            yield from self._repository.entries(cid)
-        except MalformedError as error:
-            # The words of Kubo, by which clients know why there is no archive.
-            raise _not_possible(
-                f"{error.message} (relative UnixFS paths outside the root are not allowed)"
-            ) from None
+    def _list(self, cid: CID) -> Iterator[Entry]:
+        walk = DirectoryWalk(cid)
+        while (needed := walk.need) is not None:
+            try:
+                entries = walk.feed(self._repository.block(needed))
+            except MalformedError as error:
+                # The words of Kubo, by which clients know why there is no archive.
+                raise _not_possible(
+                    f"{error.message} (relative UnixFS paths outside the root are not allowed)"
+                ) from None
+            self._entries = len(entries)
+            yield from entries
+        self._entries = 0
 
     def _member(self, place: _Place, cid: CID) -> Iterator[bytes]:
         """Yield a file or the header of a directory; keep a symbolic link for the end."""
@@ -115,7 +136,10 @@ class _Archive:
                 self._directories.append((place, cid))
                 yield _header(place, tarfile.DIRTYPE)
             case Kind.FILE | Kind.RAW:
-                yield from self._file(place, cid, block)
+                size = file_node(cid, block).size
+                del block
+                yield _header(place, tarfile.REGTYPE, size=size)
+                yield from self._file(cid, size)
             case Kind.SYMLINK:
                 target = symlink_target(block)
                 _check_target(place, target)
@@ -124,16 +148,14 @@ class _Archive:
             case _:
                 raise _not_possible(f"{cid} is not a file, directory or symbolic link")
 
-    def _file(self, place: _Place, cid: CID, block: bytes) -> Iterator[bytes]:
-        node = file_node(cid, block)
-        yield _header(place, tarfile.REGTYPE, size=node.size)
-        size = 0
-        for piece in self._repository.read(cid) if node.children else [node.data]:
-            size += len(piece)
+    def _file(self, cid: CID, size: int) -> Iterator[bytes]:
+        written = 0
+        for piece in self._repository.read(cid):
+            written += len(piece)
             yield piece
-        if size != node.size:
+        if written != size:
             # Everything behind it would be read as something else.
-            raise MalformedError(f"{cid} has {size} bytes and declares {node.size}", cid=str(cid))
+            raise MalformedError(f"{cid} has {written} bytes and declares {size}", cid=str(cid))
         yield bytes(-size % tarfile.BLOCKSIZE)
 
     def _hold(self, place: _Place, count: int, *, extra: int = 0) -> None:
