@@ -1,6 +1,6 @@
 """Upkeep of the embedded store: collecting garbage, checking every block, repairing."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,8 +9,9 @@ from holdfast.cli.exits import advise
 from holdfast.cli.options import store_options
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import VerificationError
-from holdfast.repository import Damage, Repository
-from holdfast.repository.identity import REMEDY
+
+if TYPE_CHECKING:
+    from holdfast.repository import Damage, Repository
 
 commands = group()
 
@@ -77,7 +78,7 @@ def repair(
     run.emit(value, *lines)
 
 
-def _totals(repository: Repository) -> tuple[int, int]:
+def _totals(repository: "Repository") -> tuple[int, int]:
     """Return how many pins there are and their size; nothing, where the database is lost."""
     try:
         return repository.totals()
@@ -85,11 +86,13 @@ def _totals(repository: Repository) -> tuple[int, int]:
         return 0, 0
 
 
-def _line(damage: Damage) -> str:
+def _line(damage: "Damage") -> str:
     return f"{damage.cid}: {damage.what}" if damage.cid else damage.what
 
 
-def _damage_error(damage: list[Damage]) -> VerificationError:
+def _damage_error(damage: "list[Damage]") -> VerificationError:
+    from holdfast.repository.identity import REMEDY
+
     blocks = sum(bool(each.cid) for each in damage)
     if blocks == len(damage):
         return VerificationError(f"{blocks} blocks are damaged or missing")

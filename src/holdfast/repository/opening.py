@@ -12,6 +12,7 @@ from holdfast.repository import schema
 from holdfast.repository.identity import (
     COPY,
     DATABASE,
+    Mark,
     UnsoundError,
     has_block_files,
     has_traces,
@@ -148,10 +149,9 @@ def _attach(connection: sqlite3.Connection, folder: Path) -> tuple[str | None, b
     try:
         attach_copy(connection, path, "rwc" if may_make else "rw")
         copy = mark_of_copy(connection)
-        if may_make and (copy is None or not main.established):
-            _finish(connection, folder)
-            copy = mark_of_copy(connection)
-            main, found = mark_of(connection), read_id(folder)
+        if not main.established or why_unsound(found, main, copy) is not None:
+            # Others may have written in between: what does not fit is looked at again, alone.
+            main, copy, found = _finish(connection, folder)
     except sqlite3.Error as error:
         if is_damage(error):
             return f"{COPY} cannot be read: {error}", False
@@ -170,23 +170,28 @@ def attach_copy(connection: sqlite3.Connection, path: Path, mode: str) -> None:
     _configure(connection, "copy")
 
 
-def _finish(connection: sqlite3.Connection, folder: Path) -> None:
-    """Finish a new store, or make the copy of one that has lost it. Nothing, where they differ."""
+def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | None, str | None]:
+    """Finish a new store, or make the copy of one that has lost it; return what all say now.
+
+    Nothing is changed where something else does not fit.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         main, copy, found = mark_of(connection), mark_of_copy(connection), read_id(folder)
         if not main.established and found is None:
             write_id(folder, main.id)
             found = main.id
-        if found == main.id and (copy is None or why_apart(main, copy) is None):
-            schema.run(connection, schema.RESYNC) if copy else schema.fill_copy(connection)
-            if not main.established:
-                connection.execute("UPDATE store SET established = 1")
+        if found == main.id and copy is None:
+            schema.fill_copy(connection)
+            copy = mark_of_copy(connection)
+        if not main.established and why_unsound(found, main, copy) is None:
+            connection.execute("UPDATE store SET established = 1")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+    return main, copy, found
 
 
 def _configure(connection: sqlite3.Connection, name: str) -> None:
