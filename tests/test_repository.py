@@ -306,19 +306,6 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path):
     assert_all_there(tmp_path, cids)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_writers_killed_many_times_lose_nothing_that_was_acknowledged(tmp_path):
-    acknowledged = []
-    for turn in range(40):
-        acknowledged += killed_writer(tmp_path, f"w{turn}", 0.3 + turn * 0.03)
-        if turn % 8 == 7:
-            with Repository(tmp_path) as repository:
-                repository.collect_garbage()
-    assert len(acknowledged) > 500
-    assert_all_there(tmp_path, acknowledged)
-
-
 @pytest.fixture
 def small_disk(tmp_path):
     folder = tmp_path / "disk"
