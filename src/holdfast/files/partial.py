@@ -160,7 +160,11 @@ def _forget_old(folder: Path) -> None:
     for path in folder.glob(f"*{SUFFIX}"):
         with contextlib.suppress(OSError):  # another process may be at it too
             if path.stat().st_mtime < oldest:
-                path.unlink()
+                # The clock may have jumped: the lock says whether a download still has it.
+                file = _open_locked(path)
+                if file is not None:
+                    path.unlink()
+                    file.close()
 
 
 def _with_remedy(error: OSError, folder: Path) -> OSError:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from holdfast.errors import ClientClosedError
 from holdfast.forks import renew_after_fork
@@ -26,6 +27,8 @@ from holdfast.repository.identity import (
     why_unsound,
 )
 from holdfast.repository.opening import attach_copy, connect, is_damage, is_full, open_databases
+
+ATTEMPTS: Final = 5
 
 
 class Database:
@@ -116,7 +119,7 @@ class Database:
 
     def _begin(self) -> sqlite3.Connection:
         """Begin to write, in the files that now have the names of the databases."""
-        while True:
+        for _ in range(ATTEMPTS):
             if self._writer is None:
                 self._open_writer()
             if self._writer is None:
@@ -129,6 +132,7 @@ class Database:
             connection.execute("ROLLBACK")
             connection.close()
             self._writer = None
+        raise UnsoundError("its databases are replaced all the time")
 
     def _open_writer(self) -> None:
         opened = open_databases(self._folder)

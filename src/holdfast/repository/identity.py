@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.atomic import PendingFile
+from holdfast.content.cid import CID
 from holdfast.errors import VerificationError
 
 DATABASE: Final = "holdfast.sqlite3"
@@ -21,7 +22,6 @@ ID_FILE: Final = "holdfast.id"
 FOLDER: Final = "blocks"
 REMEDY: Final = "stop what uses the store, then run `holdfast repair`"
 ID: Final = re.compile("[0-9a-f]{32}")
-BLOCK_NAME: Final = re.compile("(?:[0-9a-f]{2})+")
 
 
 class UnsoundError(Exception):
@@ -109,11 +109,18 @@ def has_block_files(folder: Path) -> bool:
     """Return whether there is a file that has the name of a block."""
     blocks = folder / FOLDER
     return blocks.is_dir() and any(
-        BLOCK_NAME.fullmatch(file.name)
+        _is_key(file.name)
         for sub in blocks.iterdir()
         if sub.name != "tmp" and sub.is_dir() and not sub.is_symlink()
         for file in sub.iterdir()
     )
+
+
+def _is_key(name: str) -> bool:
+    try:
+        return bytes(CID.from_bytes(bytes.fromhex(name))).hex() == name
+    except ValueError:
+        return False
 
 
 def why_unsound(found: str | None, main: Mark, copy: Mark | None) -> str | None:

@@ -10,6 +10,7 @@ import re
 import secrets
 import stat
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ from holdfast.locks import try_lock
 NAME: Final = re.compile("[0-9a-f]{32}")
 OWNERS: Final = "owners"
 REPAIR: Final = "repair.lock"
+ATTEMPTS: Final = 10
+PAUSE: Final = 0.05
 
 
 class Owner:
@@ -62,10 +65,11 @@ class Owner:
 
         Where that cannot be told (a file system without locks), it counts as alive.
         """
-        if not NAME.fullmatch(name):
-            return False
+        path = self.folder / name
         try:
-            with _opened(self.folder / name) as descriptor:
+            if not (NAME.fullmatch(name) and stat.S_ISREG(path.lstat().st_mode)):
+                return False
+            with _opened(path) as descriptor:
                 return not try_lock(descriptor)
         except FileNotFoundError:
             return False
@@ -101,11 +105,18 @@ class Owner:
 
 
 @contextlib.contextmanager
-def repairing(folder: Path) -> Iterator[bool]:
-    """Keep the lock that tells others of a repair; yield False where another repair has it."""
-    _make_folder(folder)
-    with _opened(folder / REPAIR, os.O_CREAT) as descriptor:
-        yield try_lock(descriptor)
+def alone(owner: Owner) -> Iterator[bool]:
+    """Keep others from opening the repository; yield False where some have it open already."""
+    locked = False
+    with _opened(owner.folder / REPAIR, os.O_CREAT) as descriptor:
+        # Who looks whether an owner is alive holds its lock for a moment.
+        for _ in range(ATTEMPTS):
+            locked = locked or try_lock(descriptor)
+            if locked and not owner.others():
+                yield True
+                return
+            time.sleep(PAUSE)
+        yield False
 
 
 def _is_repairing(folder: Path) -> bool:

@@ -23,7 +23,7 @@ from holdfast.repository.blocks import FILE_SIZE, BlockFiles, Written, cid_of, k
 from holdfast.repository.garbage import LIVE, Damage
 from holdfast.repository.identity import COPY, DATABASE, ID, read_id, write_id
 from holdfast.repository.opening import attach_copy, connect, is_full
-from holdfast.repository.owners import Owner, repairing
+from holdfast.repository.owners import Owner, alone
 from holdfast.repository.salvage import Source
 
 NEW_DATABASE: Final = "holdfast.repair.sqlite3"
@@ -68,9 +68,8 @@ class Repaired(NamedTuple):
 
 def repair(folder: Path, files: BlockFiles, owner: Owner) -> Repaired:
     """Rebuild the databases in `folder`, which nobody else may have open meanwhile."""
-    with repairing(owner.folder) as mine, _full_disk_as_oserror():
-        others = owner.others()
-        if others or not mine:
+    with alone(owner) as is_alone, _full_disk_as_oserror():
+        if not is_alone:
             raise ProviderError(
                 f"the store in {folder} is in use: stop the node and other programs that have it "
                 "open, and run the repair again"
@@ -112,6 +111,8 @@ class _Rebuild:
         """Build both databases, and tell what is in them."""
         connection = self._connection
         attach_copy(connection, self._folder / NEW_COPY, "rwc")
+        for name in ("main", "copy"):  # what is killed is built again: no log, which takes space
+            connection.execute(f"PRAGMA {name}.journal_mode = OFF")
         connection.execute("BEGIN")
         schema.create(connection, self._id)
         connection.execute("CREATE TEMP TABLE uuids (uuid TEXT PRIMARY KEY)")
@@ -160,12 +161,8 @@ class _Rebuild:
             self._files.enter(self._connection, [Written(key, len(data), kept, None, children)])
 
     def _take_pin(self, values: tuple[Any, ...]) -> None:
-        _, uuid, cid, key, _, keyvalues, *_, removed = values
-        try:
-            sound = key_of(CID.parse(cid)) == key and isinstance(json.loads(keyvalues), dict)
-        except (ClientError, ValueError, TypeError, AttributeError):
-            sound = False
-        if not sound:
+        _, uuid, cid, key, *_, removed = values
+        if not _is_sound_pin(*values[1:]):
             self._lost.append(Damage("", f"a pin whose entry is damaged: {cid!r:.100}"))
             return
         execute = self._connection.execute
@@ -215,7 +212,7 @@ class _Rebuild:
 
     def replace(self) -> None:
         """Put the new databases into the places of the old ones, each in one step."""
-        self._close_new()
+        self._connection.close()
         for source, name in zip(self._sources, (NEW_DATABASE, NEW_COPY), strict=True):
             source.close()
             foreign = source not in self._used
@@ -229,12 +226,6 @@ class _Rebuild:
         if self._found_id != self._id:
             write_id(self._folder, self._id or "")
             self.notes.append("the id of the store was written anew")
-
-    def _close_new(self) -> None:
-        """Bring the new databases to the disk, each as one file without a log."""
-        for name in ("main", "copy"):
-            self._connection.execute(f"PRAGMA {name}.journal_mode = DELETE")
-        self._connection.close()
 
     def _remove_new(self) -> None:
         for name in (NEW_DATABASE, NEW_COPY):
@@ -250,6 +241,32 @@ class _Rebuild:
         with contextlib.suppress(sqlite3.Error):
             self._connection.close()
         self._remove_new()
+
+
+def _is_sound_pin(  # noqa: PLR0917 - the columns
+    uuid: Any,
+    cid: Any,
+    key: Any,
+    name: Any,
+    keyvalues: Any,
+    size: Any,
+    files: Any,
+    kind: Any,
+    created: Any,
+    removed: Any,
+) -> bool:
+    """Return whether a row of pins holds what a pin holds: its file may be damaged."""
+    texts = isinstance(uuid, str) and isinstance(name, str) and isinstance(kind, str)
+    numbers = (size, files, created, 0 if removed is None else removed)
+    try:
+        return (
+            texts
+            and all(isinstance(number, int) for number in numbers)
+            and key_of(CID.parse(cid)) == key
+            and isinstance(json.loads(keyvalues), dict)
+        )
+    except (ClientError, ValueError, TypeError, AttributeError):
+        return False
 
 
 def _is_inline(key: bytes) -> bool:
