@@ -15,7 +15,7 @@ ROOMS: Final = {
     "sharing": ("list", "open", "test-connection"),
     "offline": ("cid", "verify"),
     "archives": ("car",),
-    "upkeep": ("gc", "check"),
+    "upkeep": ("gc", "check", "repair"),
     "serving": ("node",),
     "setup": ("config",),
     "demonstration": ("demo",),

@@ -75,10 +75,10 @@ class Run:
     def repository(self, *, make: bool = False) -> "Repository":
         """The embedded store; one that is not there yet is made, or an error."""
         from holdfast.repository import Repository
-        from holdfast.repository.store import DATABASE
+        from holdfast.repository.identity import is_store
 
         path = self.store_path()
-        if not make and not (path / DATABASE).is_file():
+        if not make and not is_store(path):
             raise advise(ConfigError(f"there is no store in {path}"), "name its folder with --path")
         return Repository(path)
 

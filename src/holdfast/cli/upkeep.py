@@ -1,9 +1,17 @@
-"""Upkeep of the embedded store: collecting garbage, checking every block."""
+"""Upkeep of the embedded store: collecting garbage, checking every block, repairing."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from holdfast.cli import output
+from holdfast.cli.exits import advise
 from holdfast.cli.options import store_options
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import VerificationError
+
+if TYPE_CHECKING:
+    from holdfast.repository import Damage, Repository
 
 commands = group()
 
@@ -24,10 +32,69 @@ def check(run: Run) -> None:
     """Check every block and pin of the store."""
     with run.repository() as repository:
         damage = list(repository.check())
-        pins, size = repository.totals()
+        pins, size = _totals(repository)
     found = [{"cid": each.cid, "what": each.what} for each in damage]
-    lines = [f"{each.cid}: {each.what}" for each in damage]
+    lines = [_line(each) for each in damage]
     sound = f"sound: {pins} pins, {output.size_text(size)}"
     run.emit({"pins": pins, "size": size, "damage": found}, *(lines or [sound]))
     if damage:
-        raise VerificationError(f"{len(damage)} blocks are damaged or missing")
+        raise _damage_error(damage)
+
+
+@command(commands, store_options)
+def repair(
+    run: Run,
+    *,
+    pin_roots: Annotated[
+        bool,
+        typer.Option(help="Pin what nothing links to and no pin keeps, as `recovered`."),
+    ] = False,
+) -> None:
+    """Rebuild the database of the store from its blocks."""
+    with run.repository() as repository:
+        repaired = repository.repair(pin_roots=pin_roots)
+        pins = repository.totals().pins
+    whole = [root.cid for root in repaired.roots if root.whole]
+    incomplete = [root.cid for root in repaired.roots if not root.whole]
+    lost = [{"cid": each.cid, "what": each.what} for each in repaired.lost]
+    lines = [f"{repaired.blocks} blocks, {pins} pins", *repaired.notes]
+    if whole and not pin_roots:
+        lines.append("no pin keeps these; `gc` removes them, `repair --pin-roots` pins them:")
+        lines += [f"  {cid}" for cid in whole]
+    if incomplete:
+        lines.append("no pin keeps these, and blocks below them are missing:")
+        lines += [f"  {cid}" for cid in incomplete]
+    if lost:
+        lines.append("this cannot come back:")
+        lines += [f"  {_line(each)}" for each in repaired.lost]
+    value = {
+        "blocks": repaired.blocks,
+        "pins": pins,
+        "roots": whole,
+        "incomplete": incomplete,
+        "lost": lost,
+        "notes": repaired.notes,
+    }
+    run.emit(value, *lines)
+
+
+def _totals(repository: "Repository") -> tuple[int, int]:
+    """Return how many pins there are and their size; nothing, where the database is lost."""
+    try:
+        return repository.totals()
+    except VerificationError:
+        return 0, 0
+
+
+def _line(damage: "Damage") -> str:
+    return f"{damage.cid}: {damage.what}" if damage.cid else damage.what
+
+
+def _damage_error(damage: "list[Damage]") -> VerificationError:
+    from holdfast.repository.identity import REMEDY
+
+    blocks = sum(bool(each.cid) for each in damage)
+    if blocks == len(damage):
+        return VerificationError(f"{blocks} blocks are damaged or missing")
+    message = f", and {blocks} blocks are damaged or missing" if blocks else ""
+    return advise(VerificationError("the store is damaged" + message), REMEDY)

@@ -5,23 +5,17 @@ import errno
 import hashlib
 import os
 import secrets
-import sys
 import time
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from holdfast.atomic import PendingFile, check_size, sync_data, sync_folder
 from holdfast.content.reference import Reference
-
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
+from holdfast.locks import try_lock
 
 SUFFIX: Final = ".part"
 FORGOTTEN_AFTER: Final = 7 * 24 * 3600  # seconds since it was last written to
 WORTH_KEEPING: Final = 1 << 20
-LOCKED_BYTE: Final = 1 << 62  # behind every file: a locked byte cannot be read
 COPY_SIZE: Final = 1 << 20
 
 
@@ -152,13 +146,8 @@ def _open_locked(path: Path) -> BinaryIO | None:
     """The file, locked against other downloads; None where one of them has it."""
     file = _open(path, 0)
     try:
-        if sys.platform == "win32":
-            file.seek(LOCKED_BYTE)
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Another may have finished in between, and the name be gone with its file.
-        if path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+        if try_lock(file.fileno()) and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
             return file
     except OSError:
         pass
@@ -171,7 +160,11 @@ def _forget_old(folder: Path) -> None:
     for path in folder.glob(f"*{SUFFIX}"):
         with contextlib.suppress(OSError):  # another process may be at it too
             if path.stat().st_mtime < oldest:
-                path.unlink()
+                # The clock may have jumped: the lock says whether a download still has it.
+                file = _open_locked(path)
+                if file is not None:
+                    path.unlink()
+                    file.close()
 
 
 def _with_remedy(error: OSError, folder: Path) -> OSError:

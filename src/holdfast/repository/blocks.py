@@ -7,6 +7,7 @@ that an add and a collection never cross.
 
 import filecmp
 import os
+import re
 import secrets
 import sqlite3
 import time
@@ -17,10 +18,13 @@ from typing import Final, NamedTuple
 from holdfast.atomic import sync_folder
 from holdfast.content import dag_pb
 from holdfast.content.cid import CID, DAG_PB
+from holdfast.repository.owners import Owner
 
 FILE_SIZE: Final = 16 << 10  # measured: below it SQLite is faster, above it files are
 STALE_SECONDS: Final = 24 * 3600.0
 YOUNG_SECONDS: Final = 600.0
+# The owner, or the process where version 1 of the tables left it, and something random.
+TEMPORARY_NAME: Final = re.compile("([0-9a-f]{32}|[0-9]{1,10})-[0-9a-f]{16}")
 
 
 def key_of(cid: CID) -> bytes:
@@ -46,8 +50,9 @@ class Written(NamedTuple):
 class BlockFiles:
     """The folder of the larger blocks."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, owner: Owner) -> None:
         self._folder = folder
+        self._owner = owner
         self._temporary = folder / "tmp"
         self._temporary.mkdir(parents=True, exist_ok=True)
         self.remove_leftovers()
@@ -62,7 +67,7 @@ class BlockFiles:
         children = [key_of(child) for child in linked_from(cid, data)]
         if len(data) < FILE_SIZE:
             return Written(key_of(cid), len(data), data, None, children)
-        temporary = self._temporary / f"{os.getpid()}-{secrets.token_hex(8)}"
+        temporary = self._temporary / f"{self._owner.name}-{secrets.token_hex(8)}"
         try:
             with temporary.open("xb") as file:
                 file.write(data)
@@ -125,8 +130,12 @@ class BlockFiles:
             return None
         if row[0] is not None:
             return bytes(row[0])
+        return self.read_file(key_of(cid))
+
+    def read_file(self, key: bytes) -> bytes | None:
+        """Read the file of a block, unchecked, whether it is entered or not; None without one."""
         try:
-            return self.path(key_of(cid)).read_bytes()
+            return self.path(key).read_bytes()
         except FileNotFoundError:
             return None
 
@@ -150,11 +159,10 @@ class BlockFiles:
     def remove_leftovers(self) -> None:
         """Remove what a process that died has left in the temporary folder."""
         for path in self._temporary.iterdir():
-            age = _age(path)
-            owner = path.name.partition("-")[0]
-            # Young ones may belong to a process that cannot be seen from here, in a container say.
-            dead = not (owner.isdecimal() and _is_alive(int(owner)))
-            if age > STALE_SECONDS or (dead and age > YOUNG_SECONDS):
+            name = TEMPORARY_NAME.fullmatch(path.name)
+            # The lock decides. Where it says nothing, between virtual machines say, a file that is
+            # in use is young in most cases; if not, its add fails and nothing is lost.
+            if name and not self._owner.is_alive(name[1]) and age(path) > YOUNG_SECONDS:
                 path.unlink(missing_ok=True)
 
 
@@ -163,19 +171,8 @@ def linked_from(cid: CID, data: bytes) -> list[CID]:
     return [link.cid for link in dag_pb.decode(data).links] if cid.codec == DAG_PB else []
 
 
-def _is_alive(process: int) -> bool:
-    if os.name == "nt":
-        return True  # there, os.kill(…, 0) is no question but a Ctrl-C
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass  # it is somebody else's, but it lives
-    return True
-
-
-def _age(path: Path) -> float:
+def age(path: Path) -> float:
+    """Return how many seconds ago a file was written, as far as the clock is right."""
     try:
         return time.time() - path.stat().st_mtime
     except FileNotFoundError:

@@ -1,14 +1,15 @@
 """Upkeep: collecting blocks that nothing needs, and checking those that are kept."""
 
 import re
+import sqlite3
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from holdfast.content.blocks import check_block, inline_block
 from holdfast.errors import VerificationError
-from holdfast.records import now_ms
-from holdfast.repository.blocks import STALE_SECONDS, BlockFiles, cid_of
+from holdfast.repository.blocks import STALE_SECONDS, BlockFiles, age, cid_of
 from holdfast.repository.database import Database
+from holdfast.repository.owners import Owner
 
 BATCH: Final = 200  # blocks removed under one lock, so that adds need not wait for long
 
@@ -36,18 +37,15 @@ class Damage(NamedTuple):
     what: str
 
 
-def collect(database: Database, files: BlockFiles) -> Collected:
+def collect(database: Database, files: BlockFiles, owner: Owner) -> Collected:
     """Mark what nothing needs, then remove it, a few blocks at a time.
 
     A marked block counts as absent: an add that needs it in the meantime enters it anew.
+    `VerificationError` where the database may not be the one that knows the blocks.
     """
+    database.check_sound()
     with database.writing() as connection:
-        stale = now_ms() - STALE_SECONDS * 1000
-        connection.execute(
-            "DELETE FROM leases WHERE adding NOT IN (SELECT id FROM adds WHERE touched > ?)",
-            (stale,),
-        )
-        connection.execute("DELETE FROM adds WHERE touched <= ?", (stale,))
+        _end_dead_adds(connection, owner)
         connection.execute(
             f"{LIVE} UPDATE blocks SET dying = 1"  # noqa: S608 - ours
             " WHERE key NOT IN live AND id NOT IN (SELECT block FROM leases)"
@@ -57,7 +55,16 @@ def collect(database: Database, files: BlockFiles) -> Collected:
         count += len(removed)
         size += sum(removed)
     _remove_orphans(database, files)
+    owner.remove_dead()
     return Collected(count, size)
+
+
+def _end_dead_adds(connection: sqlite3.Connection, owner: Owner) -> None:
+    """Drop the leases of adds whose process has ended."""
+    for (name,) in connection.execute("SELECT DISTINCT owner FROM adds").fetchall():
+        if not owner.is_alive(name):
+            connection.execute("DELETE FROM adds WHERE owner = ?", (name,))
+    connection.execute("DELETE FROM leases WHERE adding NOT IN (SELECT id FROM adds)")
 
 
 def remove_some(database: Database, files: BlockFiles) -> list[int]:
@@ -74,13 +81,18 @@ def remove_some(database: Database, files: BlockFiles) -> list[int]:
 
 
 def _remove_orphans(database: Database, files: BlockFiles) -> None:
-    """Remove files that an add named, but died before it could enter."""
+    """Remove files that an add named, but died before it could enter.
+
+    Adds name and enter a file in one transaction, so one without a row belongs to no add that is
+    under way. The day is there for people who put a file back.
+    """
     with database.reading() as connection:
         known = {bytes(key).hex() for (key,) in connection.execute("SELECT key FROM blocks")}
     files.remove_leftovers()
     for path in files.all_files():
         # What is not named by a key is not ours.
-        if path.name not in known and re.fullmatch("(?:[0-9a-f]{2})+", path.name):
+        is_key = re.fullmatch("(?:[0-9a-f]{2})+", path.name)
+        if path.name not in known and is_key and age(path) > STALE_SECONDS:
             with database.writing() as connection:
                 key = bytes.fromhex(path.name)
                 sql = "SELECT 1 FROM blocks WHERE key = ?"

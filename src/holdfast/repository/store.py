@@ -1,5 +1,6 @@
 """The repository: blocks come in by `adding`, are kept by pins, and read back proven."""
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +26,7 @@ from holdfast.content.unixfs.walks import (
     kind_of,
     not_unixfs,
 )
-from holdfast.errors import MalformedError
+from holdfast.errors import MalformedError, VerificationError
 from holdfast.files.importing import import_content
 from holdfast.files.sources import Uploadable
 from holdfast.repository.adding import Adding
@@ -33,6 +34,8 @@ from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from
 from holdfast.repository.database import Database
 from holdfast.repository.file_sizes import check_file_sizes
 from holdfast.repository.garbage import Collected, Damage, check, collect
+from holdfast.repository.identity import FOLDER
+from holdfast.repository.owners import OWNERS, Owner
 from holdfast.repository.pins import (
     Pin,
     PinQuery,
@@ -47,12 +50,13 @@ from holdfast.repository.pins import (
     total_pins,
     update_pin,
 )
+from holdfast.repository.repair import Repaired, repair
+from holdfast.repository.soundness import find_faults
 
 READ_BYTES: Final = 1 << 20  # what is read from blocks in one look at the database …
 READ_BLOCKS: Final = 10_000  # … and from how many of them at the most
 
-DATABASE: Final = "holdfast.sqlite3"
-FOLDER: Final = "blocks"
+RECOVERED: Final = "recovered"
 
 # Every block under a pin or a CID, its own included; with what is not here as NULL.
 REACHABLE: Final = """
@@ -91,12 +95,18 @@ class Repository:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).expanduser()
         self.path.mkdir(parents=True, exist_ok=True)
-        self._database = Database(self.path / DATABASE)
-        self._files = BlockFiles(self.path / FOLDER)
+        self._owner = Owner(self.path / OWNERS)
+        self._owner.claim()
+        try:
+            self._database = Database(self.path)
+            self._files = BlockFiles(self.path / FOLDER, self._owner)
+        except BaseException:
+            self._owner.close()
+            raise
 
     def adding(self) -> Adding:
         """An add: put blocks into it, then pin. What is not pinned at the end may be collected."""
-        return Adding(self._database, self._files)
+        return Adding(self._database, self._files, self._owner)
 
     def add(self, content: Uploadable, profile: Profile, **about: Any) -> tuple[Pin, bool]:
         """Import `content` and pin it; the pin, and whether it was there before."""
@@ -316,15 +326,51 @@ class Repository:
 
     def collect_garbage(self) -> Collected:
         """Remove the blocks that no pin reaches and no add under way needs."""
-        return collect(self._database, self._files)
+        return collect(self._database, self._files, self._owner)
 
     def check(self) -> Iterator[Damage]:
-        """Hash every block and follow every pin; name what is damaged or missing."""
-        return check(self._database, self._files)
+        """Hash every block and follow every pin; name what is damaged or missing.
+
+        What is wrong with the store as a whole comes first, without a CID.
+        """
+        faults = list(find_faults(self._database))
+        yield from (Damage("", fault) for fault in faults)
+        try:
+            yield from check(self._database, self._files)
+        except VerificationError as error:
+            if not faults:
+                yield Damage("", str(error))
+
+    def repair(self, *, pin_roots: bool = False) -> Repaired:
+        """Rebuild the database from the block files, each verified, and from its second copy.
+
+        For a store whose `check` names a lost or damaged database. No other program may have the
+        store open. No block file is removed. What no pin keeps any more is in `roots`: with
+        `pin_roots` each that is whole is pinned under the name ``recovered``; without, the next
+        collection of garbage removes it.
+
+        Example:
+            >>> import tempfile
+            >>> with Repository(tempfile.mkdtemp()) as repository:
+            ...     repository.repair().lost
+            []
+        """
+        self._database.close()
+        try:
+            repaired = repair(self.path, self._files, self._owner)
+        finally:
+            self._database = Database(self.path)
+        if pin_roots:
+            for root in repaired.roots:
+                if root.whole:
+                    with contextlib.suppress(VerificationError):  # of a codec that cannot be walked
+                        self.pin(CID.parse(root.cid), name=RECOVERED)
+        return repaired
 
     def close(self) -> None:
         """Close the files. A second time does nothing."""
         self._database.close()
+        self._owner.close()
 
     def __enter__(self) -> Self:
         return self

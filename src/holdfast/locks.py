@@ -1,0 +1,34 @@
+"""Locks of the operating system on files. They end with their process, however it ends."""
+
+import errno
+import os
+import sys
+from typing import Final
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+LOCKED_BYTE: Final = 1 << 62  # behind the end of every file: Windows lets nobody read a locked byte
+TAKEN: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file and return True; return False if another holder has the lock.
+
+    The lock belongs to the open file, not to the process: a second `open` of the same file in the
+    same process does not share it, a forked child does. Raise `OSError` where the file system has
+    no locks.
+    """
+    try:
+        if sys.platform == "win32":
+            os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in TAKEN:
+            return False
+        raise
+    return True

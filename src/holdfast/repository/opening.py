@@ -1,0 +1,209 @@
+"""Opening the two databases of a store: make, migrate or finish them, or see what is wrong."""
+
+import os
+import sqlite3
+import stat
+import unicodedata
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from holdfast.errors import ConfigError
+from holdfast.repository import schema
+from holdfast.repository.identity import (
+    COPY,
+    DATABASE,
+    Mark,
+    UnsoundError,
+    has_block_files,
+    has_traces,
+    mark_of,
+    mark_of_copy,
+    read_id,
+    why_apart,
+    why_unsound,
+    write_id,
+)
+
+BUSY_SECONDS: Final = 60.0
+CACHE_KIB: Final = 8 << 10
+DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+class Opened(NamedTuple):
+    """A connection to both databases.
+
+    `fault` says why they do not belong together, if so; `writable` is False where what is written
+    could not be kept in both.
+    """
+
+    connection: sqlite3.Connection
+    fault: str | None
+    writable: bool
+
+
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Open the SQLite file at `path`: `mode` "rw" never makes one, "rwc" may."""
+    check_regular(path)
+    connection = sqlite3.connect(
+        _uri(path, mode),
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        connection.create_function("fold", 1, _fold, deterministic=True)
+        _configure(connection, "main")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_regular(path: Path) -> None:
+    """Raise `ConfigError` if something other than a regular file stands at `path`."""
+    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+        raise ConfigError(
+            f"path {path.parent} holds no sound repository: {path.name} is not a regular file"
+        )
+
+
+def open_databases(folder: Path) -> Opened:
+    """Open the databases in `folder` for writing; made where there is no trace of a store.
+
+    Raise `UnsoundError` where the first cannot be used at all, `ConfigError` where it is not ours.
+    """
+    path = folder / DATABASE
+    # In this order: the database of a new store is made before anything else in it.
+    if has_traces(folder) and not os.path.lexists(path):
+        raise UnsoundError(f"{DATABASE} is missing")
+    try:
+        connection = connect(path, "rwc")
+        try:
+            _prepare(connection, folder)
+            fault, writable = _attach(connection, folder)
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        if is_damage(error) and has_traces(folder):
+            raise UnsoundError(f"{DATABASE} cannot be read: {error}") from None
+        raise ConfigError(f"path {folder} holds no sound repository: {error}") from None
+    return Opened(connection, fault, writable)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether SQLite says that a file is damaged, or no database at all."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Return whether SQLite found no space on the disk."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+
+
+def _prepare(connection: sqlite3.Connection, folder: Path) -> None:
+    """Make the tables, migrate them, or see that they are of a version that we know."""
+    version = schema.version_of(connection)
+    if version < schema.VERSION:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = _make_tables(connection, folder)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+    if version > schema.VERSION:
+        raise ConfigError(
+            f"path {folder} was written by a newer version of Holdfast "
+            f"(schema {version}, this one knows {schema.VERSION}): upgrade, or use another path"
+        )
+
+
+def _make_tables(connection: sqlite3.Connection, folder: Path) -> int:
+    version = schema.version_of(connection)
+    if version == 0:
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise sqlite3.DatabaseError(f"{DATABASE} is another program's")
+        if has_traces(folder):
+            raise UnsoundError(f"{DATABASE} is empty")
+        schema.create(connection)
+    elif version == 1:
+        sql = "SELECT count(*) FROM blocks WHERE data IS NULL"
+        if not connection.execute(sql).fetchone()[0] and has_block_files(folder):
+            raise UnsoundError(f"{DATABASE} knows none of the files in the folder blocks")
+        schema.migrate(connection)
+    return max(version, schema.VERSION)
+
+
+def _attach(connection: sqlite3.Connection, folder: Path) -> tuple[str | None, bool]:
+    """Attach the second copy, or make it; return what does not fit, and whether to write."""
+    main, found = mark_of(connection), read_id(folder)
+    path = folder / COPY
+    check_regular(path)
+    # The database alone may make a copy only where it is known to be that of this folder.
+    may_make = found == main.id or not main.established
+    if not may_make and not path.exists():
+        return why_unsound(found, main, None), False
+    try:
+        attach_copy(connection, path, "rwc" if may_make else "rw")
+        copy = mark_of_copy(connection)
+        if not main.established or why_unsound(found, main, copy) is not None:
+            # Others may have written in between: what does not fit is looked at again, alone.
+            main, copy, found = _finish(connection, folder)
+    except sqlite3.Error as error:
+        if is_damage(error):
+            return f"{COPY} cannot be read: {error}", False
+        if main.established and is_full(error):  # what is there can be read all the same
+            return f"{COPY} is missing, and the disk is full", False
+        raise
+    writable = copy is not None and why_apart(main, copy) is None
+    if writable:
+        schema.mirror(connection)
+    return why_unsound(found, main, copy), writable
+
+
+def attach_copy(connection: sqlite3.Connection, path: Path, mode: str) -> None:
+    """Attach the second copy to a connection, as `copy`."""
+    connection.execute("ATTACH DATABASE ? AS copy", (_uri(path, mode),))
+    _configure(connection, "copy")
+
+
+def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | None, str | None]:
+    """Finish a new store, or make the copy of one that has lost it; return what all say now.
+
+    Nothing is changed where something else does not fit.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        main, copy, found = mark_of(connection), mark_of_copy(connection), read_id(folder)
+        if not main.established and found is None:
+            write_id(folder, main.id)
+            found = main.id
+        if found == main.id and copy is None:
+            schema.fill_copy(connection)
+            copy = mark_of_copy(connection)
+        if not main.established and why_unsound(found, main, copy) is None:
+            connection.execute("UPDATE store SET established = 1")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return main, copy, found
+
+
+def _configure(connection: sqlite3.Connection, name: str) -> None:
+    connection.execute(f"PRAGMA {name}.journal_mode = WAL")
+    connection.execute(f"PRAGMA {name}.synchronous = FULL")
+    connection.execute(f"PRAGMA {name}.cache_size = -{CACHE_KIB}")
+
+
+def _uri(path: Path, mode: str) -> str:
+    return f"{path.absolute().as_uri()}?mode={mode}"
+
+
+def _fold(text: str) -> str:
+    """`text` for comparing: in whichever case and composition its letters were written."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()

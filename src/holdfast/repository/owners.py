@@ -1,0 +1,192 @@
+"""Who uses a repository now: each open one keeps a file of its own locked, in the folder `owners`.
+
+Adds and temporary files name their owner. The operating system releases the lock when the process
+ends, also by ``kill -9``, so an owner whose lock can be taken is dead. No clock is asked.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import stat
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from holdfast.errors import ConfigError
+from holdfast.forks import renew_after_fork
+from holdfast.locks import try_lock
+
+NAME: Final = re.compile("[0-9a-f]{32}")
+OWNERS: Final = "owners"
+REPAIR: Final = "repair.lock"
+ATTEMPTS: Final = 10
+PAUSE: Final = 0.05
+
+
+class Owner:
+    """The file in `folder` that this open repository keeps locked, until `close`.
+
+    A forked child makes a file of its own when it first needs one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = threading.Lock()
+        self._file: _LockedFile | None = None
+        renew_after_fork(self)
+
+    def claim(self) -> None:
+        """Make and lock the file, and remove those of the dead; `ConfigError` during a repair.
+
+        Where it cannot be made, on a full disk say, an add will be told; the rest needs none.
+        """
+        with contextlib.suppress(OSError):
+            _ = self.name
+        # A repair takes its lock before it looks for owners: one of the two sees the other.
+        if _is_repairing(self.folder):
+            self.close()
+            raise ConfigError(f"the store in {self.folder.parent} is being repaired: wait for it")
+        self.remove_dead()
+
+    @property
+    def name(self) -> str:
+        """The name of the locked file; made now if there is none yet."""
+        with self._lock:
+            if self._file is None:
+                self._file = _make(self.folder)
+            return self._file.path.name
+
+    def is_alive(self, name: str) -> bool:
+        """Return whether an owner of this name has the repository open, here or elsewhere.
+
+        Where that cannot be told (a file system without locks), it counts as alive.
+        """
+        path = self.folder / name
+        try:
+            if not (NAME.fullmatch(name) and stat.S_ISREG(path.lstat().st_mode)):
+                return False
+            with _opened(path) as descriptor:
+                return not try_lock(descriptor)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+
+    def others(self) -> list[str]:
+        """Return the other owners that are alive."""
+        mine = self.name
+        return [name for name in _names(self.folder) if name != mine and self.is_alive(name)]
+
+    def remove_dead(self) -> None:
+        """Remove the files of owners that are dead."""
+        for name in _names(self.folder):
+            # Unlinked under its lock: `_make` sees that a file is gone when it gets the lock.
+            with contextlib.suppress(OSError), _opened(self.folder / name) as descriptor:
+                if try_lock(descriptor):
+                    _unlink(self.folder / name)
+
+    def after_fork(self) -> None:
+        """Leave the parent's file to the parent."""
+        self._lock = threading.Lock()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def close(self) -> None:
+        """Remove the file. A second time does nothing."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+
+@contextlib.contextmanager
+def alone(owner: Owner) -> Iterator[bool]:
+    """Keep others from opening the repository; yield False where some have it open already."""
+    locked = False
+    with _opened(owner.folder / REPAIR, os.O_CREAT) as descriptor:
+        # Who looks whether an owner is alive holds its lock for a moment.
+        for _ in range(ATTEMPTS):
+            locked = locked or try_lock(descriptor)
+            if locked and not owner.others():
+                yield True
+                return
+            time.sleep(PAUSE)
+        yield False
+
+
+def _is_repairing(folder: Path) -> bool:
+    """Return whether a repair is under way."""
+    try:
+        with _opened(folder / REPAIR) as descriptor:
+            return not try_lock(descriptor)
+    except OSError:
+        return False
+
+
+class _LockedFile:
+    """An open descriptor with a lock; closed with this object at the latest."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self.close = weakref.finalize(self, _release, path, descriptor, os.getpid())
+
+
+def _release(path: Path, descriptor: int, process: int) -> None:
+    if os.name == "nt":
+        os.close(descriptor)  # or it cannot be removed
+        _unlink(path)
+        return
+    if os.getpid() == process:  # a forked child has only its own descriptor to close
+        _unlink(path)
+    os.close(descriptor)
+
+
+def _make(folder: Path) -> _LockedFile:
+    _make_folder(folder)
+    while True:
+        path = folder / secrets.token_hex(16)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            locked = try_lock(descriptor)
+        except OSError:
+            locked = True  # no locks here: all owners count as alive, `is_alive` says why
+        # Between the two calls another process may have taken it for that of a dead owner.
+        if locked and path.exists():
+            return _LockedFile(path, descriptor)
+        _unlink(path)
+        os.close(descriptor)
+
+
+def _make_folder(folder: Path) -> None:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if not stat.S_ISDIR(folder.lstat().st_mode):
+        raise ConfigError(f"{folder} is not a folder: Holdfast follows no links inside of a store")
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int = 0) -> Iterator[int]:
+    flags |= os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir() if NAME.fullmatch(path.name)]
+    except FileNotFoundError:
+        return []
+
+
+def _unlink(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        if stat.S_ISREG(path.lstat().st_mode):
+            path.unlink()

@@ -1,0 +1,284 @@
+"""Rebuilding the databases of a store from its block files, and from what is left of the databases.
+
+The new databases are built beside the old ones and take their places at the end. Until then nothing
+is changed, and no block file ever is: a repair that is killed can be run again.
+"""
+
+import contextlib
+import errno
+import json
+import re
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self
+
+from holdfast.atomic import sync_folder
+from holdfast.content.blocks import check_block, inline_block
+from holdfast.content.cid import CID
+from holdfast.errors import ClientError, ProviderError, VerificationError
+from holdfast.repository import schema
+from holdfast.repository.blocks import FILE_SIZE, BlockFiles, Written, cid_of, key_of, linked_from
+from holdfast.repository.garbage import LIVE, Damage
+from holdfast.repository.identity import COPY, DATABASE, ID, read_id, write_id
+from holdfast.repository.opening import attach_copy, connect, is_full
+from holdfast.repository.owners import Owner, alone
+from holdfast.repository.salvage import Source
+
+NEW_DATABASE: Final = "holdfast.repair.sqlite3"
+NEW_COPY: Final = "holdfast.repair.copy.sqlite3"
+
+# The blocks from which a block that is missing is reached, upwards.
+INCOMPLETE: Final = """
+WITH RECURSIVE incomplete(key) AS (
+    SELECT key FROM missing
+    UNION
+    SELECT blocks.key FROM incomplete
+    JOIN links ON links.child = incomplete.key JOIN blocks ON blocks.id = links.parent
+)
+"""
+ROOTS: Final = """
+SELECT key, key IN incomplete FROM blocks
+WHERE key NOT IN (SELECT child FROM links)
+AND key NOT IN (SELECT key FROM pins WHERE removed IS NULL) ORDER BY id
+"""
+
+
+class Root(NamedTuple):
+    """A block that nothing links to and no pin keeps; `whole` if all below it is here."""
+
+    cid: str
+    whole: bool
+
+
+class Repaired(NamedTuple):
+    """What a store holds after a repair.
+
+    `roots` are gone with the next collection of garbage, unless they are pinned. `lost` is what
+    cannot come back. `notes` say what became of the old files.
+    """
+
+    blocks: int
+    pins: int
+    roots: list[Root]
+    lost: list[Damage]
+    notes: list[str]
+
+
+def repair(folder: Path, files: BlockFiles, owner: Owner) -> Repaired:
+    """Rebuild the databases in `folder`, which nobody else may have open meanwhile."""
+    with alone(owner) as is_alone, _full_disk_as_oserror():
+        if not is_alone:
+            raise ProviderError(
+                f"the store in {folder} is in use: stop the node and other programs that have it "
+                "open, and run the repair again"
+            )
+        with _Rebuild(folder, files) as rebuild:
+            repaired = rebuild.run()
+            rebuild.replace()
+            return repaired._replace(notes=rebuild.notes)
+
+
+class _Rebuild:
+    """The new databases, until they have their places."""
+
+    def __init__(self, folder: Path, files: BlockFiles) -> None:
+        self._folder = folder
+        self._files = files
+        self.notes: list[str] = []
+        self._bad: dict[bytes, str] = {}
+        self._lost: list[Damage] = []
+        self._sources = [Source(folder, DATABASE), Source(folder, COPY)]
+        self._found_id = read_id(folder)
+        self._used = self._choose()
+        ids = [self._found_id, *(source.id for source in self._used)]
+        self._id = next((each for each in ids if each and ID.fullmatch(each)), None)
+        self._id = self._id or secrets.token_hex(16)
+        self._remove_new()
+        self._connection = connect(folder / NEW_DATABASE, "rwc")
+
+    def _choose(self) -> list[Source]:
+        """The databases that are of this store, the newer first."""
+        main, copy = self._sources
+        used = [main, copy]
+        if None not in {main.id, copy.id} and main.id != copy.id:
+            # The id of the folder decides. Where it fits neither, nothing of both is left out.
+            used = [source for source in used if source.id == self._found_id] or used
+        return sorted(used, key=lambda source: -source.changes)
+
+    def run(self) -> Repaired:
+        """Build both databases, and tell what is in them."""
+        connection = self._connection
+        attach_copy(connection, self._folder / NEW_COPY, "rwc")
+        for name in ("main", "copy"):  # what is killed is built again: no log, which takes space
+            connection.execute(f"PRAGMA {name}.journal_mode = OFF")
+        connection.execute("BEGIN")
+        schema.create(connection, self._id)
+        connection.execute("CREATE TEMP TABLE uuids (uuid TEXT PRIMARY KEY)")
+        connection.execute("CREATE TEMP TABLE missing (key BLOB PRIMARY KEY)")
+        for source in self._used:
+            for table, values in source.rows():
+                self._take_block(*values[1:]) if table == "blocks" else self._take_pin(values)
+        for path in self._files.all_files():
+            if re.fullmatch("(?:[0-9a-f]{2})+", path.name):
+                self._take_file(bytes.fromhex(path.name))
+        repaired = self._report()
+        changes = max(source.changes for source in self._sources) + 1
+        connection.execute("UPDATE store SET established = 1, changes = ?", (changes,))
+        schema.fill_copy(connection)
+        connection.execute("COMMIT")
+        return repaired
+
+    def _take_block(self, key: Any, data: Any) -> None:
+        if isinstance(key, bytes) and isinstance(data, bytes):
+            self._enter(key, data, is_file=False)
+
+    def _take_file(self, key: bytes) -> None:
+        try:
+            data = self._files.read_file(key)
+        except OSError as error:
+            self._bad[key] = f"its file cannot be read: {error.strerror}"
+            return
+        if data is not None:
+            self._enter(key, data, is_file=True)
+
+    def _enter(self, key: bytes, data: bytes, *, is_file: bool) -> None:
+        try:
+            cid = cid_of(key)
+            if key_of(cid) != key:
+                return
+            check_block(cid, data)
+            children = [key_of(child) for child in linked_from(cid, data)]
+        except VerificationError as error:
+            self._bad[key] = f"it is damaged: {error}"
+            return
+        except ClientError:
+            return  # not the name of a block
+        known = self._connection.execute("SELECT 1 FROM blocks WHERE key = ?", (key,)).fetchone()
+        if known is None:
+            kept = None if is_file else data
+            self._files.enter(self._connection, [Written(key, len(data), kept, None, children)])
+
+    def _take_pin(self, values: tuple[Any, ...]) -> None:
+        _, uuid, cid, key, *_, removed = values
+        if not _is_sound_pin(*values[1:]):
+            self._lost.append(Damage("", f"a pin whose entry is damaged: {cid!r:.100}"))
+            return
+        execute = self._connection.execute
+        again = not execute("INSERT OR IGNORE INTO uuids VALUES (?)", (uuid,)).rowcount
+        pinned = "SELECT 1 FROM pins WHERE key = ? AND removed IS NULL"
+        if again or (removed is None and execute(pinned, (key,)).fetchone() is not None):
+            return
+        marks = ", ".join("?" * len(values))
+        columns = schema.PIN_COLUMNS
+        execute(f"INSERT INTO pins ({columns}) VALUES ({marks})", (None, *values[1:]))  # noqa: S608
+
+    def _report(self) -> Repaired:
+        execute = self._connection.execute
+        absent = "SELECT DISTINCT child FROM links WHERE child NOT IN (SELECT key FROM blocks)"
+        self._connection.executemany(
+            "INSERT INTO missing VALUES (?)",
+            ((key,) for (key,) in execute(absent).fetchall() if not _is_inline(key)),
+        )
+        execute("CREATE INDEX links_by_child ON links (child)")
+        roots = [
+            Root(str(cid_of(key)), not incomplete)
+            for key, incomplete in execute(INCOMPLETE + ROOTS)
+        ]
+        execute("DROP INDEX links_by_child")
+        self._lost += self._lost_blocks()
+        (blocks,) = execute("SELECT count(*) FROM blocks").fetchone()
+        (pins,) = execute("SELECT count(*) FROM pins WHERE removed IS NULL").fetchone()
+        return Repaired(blocks, pins, roots, self._lost, [])
+
+    def _lost_blocks(self) -> Iterator[Damage]:
+        if all(source.damage is not None for source in self._used):
+            yield Damage(
+                "",
+                f"pins, and blocks of less than {FILE_SIZE >> 10} KiB: "
+                "neither database could be read to its end",
+            )
+        execute = self._connection.execute
+        needed = f"{LIVE} SELECT key FROM live WHERE key NOT IN (SELECT key FROM blocks)"  # noqa: S608
+        for (key,) in execute(needed).fetchall():
+            if not _is_inline(key):
+                what = self._bad.pop(key, "it is missing")
+                yield Damage(str(cid_of(key)), f"a pin needs it: {what}")
+        for key, what in self._bad.items():
+            sql = "SELECT 1 FROM blocks WHERE key = ?"
+            if execute(sql, (key,)).fetchone() is None:
+                yield Damage(str(cid_of(key)), what)
+
+    def replace(self) -> None:
+        """Put the new databases into the places of the old ones, each in one step."""
+        self._connection.close()
+        for source, name in zip(self._sources, (NEW_DATABASE, NEW_COPY), strict=True):
+            source.close()
+            foreign = source not in self._used
+            aside = source.replace(self._folder / name, keep=foreign or source.damage is not None)
+            if source.damage is not None:
+                self.notes.append(f"{source.name} was damaged: {source.damage}")
+            if aside is not None:
+                why = "belongs to another store and" if foreign else "of before"
+                self.notes.append(f"{source.name} {why} is now called {aside.name}")
+        sync_folder(self._folder)
+        if self._found_id != self._id:
+            write_id(self._folder, self._id or "")
+            self.notes.append("the id of the store was written anew")
+
+    def _remove_new(self) -> None:
+        for name in (NEW_DATABASE, NEW_COPY):
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for source in self._sources:
+            source.close()
+        with contextlib.suppress(sqlite3.Error):
+            self._connection.close()
+        self._remove_new()
+
+
+def _is_sound_pin(  # noqa: PLR0917 - the columns
+    uuid: Any,
+    cid: Any,
+    key: Any,
+    name: Any,
+    keyvalues: Any,
+    size: Any,
+    files: Any,
+    kind: Any,
+    created: Any,
+    removed: Any,
+) -> bool:
+    """Return whether a row of pins holds what a pin holds: its file may be damaged."""
+    texts = isinstance(uuid, str) and isinstance(name, str) and isinstance(kind, str)
+    numbers = (size, files, created, 0 if removed is None else removed)
+    try:
+        return (
+            texts
+            and all(isinstance(number, int) for number in numbers)
+            and key_of(CID.parse(cid)) == key
+            and isinstance(json.loads(keyvalues), dict)
+        )
+    except (ClientError, ValueError, TypeError, AttributeError):
+        return False
+
+
+def _is_inline(key: bytes) -> bool:
+    return inline_block(cid_of(key)) is not None
+
+
+@contextlib.contextmanager
+def _full_disk_as_oserror() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if is_full(error):
+            message = "the disk of the repository is full: nothing was changed"
+            raise OSError(errno.ENOSPC, message) from None
+        raise
