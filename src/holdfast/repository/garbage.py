@@ -1,6 +1,5 @@
 """Upkeep: collecting blocks that nothing needs, and checking those that are kept."""
 
-import re
 import sqlite3
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -86,17 +85,17 @@ def _remove_orphans(database: Database, files: BlockFiles) -> None:
     under way. The day is there for people who put a file back.
     """
     with database.reading() as connection:
-        known = {bytes(key).hex() for (key,) in connection.execute("SELECT key FROM blocks")}
+        known = {
+            bytes(cid_of(key)).hex() for (key,) in connection.execute("SELECT key FROM blocks")
+        }
     files.remove_leftovers()
     for path in files.all_files():
-        # What is not named by a key is not ours.
-        is_key = re.fullmatch("(?:[0-9a-f]{2})+", path.name)
-        if path.name not in known and is_key and age(path) > STALE_SECONDS:
+        if path.name not in known and age(path) > STALE_SECONDS:
             with database.writing() as connection:
                 key = bytes.fromhex(path.name)
                 sql = "SELECT 1 FROM blocks WHERE key = ?"
                 if connection.execute(sql, (key,)).fetchone() is None:
-                    path.unlink(missing_ok=True)
+                    files.remove(key)
 
 
 def check(database: Database, files: BlockFiles) -> Iterator[Damage]:

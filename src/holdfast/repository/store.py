@@ -30,7 +30,6 @@ from holdfast.repository.adding import Adding
 from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from
 from holdfast.repository.database import Database
 from holdfast.repository.garbage import Collected, Damage, check, collect
-from holdfast.repository.identity import FOLDER
 from holdfast.repository.owners import OWNERS, Owner
 from holdfast.repository.pins import (
     Pin,
@@ -88,7 +87,7 @@ class Repository:
         self._owner.claim()
         try:
             self._database = Database(self.path)
-            self._files = BlockFiles(self.path / FOLDER, self._owner)
+            self._files = BlockFiles(self.path, self._owner)
         except BaseException:
             self._owner.close()
             raise
@@ -283,6 +282,10 @@ class Repository:
                     with contextlib.suppress(VerificationError):  # of a codec that cannot be walked
                         self.pin(CID.parse(root.cid), name=RECOVERED)
         return repaired
+
+    def foreign_files(self) -> Iterator[Path]:
+        """What lies among the block files and is not the store's; it is never removed."""
+        return self._files.strangers()
 
     def close(self) -> None:
         """Close the files. A second time does nothing."""
