@@ -57,6 +57,13 @@ def cid_of(key: object) -> CID:
     raise BadRowError("a key in it is no CID")
 
 
+def natural(value: object) -> int:
+    """Return a size, a count or a time from the database; `BadRowError` where it is none."""
+    if type(value) is int and 0 <= value < 1 << 53:
+        return value
+    raise BadRowError("a number in it is out of range or of another type")
+
+
 class Written(NamedTuple):
     """A block that is safe on disk, but not yet entered into the database."""
 

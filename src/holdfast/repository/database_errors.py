@@ -37,7 +37,7 @@ def typed(error: sqlite3.Error, folder: Path) -> Exception:
     if code == sqlite3.SQLITE_FULL or (code in UNREADABLE and _cannot_write(folder)):
         return full_disk(folder)
     if code == sqlite3.SQLITE_READONLY:
-        return read_only(folder)
+        return read_only_error(folder)
     if code in IN_USE:
         return ProviderError(
             f"the store in {folder} is in use: another process has been writing to it for too "
@@ -51,12 +51,13 @@ def typed(error: sqlite3.Error, folder: Path) -> Exception:
     return damaged(folder, f"its database cannot be used ({error})")
 
 
-def is_full_disk(error: sqlite3.Error, folder: Path) -> bool:
-    """Whether SQLite failed because the disk is full."""
-    return is_full(typed(error, folder))
+def is_of_content(error: sqlite3.Error) -> bool:
+    """Whether SQLite complains of what is in the database, and not of the disk or of others."""
+    other = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT}
+    return _code(error) not in other | IN_USE | UNREADABLE
 
 
-def read_only(folder: Path) -> OSError:
+def read_only_error(folder: Path) -> OSError:
     """Return the error for a change to a store that can only be read."""
     return OSError(
         errno.EROFS,

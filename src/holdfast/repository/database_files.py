@@ -16,6 +16,7 @@ from typing import Final
 
 from holdfast.errors import ConfigError
 from holdfast.folders import check_owner, no_regular_file
+from holdfast.repository import schema
 
 SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 # How a rollback journal ends that names a "super-journal". When SQLite has rolled it back, it
@@ -70,28 +71,21 @@ def harden(connection: sqlite3.Connection) -> None:
         connection.setconfig(defensive, True)  # type: ignore[attr-defined, unused-ignore]  # noqa: FBT003
 
 
-def check_tables(connection: sqlite3.Connection, name: str, tables: str) -> None:
-    """Raise `sqlite3.DatabaseError` unless the database `name` has exactly these `tables`."""
-    found = _schema(connection, name)
-    if found != _schema_of(tables):
-        raise _foreign(found, _schema_of(tables))
-
-
-def check_kinds(connection: sqlite3.Connection) -> None:
+def check_kinds(connection: sqlite3.Connection, name: str) -> None:
     """Raise `sqlite3.DatabaseError` where there is anything but plain tables and indexes."""
-    for (kind, name), sql in _schema(connection, "main").items():
+    for (kind, each), sql in _schema(connection, name).items():
         if kind not in {"table", "index"} or sql.startswith("create virtual"):
-            raise sqlite3.DatabaseError(f"it holds the {kind} {name!r}, which no store has")
+            raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} in it is not a store's")
 
 
-def _foreign(found: Schema, known: Schema) -> sqlite3.DatabaseError:
+def check_tables(connection: sqlite3.Connection, name: str) -> None:
+    """Raise `sqlite3.DatabaseError` unless the database `name` has exactly the tables of ours."""
+    found, known = _schema(connection, name), _known_schemas()[name]
     for key in (*found, *known):
         if found.get(key) != known.get(key):
-            kind, name = key
-            how = "no store has" if key not in known else "is not the one of a store"
-            how = "is missing" if key not in found else how
-            return sqlite3.DatabaseError(f"its {kind} {name!r:.80} {how}")
-    return sqlite3.DatabaseError("its tables are not those of a store")
+            kind, each = key
+            how = "is missing in it" if key not in found else "in it is not a store's"
+            raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} {how}")
 
 
 def _schema(connection: sqlite3.Connection, name: str) -> Schema:
@@ -100,10 +94,13 @@ def _schema(connection: sqlite3.Connection, name: str) -> Schema:
 
 
 @functools.cache
-def _schema_of(tables: str) -> Schema:
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(tables)
-        return _schema(connection, "main")
+def _known_schemas() -> dict[str, Schema]:
+    """Return the tables of the database and of its second copy, as new ones have them."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.execute("ATTACH DATABASE ':memory:' AS copy")
+        schema.create(connection)
+        schema.fill_copy(connection)
+        return {name: _schema(connection, name) for name in ("main", "copy")}
 
 
 def _plain(sql: object) -> str:

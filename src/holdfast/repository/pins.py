@@ -10,7 +10,7 @@ from typing import Any, Final
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.records import now_ms
-from holdfast.repository.blocks import key_of
+from holdfast.repository.blocks import BadRowError, key_of, natural
 
 # What pins can be sorted by, and how SQLite does it.
 SORTS: Final = {
@@ -19,6 +19,7 @@ SORTS: Final = {
     "size": "size",
     "type": "type COLLATE NOCASE",
 }
+LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 COLUMNS: Final = "uuid, cid, name, keyvalues, size, files, type, created, removed"
 
 
@@ -191,7 +192,7 @@ def count_pins(connection: sqlite3.Connection, query: PinQuery) -> int:
         return int(connection.execute(sql, values).fetchone()[0])
     sql = f"SELECT keyvalues FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
     rows: Iterable[tuple[str]] = connection.execute(sql, values)
-    return sum(query.matches(json.loads(text)) for (text,) in rows)
+    return sum(query.matches(_parsed(text)) for (text,) in rows)
 
 
 def _key_of_text(text: str) -> bytes:
@@ -210,15 +211,38 @@ def _window(query: PinQuery) -> tuple[int, int]:
 
 
 def _pin(row: tuple[Any, ...]) -> Pin:
+    """Return the pin of a row; `BadRowError` where the row is nothing that a store writes."""
     number, cid, name, keyvalues, size, files, media_type, created, removed = row
+    if not all(isinstance(text, str) for text in (number, cid, name, media_type)):
+        raise BadRowError("a text of a pin in it is of another type")
+    try:
+        CID.parse(cid)
+    except InvalidCIDError:
+        raise BadRowError("the CID of a pin in it is none") from None
     return Pin(
         id=number,
         cid=cid,
         name=name,
-        keyvalues=json.loads(keyvalues),
-        size=size,
-        files=files,
+        keyvalues=_parsed(keyvalues),
+        size=natural(size),
+        files=natural(files),
         type=media_type,
-        created=created,
-        removed=removed,
+        created=_time(created),
+        removed=None if removed is None else _time(removed),
     )
+
+
+def _parsed(text: object) -> dict[str, Any]:
+    try:
+        value = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise BadRowError("the key-values of a pin in it are no JSON object")
+    return value
+
+
+def _time(value: object) -> int:
+    if natural(value) > LATEST:
+        raise BadRowError("a time in it is none")
+    return natural(value)

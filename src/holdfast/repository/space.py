@@ -45,7 +45,8 @@ class Space:
     @contextmanager
     def released(self) -> Iterator[None]:
         """Give the reserve back for as long as the block lasts."""
-        self._resize(0)
+        with suppress(OSError, ConfigError), self._opened() as descriptor:
+            os.ftruncate(descriptor, 0)
         try:
             yield
         finally:
@@ -57,15 +58,11 @@ class Space:
             status = self._folder.status(NAME)
             is_whole = status is not None and status.st_size >= RESERVE
             if not is_whole and _free(self._root) >= PLENTY:
-                self._grow()
+                self._grow(os.O_CREAT)
 
-    def _resize(self, size: int) -> None:
-        with suppress(OSError, ConfigError), self._opened() as descriptor:
-            os.ftruncate(descriptor, size)
-
-    def _grow(self) -> None:
+    def _grow(self, flags: int = 0) -> None:
         """Grow the file step by step, as far as the disk allows."""
-        with suppress(OSError, ConfigError), self._opened() as descriptor:
+        with suppress(OSError, ConfigError), self._opened(flags) as descriptor:
             size = os.fstat(descriptor).st_size
             while size < RESERVE:
                 try:
@@ -76,8 +73,8 @@ class Space:
                 size += STEP
 
     @contextmanager
-    def _opened(self) -> Iterator[int]:
-        descriptor = self._folder.open(NAME, os.O_RDWR | os.O_CREAT, 0o600)
+    def _opened(self, flags: int = 0) -> Iterator[int]:
+        descriptor = self._folder.open(NAME, os.O_RDWR | flags, 0o600)
         try:
             status = os.fstat(descriptor)
             if status.st_nlink > 1 or status.st_size > RESERVE:
