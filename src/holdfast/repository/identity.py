@@ -52,7 +52,11 @@ def mark_of(connection: sqlite3.Connection) -> Mark:
     row = connection.execute("SELECT id, token, before, changes, established FROM store").fetchone()
     if row is None:
         raise UnsoundError(f"{DATABASE} has no id")
-    return Mark(*row)
+    mark = Mark(*row)
+    kinds = [str, bytes, bytes if mark.before is not None else type(None), int, int]
+    if [type(value) for value in mark] != kinds:
+        raise UnsoundError(f"{DATABASE} says nothing of use about itself")
+    return mark
 
 
 def mark_of_copy(connection: sqlite3.Connection) -> Mark | None:

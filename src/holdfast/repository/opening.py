@@ -2,13 +2,14 @@
 
 import os
 import sqlite3
-import stat
 import unicodedata
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.errors import ConfigError
 from holdfast.repository import schema
+from holdfast.repository.database_errors import is_of_content, typed
+from holdfast.repository.database_files import check_files, check_kinds, check_tables, harden
 from holdfast.repository.identity import (
     COPY,
     DATABASE,
@@ -23,9 +24,13 @@ from holdfast.repository.identity import (
     why_unsound,
     write_id,
 )
+from holdfast.repository.read_only import address_of
 
 BUSY_SECONDS: Final = 60.0
 CACHE_KIB: Final = 8 << 10
+LOG_PAGES: Final = (
+    256  # of 4 KiB: a log is brought into its database before it outgrows the reserve
+)
 DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -42,8 +47,9 @@ class Opened(NamedTuple):
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open the SQLite file at `path`: `mode` "rw" never makes one, "rwc" may."""
+    """Open the SQLite file at `path`; `mode` "rwc" may make it, and "ro" writes nothing."""
     check_regular(path)
+    is_new = not path.exists() or not path.stat().st_size
     connection = sqlite3.connect(
         _uri(path, mode),
         uri=True,
@@ -53,7 +59,14 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     )
     try:
         connection.create_function("fold", 1, _fold, deterministic=True)
-        _configure(connection, "main")
+        harden(connection)
+        # In memory: what a collection sorts must not need space on a disk that is full.
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+        if is_new and mode == "rwc":
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        _configure(connection, "main", mode)
+        check_kinds(connection, "main")
     except BaseException:
         connection.close()
         raise
@@ -61,11 +74,11 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def check_regular(path: Path) -> None:
-    """Raise `ConfigError` if something other than a regular file stands at `path`."""
-    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-        raise ConfigError(
-            f"path {path.parent} holds no sound repository: {path.name} is not a regular file"
-        )
+    """Raise `ConfigError` if the database at `path` is nothing that SQLite may open."""
+    try:
+        check_files(path)
+    except ConfigError as error:
+        raise ConfigError(f"path {path.parent} holds no sound repository: {error}") from None
 
 
 def open_databases(folder: Path) -> Opened:
@@ -81,6 +94,7 @@ def open_databases(folder: Path) -> Opened:
         connection = connect(path, "rwc")
         try:
             _prepare(connection, folder)
+            check_tables(connection, "main")
             fault, writable = _attach(connection, folder)
         except BaseException:
             connection.close()
@@ -88,6 +102,8 @@ def open_databases(folder: Path) -> Opened:
     except sqlite3.Error as error:
         if is_damage(error) and has_traces(folder):
             raise UnsoundError(f"{DATABASE} cannot be read: {error}") from None
+        if not is_of_content(error):
+            raise typed(error, folder) from None
         raise ConfigError(f"path {folder} holds no sound repository: {error}") from None
     return Opened(connection, fault, writable)
 
@@ -166,8 +182,14 @@ def _attach(connection: sqlite3.Connection, folder: Path) -> tuple[str | None, b
 
 def attach_copy(connection: sqlite3.Connection, path: Path, mode: str) -> None:
     """Attach the second copy to a connection, as `copy`."""
+    check_regular(path)
+    is_new = not path.exists() or not path.stat().st_size
     connection.execute("ATTACH DATABASE ? AS copy", (_uri(path, mode),))
-    _configure(connection, "copy")
+    if is_new and mode == "rwc":
+        connection.execute("PRAGMA copy.auto_vacuum = INCREMENTAL")
+    _configure(connection, "copy", mode)
+    if connection.execute("SELECT count(*) FROM copy.sqlite_master").fetchone()[0]:
+        check_tables(connection, "copy")
 
 
 def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | None, str | None]:
@@ -194,14 +216,15 @@ def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | 
     return main, copy, found
 
 
-def _configure(connection: sqlite3.Connection, name: str) -> None:
-    connection.execute(f"PRAGMA {name}.journal_mode = WAL")
+def _configure(connection: sqlite3.Connection, name: str, mode: str) -> None:
+    if mode != "ro":
+        connection.execute(f"PRAGMA {name}.journal_mode = WAL")
     connection.execute(f"PRAGMA {name}.synchronous = FULL")
     connection.execute(f"PRAGMA {name}.cache_size = -{CACHE_KIB}")
 
 
 def _uri(path: Path, mode: str) -> str:
-    return f"{path.absolute().as_uri()}?mode={mode}"
+    return address_of(path) if mode == "ro" else f"{path.absolute().as_uri()}?mode={mode}"
 
 
 def _fold(text: str) -> str:
