@@ -122,7 +122,7 @@ class AsyncPeer:
         except ProviderError as error:
             if error.status not in FORMAT_REFUSALS:
                 raise
-            self.plain_refusal = error
+            self.plain_refusal = error.with_traceback(None)
         raise self.refusal(self.plain_refusal)
 
     async def open_or_refuse(self, request: Request) -> "AsyncResponse":
@@ -132,7 +132,7 @@ class AsyncPeer:
         except ProviderError as error:
             if is_transient(error):
                 raise
-            refusal = self.refusal(error)
+            refusal = self.refusal(error.with_traceback(None))
         raise refusal
 
     async def open(self, request: Request) -> "AsyncResponse":

@@ -124,7 +124,7 @@ class Peer:
         except ProviderError as error:
             if error.status not in FORMAT_REFUSALS:
                 raise
-            self.plain_refusal = error
+            self.plain_refusal = error.with_traceback(None)
         raise self.refusal(self.plain_refusal)
 
     def open_or_refuse(self, request: Request) -> "Response":
@@ -134,7 +134,7 @@ class Peer:
         except ProviderError as error:
             if is_transient(error):
                 raise
-            refusal = self.refusal(error)
+            refusal = self.refusal(error.with_traceback(None))
         raise refusal
 
     def open(self, request: Request) -> "Response":
