@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help setup demo test test-slow docs browser fuzz bench generate format clean
+.PHONY: help setup demo test test-slow docs browser engines fuzz bench generate format clean
 
 help:
-	@echo "make demo | test | test-slow | docs | browser | fuzz | bench | generate | format | clean"
+	@echo "make demo | test | test-slow | docs | browser | engines | fuzz | bench | generate | format | clean"
 
 # Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
 $(STAMP): pyproject.toml src/holdfast/_version.py
@@ -41,6 +41,11 @@ docs: $(STAMP)
 # What the tests of the page run in; without it they are skipped. Asks for root where it must.
 browser:
 	command -v chromium || command -v chromium-browser || command -v google-chrome || scripts/install_chromium.sh
+
+# Kubo, which some tests run against, into a cache folder of the user; without it they are skipped.
+# Needs Go; the first time takes about ten minutes.
+engines:
+	$(PYTHON) scripts/build_engines.py
 
 # Bounded: 10^5 inputs for each decoder, a minute or two.
 fuzz: $(STAMP)

@@ -148,7 +148,7 @@ class ClientConfig:
 
         A variable is ``HOLDFAST_`` and the field's name in capitals: ``HOLDFAST_PROVIDER_TOKEN``.
         An empty one counts as absent. Several gateways stand with commas between them, as do the
-        parts of ``HOLDFAST_RETRIES="attempts=6, cap=5"`` and of ``HOLDFAST_TIMEOUTS``.
+        parts of ``HOLDFAST_RETRIES="attempts=6, max_retry_after=30"`` and of ``HOLDFAST_TIMEOUTS``.
         """
         changes = checks.seal(changes)
         found = checks.seal(read_environment(CHECKS))

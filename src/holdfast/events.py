@@ -64,7 +64,8 @@ EventHook: TypeAlias = Callable[[Event], None]
 class Deadline:
     """When something must have ended; None is never.
 
-    Waiting for one's own turn is not the peer's fault: it moves all deadlines of a call.
+    Two kinds of waits move all deadlines of a call on: for a turn under the rate limit, and for as
+    long as a peer asks for with ``Retry-After``.
     """
 
     def __init__(self, at: float | None, call: "Call | None" = None) -> None:
@@ -78,6 +79,17 @@ class Deadline:
         if self._at is None or self._call is None:
             return self._at
         return self._at + self._call.postponed - self._postponed
+
+    def copy(self) -> "Deadline":
+        """Return another deadline at the same time."""
+        return Deadline(self.at, self._call)
+
+    def tighten(self, seconds: float | None) -> None:
+        """Let no more than `seconds` be left; None changes nothing."""
+        if seconds is not None:
+            at, self._call = self.at, None
+            until = time.monotonic() + seconds
+            self._at = until if at is None else min(at, until)
 
     def left(self) -> float | None:
         """The seconds that are left; less than 0 when it has passed."""
@@ -93,7 +105,8 @@ class Call:
 
     Attributes:
         attempt: How many requests were sent for it so far.
-        postponed: The seconds that count against none of its deadlines.
+        postponed: The seconds by which its deadlines have moved on.
+        asked_wait: The seconds that it has waited because peers asked for it.
     """
 
     def __init__(
@@ -108,6 +121,7 @@ class Call:
         self.cid = cid
         self.attempt = 0
         self.postponed = 0.0
+        self.asked_wait = 0.0
         self.started = self._renewed = time.monotonic()
         self.deadline = Deadline(None if total is None else self.started + total, self)
         self._hook = hook

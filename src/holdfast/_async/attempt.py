@@ -303,7 +303,7 @@ class AsyncAttempt:
                     position += len(chunk)
                     await run_blocking(proof.update, chunk)
                     while (need := proof.need) is not None:
-                        block = await self._peer.block(need)
+                        block = await self._peer.needed_block(proof, need)
                         await run_blocking(proof.feed_block, block)
             except RefusedError as refusal:
                 if not proof.position:

@@ -36,6 +36,7 @@ from holdfast.protocol.retrying import Backoff, is_transient
 
 # What a gateway's words, bytes or silence can bring about; another gateway may know better.
 FAILURES = (NetworkError, ProviderError, VerificationError, NotAFileError, SerializationError)
+AT_ONCE = float("-inf")  # the moment from which a gateway that asks for no wait may be asked again
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,10 @@ class AsyncReader:
                 await run_blocking(reading.restart)
                 done = await self._round(reading, gateways, failures, verify)
         backoff = self._session.backoff()
+        resting: dict[ClientError, float] = {}
         while not done:
             before = reading.furthest
-            ready = await self._wait(reading, gateways, failures, backoff)
+            ready = await self._wait(reading, gateways, failures, backoff, resting)
             if not ready:
                 raise _gravest(failures)
             done = await self._round(reading, ready, failures, verify)
@@ -134,26 +136,28 @@ class AsyncReader:
         gateways: list[Gateway],
         failures: dict[Gateway, ClientError],
         backoff: Backoff,
+        resting: dict[ClientError, float],
     ) -> list[Gateway]:
-        """Wait; the gateways that may be asked again then, if any.
+        """Wait, and return the gateways that may be asked again then, if any.
 
-        Each has its own ``Retry-After``: one that wants to be left alone holds up no other.
+        A gateway that asks for a wait with ``Retry-After`` holds up no other. Only where all that
+        are left ask for one is waited for the soonest. `resting` holds, for each failure, until
+        when its gateway is to be left alone.
         """
         left = [each for each in gateways if is_transient(failures[each])]
         if not left:
             return []
-        asked = {each: _retry_after(failures[each]) for each in left}
-        soonest = min(asked.values(), key=lambda wait: -1 if wait is None else wait)
-        chosen = [each for each, wait in asked.items() if wait == soonest]
-        last = failures[chosen[-1]]
+        until = {each: _resting_until(failures[each], resting) for each in left}
+        soonest = min(until.values())
+        last = [failures[each] for each in left if until[each] == soonest][-1]
         waited = await self._session.wait(
             backoff,
             reading.call,
-            asked=soonest,
+            asked=None if soonest == AT_ONCE else max(0.0, soonest - now()),
             error=last.name,
             status=_status(last),
         )
-        return chosen if waited else []
+        return [each for each in left if until[each] <= max(soonest, now())] if waited else []
 
     async def _round(
         self,
@@ -264,8 +268,11 @@ def _status(error: ClientError) -> int | None:
     return error.status if isinstance(error, ProviderError) else None
 
 
-def _retry_after(error: ClientError) -> float | None:
-    return error.retry_after if isinstance(error, ProviderError) else None
+def _resting_until(error: ClientError, resting: dict[ClientError, float]) -> float:
+    """Return until when the gateway of this failure is to be left alone, and remember it."""
+    if not isinstance(error, ProviderError) or error.retry_after is None:
+        return AT_ONCE
+    return resting.setdefault(error, now() + error.retry_after)
 
 
 def _is_wrong(error: ClientError) -> bool:

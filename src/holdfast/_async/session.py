@@ -187,11 +187,12 @@ class AsyncSession:
         status: int | None = None,
         error: str | None = None,
     ) -> bool:
-        """Wait before the next attempt; False, at once, where there is to be none.
+        """Wait before the next attempt; return False at once where there is to be none.
 
-        `asked` is what the peer wants us to wait; `status` and `error` tell how the last one ended.
+        `asked` is the wait that the peer asks for. It moves the deadline of the call on. `status`
+        and `error` tell how the last attempt ended.
         """
-        delay = backoff.next_delay(asked, call.deadline.left())
+        delay = backoff.next_delay(asked, call.deadline.left(), call.asked_wait)
         if delay is None:
             return False
         call.tell(
@@ -205,7 +206,11 @@ class AsyncSession:
             status=status,
             elapsed=now() - call.started,
         )
+        begun = now()
         await sleep(delay)
+        if asked is not None:
+            call.asked_wait += delay
+            call.postponed += now() - begun
         return True
 
 
@@ -220,10 +225,13 @@ def _with_count(error: NetworkError, call: Call) -> NetworkError:
 
 
 async def read_whole(response: "AsyncResponse", limit: int = MAX_REPLY) -> Reply:
-    """The reply with its body, of which at most `limit` bytes are kept."""
-    body = bytearray()
-    async for chunk in response.chunks():
-        body += chunk
-        if len(body) > limit:
-            break
-    return Reply(response.status, response.headers, bytes(body[:limit]))
+    """Return the reply with its body, of which at most `limit` bytes are kept.
+
+    Credentials that the peer has echoed are masked.
+    """
+    return Reply(response.status, response.headers, await response.read_masked(limit))
+
+
+async def read_content(response: "AsyncResponse", limit: int) -> Reply:
+    """Return the reply with its body as it came, of which at most `limit` bytes are kept."""
+    return Reply(response.status, response.headers, await response.read(limit))

@@ -88,7 +88,7 @@ class AsyncTransfer:
             await self._see_end()
         while (need := self.proof.need) is not None:
             try:
-                block = await self.peer.block(need)
+                block = await self.peer.needed_block(self.proof, need)
             except RefusedError:
                 if racing or need != self.peer.reading.cid or not isinstance(self.proof, BodyProof):
                     raise
@@ -99,7 +99,7 @@ class AsyncTransfer:
                 self.pieces += (await run_blocking(prove_block, self.proof, block)).pieces
         self.peer.reading.learn_size(self.proof.size)
         if self.ended:
-            self._check_end()
+            await self._check_end()
         elif self.failure is not None and not (self.pieces and self.proof.incremental):
             raise self.failure
         elif racing and not self.proof.incremental and not isinstance(self.proof, NoProof):
@@ -173,7 +173,7 @@ class AsyncTransfer:
             return  # no matter how it goes on or has broken off
         if failure is not None:
             raise failure
-        self._check_end()
+        await self._check_end()
 
     async def _stream_batches(self, prover: AsyncWorker, writer: AsyncWriter) -> None:
         if self.batches is None:
@@ -218,7 +218,8 @@ class AsyncTransfer:
                 self._progress_at = now()
                 reading.tell(self.total)
             else:
-                await prover.submit(prove_block, proof, await self.peer.block(result.need))
+                block = await self.peer.needed_block(proof, result.need)
+                await prover.submit(prove_block, proof, block)
             pending += await prover.drain()
 
     def _receive(self, chunks: list[bytes]) -> None:
@@ -233,9 +234,10 @@ class AsyncTransfer:
         if isinstance(self.proof, ArchiveProof) and not self.proof.is_complete:
             self.peer.check_progress(self._progress_at)
 
-    def _check_end(self) -> None:
+    async def _check_end(self) -> None:
         """Raise an error where the body has ended too early, or was not what the CID names."""
         proof, response = self.proof, self.response
+        await self.peer.explain_end(proof, response)
         if isinstance(proof, BodyProof) and not proof.is_complete and response is not None:
             reply = Reply(response.status, response.headers)
             if reply.status == PARTIAL or not reply.is_framed:

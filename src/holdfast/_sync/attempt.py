@@ -305,7 +305,7 @@ class Attempt:
                     position += len(chunk)
                     run_blocking(proof.update, chunk)
                     while (need := proof.need) is not None:
-                        block = self._peer.block(need)
+                        block = self._peer.needed_block(proof, need)
                         run_blocking(proof.feed_block, block)
             except RefusedError as refusal:
                 if not proof.position:

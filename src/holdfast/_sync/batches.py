@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast._sync.runtime import now
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
-from holdfast.content.proof import Proof
+from holdfast.content.proof import Proof, joined
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.errors import NetworkError
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 BATCH_SIZE = 2 << 20  # what one hop to a worker thread carries
 ARCHIVE_BATCH = 1 << 20  # the same for an archive, whose proof holds blocks besides
 SMALL_BATCH = 1 << 16  # not worth a hop
-MANY_PIECES = 64
 LINGER = 1.0  # seconds after which a batch goes on as it is, where bytes come slowly
 
 
@@ -94,32 +93,22 @@ class Proven(NamedTuple):
 def prove(proof: Proof, chunks: list[bytes]) -> Proven:
     """Feed the next bytes of a body and return what may go on."""
     if isinstance(proof, ArchiveProof):
-        pieces = joined(proof.update(b"".join(chunks)))
+        pieces = list(joined(proof.update(b"".join(chunks))))
         return Proven(pieces, None, proof.has_more, proof.progress)
     return Proven(passed(proof, chunks), proof.need)
 
 
 def prove_block(proof: Proof, block: bytes) -> Proven:
     """Feed the block that was needed and return what may go on."""
-    return Proven(joined(proof.feed_block(block)), proof.need)
+    return Proven(proof.feed_block(block), proof.need)
 
 
 def passed(proof: Proof, chunks: list[bytes]) -> list[Any]:
     """Feed `chunks` and return the bytes that may go on."""
     pieces: list[Any] = []
     for chunk in chunks or [b""]:
-        pieces += joined(proof.update(chunk))
+        pieces += proof.update(chunk)
     return pieces
-
-
-def joined(pieces: list[Any]) -> list[Any]:
-    """Join small `pieces`: a file may have millions of a few bytes, and each takes memory."""
-    if len(pieces) < MANY_PIECES:
-        return pieces
-    batch: list[Any] = []
-    for piece in pieces:
-        _append(batch, piece)
-    return batch
 
 
 def total(pieces: list[Any]) -> int:

@@ -2,34 +2,44 @@
 # by scripts/generate_sync.py. Change the original instead.
 """One gateway, asked on behalf of one reading: its redirects, its blocks, and its refusals."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holdfast._sync.reading import Reading
-from holdfast._sync.runtime import now
-from holdfast._sync.session import Session, read_whole
+from holdfast._sync.runtime import now, run_blocking, together
+from holdfast._sync.session import Session, read_content, read_whole
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
+from holdfast.content.proof import Proof
+from holdfast.content.unixfs.body import BodyProof
 from holdfast.errors import (
+    NetworkError,
     ProviderError,
     RequestTimeoutError,
     UnprovenError,
     VerificationError,
 )
 from holdfast.events import Deadline
+from holdfast.protocol.faults import PrivateAddressError
 from holdfast.protocol.gateway import (
     FORMAT_REFUSALS,
+    INTO_PRIVATE,
     MAX_REDIRECTS,
+    PARTIAL,
     RAW_TYPE,
     REDIRECTS,
     TRUSTLESS_FOR,
     Gateway,
     too_many_redirects,
 )
-from holdfast.protocol.http import MAX_REPLY, Reply, Request
+from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.retrying import is_transient
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
+
+BLOCKS_AT_ONCE = 8  # that are fetched from one gateway at the same time
 
 
 class RefusedError(UnprovenError):
@@ -87,14 +97,55 @@ class Peer:
             words = f"{self.gateway.peer} sent nothing that {self.reading.reference} needs in time"
             raise RequestTimeoutError(words, sent=True)
 
-    def block(self, cid: CID) -> bytes:
-        """Return one verified block; raise a refusal where the gateway does not give blocks."""
-        block = self.reading.blocks.get(cid)
+    def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
+        """Return one verified block; raise `RefusedError` where the gateway does not give blocks.
+
+        If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
+        later; what fails of these is left out.
+        """
+        known = self.reading.blocks
+        block = known.get(cid)
         if block is not None:
             return block
+        wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
+        outcomes = together([partial(self._fetch, each) for each in wanted])
+        for each, outcome in zip(wanted, outcomes, strict=True):
+            if not isinstance(outcome, Exception):
+                known.put(each, outcome)
+        if isinstance(outcomes[0], Exception):
+            raise outcomes[0]
+        return outcomes[0]
+
+    def needed_block(self, proof: Proof, need: CID) -> bytes:
+        """Return the block that `proof` needs; fetch those with it that it will need next."""
+        if not isinstance(proof, BodyProof):
+            return self.block(need)
+        try:
+            return self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
+        except RefusedError:
+            if proof.doubts_bytes:
+                raise proof.wrong_bytes() from None
+            raise
+
+    def explain_end(self, proof: Proof, response: "Response | None") -> None:
+        """Feed `proof` the blocks that tell why a body ended too early.
+
+        A node that declares other sizes than its children have raises `MalformedError` here.
+        """
+        if not isinstance(proof, BodyProof) or response is None or response.status == PARTIAL:
+            return  # it did not claim that this was all
+        while proof.ends_too_early() and (need := proof.need) is not None:
+            try:
+                block = self.block(need)
+            except RefusedError:
+                return
+            run_blocking(proof.feed_block, block)
+
+    def _fetch(self, cid: CID) -> bytes:
+        """Fetch one block and verify it."""
         response = self.open_or_refuse(self.gateway.block(cid))
         try:
-            reply = read_whole(response, MAX_BLOCK + 1)
+            reply = read_content(response, MAX_BLOCK + 1)
         finally:
             response.close()
         try:
@@ -103,7 +154,6 @@ class Peer:
             # One that does not know the format sends the plain content: that is no lie.
             self.check_type(reply, RAW_TYPE)
             raise
-        self.reading.blocks.put(cid, reply.body)
         return reply.body
 
     def check_type(self, reply: Reply, wanted: str) -> None:
@@ -139,30 +189,36 @@ class Peer:
 
     def open(self, request: Request) -> "Response":
         """Return the reply to `request`, redirects followed, its body still to come."""
+        source, reply = request, Reply(200, {})
         for _ in range(MAX_REDIRECTS + 1):
-            response = self._session.send(request, self.reading.call, deadline=self._deadline)
+            deadline = self._deadline.copy()
             try:
-                reply = Reply(response.status, response.headers)
+                response = self._session.send(request, self.reading.call, deadline=deadline)
+            except PrivateAddressError:
+                raise self.gateway.not_followed(source, reply, INTO_PRIVATE) from None
+            try:
+                source, reply = request, Reply(response.status, response.headers)
                 if reply.status not in REDIRECTS:
-                    self.gateway.check(reply if reply.ok else self._read_error(response))
+                    if not reply.ok:
+                        deadline.tighten(self._session.timeouts.read)
+                        reply = self._with_words(response)
+                    self.gateway.check(reply)
                     return response
-                request = self.gateway.redirected(request, reply, self.reading.reference)
+                request = self.gateway.redirected(
+                    request, reply, self.reading.reference, response.address
+                )
             except BaseException:
                 response.close()
                 raise
             response.close()
         raise too_many_redirects(request)
 
-    def _read_error(self, response: "Response") -> Reply:
-        """Return a reply that is an error with its words, as far as they come in time."""
-        body = bytearray()
-        begun = now()
-        patience = self._session.timeouts.read
-        for chunk in response.chunks():
-            body += chunk
-            if len(body) > MAX_REPLY or (patience is not None and now() - begun > patience):
-                break
-        return Reply(response.status, response.headers, bytes(body[:MAX_REPLY]))
+    def _with_words(self, response: "Response") -> Reply:
+        """Return an error with its words; without them where they do not come in time."""
+        try:
+            return read_whole(response)
+        except NetworkError:
+            return Reply(response.status, response.headers)
 
     def refusal(self, reason: ProviderError | None = None) -> RefusedError:
         """Return the error for a gateway that does not give what a strategy needs."""

@@ -10,7 +10,7 @@ from holdfast.config import MAX_UNVERIFIED_BYTES
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED, SizeLimit, unverified_limit
 from holdfast.content.cid import CID
-from holdfast.content.proof import is_raw
+from holdfast.content.proof import is_raw, joined
 from holdfast.content.reference import Reference
 from holdfast.events import Call
 from holdfast.files.sinks import Sink
@@ -93,7 +93,7 @@ class Reading:
         if self.failure is not None:
             raise self.failure
         try:
-            for piece in pieces:
+            for piece in joined(pieces):
                 self.sink.write(piece)
                 self.written += len(piece)
         except OSError as error:

@@ -90,7 +90,7 @@ class Transfer:
             self._see_end()
         while (need := self.proof.need) is not None:
             try:
-                block = self.peer.block(need)
+                block = self.peer.needed_block(self.proof, need)
             except RefusedError:
                 if racing or need != self.peer.reading.cid or not isinstance(self.proof, BodyProof):
                     raise
@@ -220,7 +220,8 @@ class Transfer:
                 self._progress_at = now()
                 reading.tell(self.total)
             else:
-                prover.submit(prove_block, proof, self.peer.block(result.need))
+                block = self.peer.needed_block(proof, result.need)
+                prover.submit(prove_block, proof, block)
             pending += prover.drain()
 
     def _receive(self, chunks: list[bytes]) -> None:
@@ -238,6 +239,7 @@ class Transfer:
     def _check_end(self) -> None:
         """Raise an error where the body has ended too early, or was not what the CID names."""
         proof, response = self.proof, self.response
+        self.peer.explain_end(proof, response)
         if isinstance(proof, BodyProof) and not proof.is_complete and response is not None:
             reply = Reply(response.status, response.headers)
             if reply.status == PARTIAL or not reply.is_framed:

@@ -1,11 +1,11 @@
 """A block: bytes, and the CID that they must prove."""
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from holdfast.content.cid import CID, IDENTITY, SHA2_256
+from holdfast.content.cid import CID
+from holdfast.content.hashes import FUNCTIONS, IDENTITY, name_of
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 
 MAX_BLOCK: Final = 2 << 20  # the limit of the IPFS protocols
@@ -16,41 +16,47 @@ Emit: TypeAlias = Callable[[CID, bytes], None]
 
 
 def check_block(cid: CID, data: bytes) -> None:
-    """Nothing, if `data` is what `cid` names; else `VerificationError` or its subclasses."""
+    """Raise `VerificationError` or a subclass of it unless `data` is the block that `cid` names."""
     if len(data) > MAX_BLOCK:
         raise MalformedError(f"block {cid} is larger than {MAX_BLOCK} bytes", cid=str(cid))
-    if cid.hash_code == SHA2_256:
-        digest = hashlib.sha256(data).digest()
+    function = FUNCTIONS.get(cid.hash_code)
+    if function is not None:
+        digest = function.new(data).digest()
     elif cid.hash_code == IDENTITY:
         digest = bytes(data)
     else:
         raise unsupported_hash(cid)
     if digest != cid.digest:
-        raise VerificationError(f"the block that came for {cid} is another one", cid=str(cid))
+        raise VerificationError(f"the block does not match its CID {cid}", cid=str(cid))
 
 
 def inline_block(cid: CID) -> bytes | None:
-    """The block that `cid` itself carries, if it carries one."""
+    """Return the block that `cid` itself carries, or None."""
     return cid.digest if cid.hash_code == IDENTITY else None
 
 
 def check_provable(cid: CID) -> None:
-    """Nothing, if what comes for `cid` can be proven at all; else `UnprovenError`."""
+    """Raise `UnprovenError` if the hash function of `cid` is not supported."""
     if not cid.is_provable:
         raise unsupported_hash(cid)
 
 
 def unsupported_hash(cid: CID) -> UnprovenError:
-    """The error for a CID whose hash we cannot compute."""
+    """Return the error for a CID whose hash function is not supported."""
     return UnprovenError(
-        f"{cid} cannot be proven: its hash function ({cid.hash_code:#x}) is not supported; "
+        f"{cid} cannot be verified: its hash function ({name_of(cid.hash_code)}) is not supported; "
         "with verify=False it is read as the gateway sends it",
         cid=str(cid),
     )
 
 
 def missing_block(cid: CID) -> UnprovenError:
-    """The error for a block that is needed and was not to be had."""
+    """Return the error for a block that is needed and is not there.
+
+    Where it could not be verified anyhow, the error says that instead.
+    """
+    if not cid.is_provable:
+        return unsupported_hash(cid)
     return UnprovenError(f"block {cid} is missing", cid=str(cid))
 
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.content.cid import CID, IDENTITY, RAW
+from holdfast.content.cid import CID, RAW
+from holdfast.content.hashes import IDENTITY
 from holdfast.content.reference import Reference
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 

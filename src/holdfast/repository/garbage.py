@@ -53,14 +53,15 @@ def collect(database: Database, files: BlockFiles) -> Collected:
             " WHERE key NOT IN live AND id NOT IN (SELECT block FROM leases)"
         )
     count = size = 0
-    while removed := _remove_some(database, files):
+    while removed := remove_some(database, files):
         count += len(removed)
         size += sum(removed)
     _remove_orphans(database, files)
     return Collected(count, size)
 
 
-def _remove_some(database: Database, files: BlockFiles) -> list[int]:
+def remove_some(database: Database, files: BlockFiles) -> list[int]:
+    """Remove a few of the blocks that are marked; return their sizes."""
     with database.writing() as connection:
         rows = connection.execute(
             "SELECT id, key, size FROM blocks WHERE dying LIMIT ?", (BATCH,)

@@ -17,7 +17,7 @@ from holdfast._async.session import AsyncSession
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
-from holdfast.content.profiles import Profile, profile_for
+from holdfast.content.profiles import Profile, candidates_for, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck
 from holdfast.errors import ConfigError, UnprovenError, VerificationError
@@ -29,7 +29,7 @@ from holdfast.locations import cache_folder
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
 from holdfast.protocol.multipart import FileForm
-from holdfast.protocol.pinning import PAGE_LIMIT, PinningAPI
+from holdfast.protocol.pinning import PinningAPI
 from holdfast.repository import Pin
 
 if TYPE_CHECKING:
@@ -214,19 +214,18 @@ class AsyncPinProvider:
             self._api.read_authentication(await self._session.fetch(request, call))
 
     async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """What is pinned, newest first, page by page."""
-        found: dict[str, Pin] = {}  # by id: a pin made meanwhile moves others to the next page
-        offset = 0
-        while limit is None or len(found) < limit:
-            wanted = PAGE_LIMIT if limit is None else min(PAGE_LIMIT, limit - len(found))
-            request = self._api.list_pins(name=name, limit=wanted, offset=offset)
+        """List what is pinned, newest first, page by page."""
+        found: list[Pin] = []
+        pages = self._api.pages(limit)
+        asked_wait = 0.0
+        while pages.wanted:
+            # Each page has the whole `total`; the waits that were asked for are one call's.
             async with self._session.call("pins") as call:
-                rows = self._api.read_pins(await self._session.fetch(request, call))
-            found |= {row["id"]: Pin(**row) for row in rows}
-            offset += len(rows)
-            if len(rows) < wanted:
-                break
-        return list(found.values())
+                call.asked_wait = asked_wait
+                reply = await self._session.fetch(pages.request(name), call)
+                asked_wait = call.asked_wait
+                found += [Pin(**row) for row in pages.read(reply)]
+        return found
 
     def url(self, cid: str) -> str:
         """The address of `cid` at the first gateway."""
@@ -246,7 +245,7 @@ def _open_transport(config: ClientConfig) -> "AsyncTransport":
 
 def _layout_of(source: Source, cid: CID) -> Profile | None:
     """The known layout in which `source` is `cid`, if there is one and it can be read again."""
-    layouts = Layouts()
+    layouts = Layouts(candidates_for(cid))
     try:
         for chunk in source.chunks():
             layouts.update(chunk)
