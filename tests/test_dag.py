@@ -213,7 +213,7 @@ def test_a_sharded_directory_is_listed_and_searched():
     assert sorted(int(entry.name.removesuffix(".txt")) for entry in entries) == list(range(1, 1001))
     held = [entry for entry in entries if entry.cid in blocks]
     assert held
-    for entry in held:
+    for entry in held[::10]:
         assert blocks.find(root, entry.name) == entry.cid
     with pytest.raises(NotFoundError, match=r"no 'nonsense\.txt'"):
         blocks.find(root, "nonsense.txt")
