@@ -4,18 +4,22 @@ A reader keeps its place, and no block: while its peer takes nothing, it holds n
 When the peer goes on, the block is in the cache still, or is read and verified again.
 """
 
+import threading
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sized
 from itertools import accumulate
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID, RAW
-from holdfast.content.unixfs.walks import MAX_DEPTH, file_node, malformed
+from holdfast.content.unixfs.data import Kind
+from holdfast.content.unixfs.walks import MAX_DEPTH, file_node, kind_of, malformed
 from holdfast.node.memory import Cache
 from holdfast.node.streaming import PIECE, Pieces
 from holdfast.repository import Repository
 from holdfast.repository.blocks import linked_from
+
+T = TypeVar("T", bound=Sized)
 
 LINK_WEIGHT: Final = 300  # bytes of a link in memory, about
 ENTRY_WEIGHT: Final = 500  # bytes of an entry of the cache, besides its value
@@ -36,6 +40,7 @@ class CachedRepository(Repository):
     def __init__(self, repository: Repository, cache: Cache | None = None) -> None:
         self.__dict__.update(vars(repository))
         self._cache = Cache() if cache is None else cache
+        self._making = threading.RLock()
 
     @classmethod
     def of(cls, repository: Repository) -> Self:
@@ -57,6 +62,31 @@ class CachedRepository(Repository):
             return inline
         cached: bytes | None = self._cache.get(("block", cid))
         return cached
+
+    def kind(self, cid: CID) -> Kind | None:
+        """Return what the node at `cid` is; None where it is not UnixFS."""
+        if cid.codec == RAW:
+            return Kind.RAW
+        return self.made(("kind", cid), lambda: (kind_of(cid, self.block(cid)),), weight=0)[0]
+
+    def made(self, key: Hashable, make: Callable[[], T], *, weight: int | None = None) -> T:
+        """Return what `make` returns, from the cache where it is there still.
+
+        One thread makes something at a time: those that want the same then find it in the cache.
+        """
+        made: T | None = self.cached(key)
+        if made is None:
+            with self._making:
+                made = self.cached(key)
+                if made is None:
+                    made = make()
+                    weight = len(made) if weight is None else weight
+                    self._cache.put(("made", key), made, weight=weight + ENTRY_WEIGHT)
+        return made
+
+    def cached(self, key: Hashable) -> Any:
+        """Return what was made for `key` if that takes no time, else None."""
+        return self._cache.get(("made", key))
 
     def links(self, cid: CID) -> tuple[CID, ...]:
         """Return what the block of `cid` links to; nothing for codecs other than dag-pb."""
@@ -156,25 +186,40 @@ class FilePieces(Pieces):
         raise malformed(cid, f"the DAG is deeper than {MAX_DEPTH} levels")
 
 
-class BlockPieces(Pieces):
-    """The bytes of one block, from `start` to `stop`, in pieces."""
+class BytesPieces(Pieces):
+    """A part of bytes that `find` finds, and `find_cached` if it takes no time, in pieces."""
 
-    def __init__(self, repository: CachedRepository, cid: CID, start: int, stop: int) -> None:
-        self._repository = repository
-        self._cid = cid
+    def __init__(
+        self,
+        find: Callable[[], bytes],
+        find_cached: Callable[[], bytes | None],
+        start: int,
+        stop: int,
+    ) -> None:
+        self._find = find
+        self._find_cached = find_cached
         self._at = start
         self._stop = stop
 
     def __next__(self) -> bytes:
         if self._at >= self._stop:
             raise StopIteration
-        return self._slice(self._repository.block(self._cid))
+        return self._slice(self._find())
 
     def next_cached(self) -> bytes | None:
-        """Return the next piece if the block is in the cache, else None."""
-        block = self._repository.cached_block(self._cid)
-        return None if block is None or self._at >= self._stop else self._slice(block)
+        """Return the next piece if the bytes are in the cache, else None."""
+        found = self._find_cached()
+        return None if found is None or self._at >= self._stop else self._slice(found)
 
-    def _slice(self, block: bytes) -> bytes:
+    def _slice(self, found: bytes) -> bytes:
         start, self._at = self._at, min(self._at + PIECE, self._stop)
-        return block[start : self._at]
+        return found[start : self._at]
+
+
+class BlockPieces(BytesPieces):
+    """The bytes of one block, from `start` to `stop`, in pieces."""
+
+    def __init__(self, repository: CachedRepository, cid: CID, start: int, stop: int) -> None:
+        super().__init__(
+            lambda: repository.block(cid), lambda: repository.cached_block(cid), start, stop
+        )

@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import Entry, kind_of
+from holdfast.content.unixfs.walks import Entry
 from holdfast.errors import NotFoundError
+from holdfast.node.cached import BytesPieces, CachedRepository
 from holdfast.node.gateway.addresses import PREFIX, Address, Found, quoted
 from holdfast.node.gateway.files import file_reply, redirect_to
 from holdfast.node.gateway.replies import Content, content_reply
@@ -52,7 +53,7 @@ td + td {{ text-align: right; white-space: nowrap }}
 NOTE: Final = "<p>Only {shown} entries are shown; there are more.</p>"
 
 
-def directory_reply(request: Request, repository: Repository, found: Found) -> Response:
+def directory_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
     """The directory's index page, written by its author or by us."""
     if not found.address.has_slash:
         # Links on the page are relative to it.
@@ -60,22 +61,40 @@ def directory_reply(request: Request, repository: Repository, found: Found) -> R
     index = _index(repository, found.cid)
     if index is not None:
         return file_reply(request, repository, found, index, INDEX)
-    page = _page(repository, found)
     headers = {
         **found.headers(),
         "Content-Type": "text/html; charset=utf-8",
         "Cache-Control": LISTING_CACHED,
     }
     etag = f'"DirIndex-{LISTING_VERSION}_CID-{found.cid}"'
-    return content_reply(request, Content.of(page), etag, headers)
+    return content_reply(request, _listing(repository, found), etag, headers)
 
 
-def _index(repository: Repository, cid: CID) -> CID | None:
-    try:
-        index = repository.resolve(cid, [INDEX])
-    except NotFoundError:
-        return None
-    is_file = kind_of(index, repository.block(index)) in {Kind.FILE, Kind.RAW}
+def _listing(repository: CachedRepository, found: Found) -> Content:
+    """Return the page that lists the directory. It is kept in the cache, and made again at need."""
+    address = found.address
+    key = ("listing", address.prefix, address.text, address.names)
+
+    def page() -> bytes:
+        return repository.made(key, lambda: _page(repository, found))
+
+    return Content(
+        len(page()),
+        lambda start, stop: BytesPieces(page, lambda: repository.cached(key), start, stop),
+    )
+
+
+def _index(repository: CachedRepository, cid: CID) -> CID | None:
+    """Return the CID of the directory's index page, or None where it has none."""
+
+    def resolve() -> tuple[CID | None]:
+        try:
+            return (repository.resolve(cid, [INDEX]),)
+        except NotFoundError:
+            return (None,)
+
+    index = repository.made(("index", cid), resolve, weight=0)[0]
+    is_file = index is not None and repository.kind(index) in {Kind.FILE, Kind.RAW}
     return index if is_file else None
 
 

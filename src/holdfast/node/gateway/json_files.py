@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import kind_of
+from holdfast.node.cached import CachedRepository
 from holdfast.node.gateway.addresses import Found
 from holdfast.node.gateway.files import file_content, file_type
 from holdfast.node.gateway.media_types import JSON_LIMIT, holds_json
@@ -23,15 +23,13 @@ from holdfast.node.gateway.replies import (
     disposition,
     strong_etag,
 )
-from holdfast.repository.store import Repository
 
 JSON_TYPE: Final = "application/json"
 
 
-def json_reply(request: Request, repository: Repository, found: Found) -> Response:
+def json_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
     """Return the file at the end of the path, or raise `Refusal` (406) if it is not JSON."""
-    is_file = kind_of(found.cid, repository.block(found.cid)) in {Kind.FILE, Kind.RAW}
-    if not is_file:
+    if repository.kind(found.cid) not in {Kind.FILE, Kind.RAW}:
         raise Refusal(
             HTTPStatus.NOT_ACCEPTABLE, f"{found.cid} is not a file, so it cannot be read as JSON"
         )
@@ -49,7 +47,7 @@ def json_reply(request: Request, repository: Repository, found: Found) -> Respon
     return content_reply(request, content, strong_etag(found.cid, ".json"), headers)
 
 
-def _is_json(repository: Repository, found: Found, content: Content) -> bool:
+def _is_json(repository: CachedRepository, found: Found, content: Content) -> bool:
     """Return whether a file holds JSON; of a large one, whether its name or its pin says so."""
     if content.size <= JSON_LIMIT:
         return holds_json(content.size, lambda *ends: b"".join(content.read(*ends)))

@@ -11,7 +11,6 @@ from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import Receive, Scope, Send
 
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import kind_of
 from holdfast.errors import ClientError
 from holdfast.node.cached import CachedRepository
 from holdfast.node.gateway.addresses import PREFIX, Address, Found, find
@@ -115,7 +114,7 @@ class GatewayRoute(BaseRoute):
 
     def _deserialized(self, request: Request, found: Found) -> Response:
         block = self._repository.block(found.cid)
-        match kind_of(found.cid, block):
+        match self._repository.kind(found.cid):
             case Kind.DIRECTORY | Kind.SHARD:
                 return directory_reply(request, self._repository, found)
             case Kind.FILE | Kind.RAW if found.address.has_slash:

@@ -54,7 +54,7 @@ class _Place(NamedTuple):
 
 def tar_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
     """Return the archive as a stream. An error that comes up later breaks it off."""
-    if kind_of(found.cid, repository.block(found.cid)) not in _KINDS:
+    if repository.kind(found.cid) not in _KINDS:
         raise _not_possible(f"{found.cid} is not a file, directory or symbolic link")
     etag = f'W/"{found.cid}.x-tar"'
     headers = {
