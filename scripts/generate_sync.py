@@ -15,7 +15,9 @@ TREES = (
     ROOT / "src/holdfast/testing/_async",
     ROOT / "tests/_async",
 )
-HAND_WRITTEN = {"src/holdfast/_async/transport.py", "src/holdfast/_async/runtime.py"}
+HAND_WRITTEN = {
+    f"src/holdfast/_async/{name}.py" for name in ("connections", "runtime", "transport")
+}
 HAND_WRITTEN |= {"src/holdfast/_async/__init__.py", "tests/_async/__init__.py"}
 HAND_WRITTEN |= {
     f"src/holdfast/testing/_async/{name}.py" for name in ("__init__", "parallel", "provider_tests")

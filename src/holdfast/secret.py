@@ -3,21 +3,16 @@
 import base64
 import hmac
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NoReturn
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote_to_bytes
 
 MASK = "********"
 MIN_ECHO: Final = 8
 """Characters of a credential that is masked in replies: a shorter one is in many by chance."""
 
 UNQUOTINGS: Final = 3  # how often a quoted address may have been quoted again
-MAX_QUOTED: Final = 1 << 16  # bytes of a body that is searched for partly quoted credentials
-
-# JSON may write any character as an escape; the first alternative is an escaped backslash.
-_ESCAPE: Final = re.compile(rb"\\\\|\\/|\\u00([2-7][0-9a-fA-F])")
-_KEPT_ESCAPES: Final = frozenset({b"\\\\", b"\\u0022", b"\\u005c", b"\\u005C"})
+MAX_QUOTED: Final = 1 << 16  # bytes that are searched for quoted credentials: it takes time
 
 
 class Secret:
@@ -36,8 +31,8 @@ class Secret:
     def __init__(self, value: str) -> None:
         self.__value = value
         self.__bare: Secret | None = None
-        self.__forms: frozenset[str] | None = None
-        self.__lower_forms: frozenset[str] | None = None
+        self.__forms: frozenset[bytes] | None = None
+        self.__lower_forms: frozenset[bytes] | None = None
 
     def reveal(self) -> str:
         """The credential itself. Do not bind it to a local variable: tracebacks show those."""
@@ -58,7 +53,7 @@ class Secret:
         """`text` without the credential, for words that came from outside."""
         return text.replace(self.__value, MASK) if self.__value else text
 
-    def forms(self) -> frozenset[str]:
+    def forms(self) -> frozenset[bytes]:
         """The credential as it may stand in a reply: as it is, quoted, escaped or encoded.
 
         Nothing for a credential under `MIN_ECHO` characters.
@@ -68,7 +63,7 @@ class Secret:
             self.__forms = _forms(self.__value) if long else frozenset()
         return self.__forms
 
-    def lower_forms(self) -> frozenset[str]:
+    def lower_forms(self) -> frozenset[bytes]:
         """The same in lower case."""
         if self.__lower_forms is None:
             self.__lower_forms = frozenset(form.lower() for form in self.forms())
@@ -122,54 +117,59 @@ class Scrubber:
         A value that holds a credential is masked; a field whose name does is left out. Case does
         not count here: the host of an address is written in lower case later.
         """
-        if not self._is_in("\n".join((*fields, *fields.values()))):
+        head = _bytes("\n".join((*fields, *fields.values())))
+        if len(head) <= MAX_QUOTED and not self._is_in_quoted(head):  # as good as always
             return {name.lower(): value for name, value in fields.items()}
         return {
-            name.lower(): MASK if self._is_in(value) else value
+            name.lower(): MASK if self._is_in_quoted(_bytes(value)) else value
             for name, value in fields.items()
-            if not self._is_in(name)
+            if not self._is_in_quoted(_bytes(name))
         }
 
     def data(self, body: bytes) -> bytes:
-        """A body that was read whole. One that hides a credential behind quoting is all masked."""
-        # Its JSON escapes are resolved for the search: `\\u0065` is an `e`.
-        plain = _ESCAPE.sub(_unescaped, body) if b"\\" in body else body
-        clean = plain
+        """A body that was read whole.
+
+        One that hides a credential behind the escapes of JSON or of addresses is masked as a whole.
+        """
         for secret in self._secrets:
             # The longest first, so that none is masked in part only.
             for form in sorted(secret.forms(), key=len, reverse=True):
-                clean = clean.replace(form.encode(), MASK.encode())
-        if b"%" in clean and len(clean) <= MAX_QUOTED and self._is_in(clean.decode("latin-1")):
-            return MASK.encode()
-        return body if clean == plain else clean
+                body = body.replace(form, MASK.encode())
+        if b"\\" in body:
+            # Whether it is JSON is not known yet. This codec resolves \\uXXXX and nothing else.
+            text = body.replace(b"\\/", b"/").decode("raw_unicode_escape", "replace")
+            if self._is_in(_bytes(text)):
+                return MASK.encode()
+        return MASK.encode() if self._is_in_quoted(body) else body
 
-    def _is_in(self, text: str) -> bool:
-        """Whether a credential stands in `text`, in any case, quoted or not."""
-        for _ in range(UNQUOTINGS):
-            lower = text.lower()
-            if any(form in lower for secret in self._secrets for form in secret.lower_forms()):
+    def _is_in_quoted(self, data: bytes) -> bool:
+        """Whether a credential stands in `data`, quoted or not. Much data is searched as it is."""
+        for _ in range(UNQUOTINGS if len(data) <= MAX_QUOTED else 1):
+            if self._is_in(data):
                 return True
-            if "%" not in text:
+            if b"%" not in data:
                 break
-            text = unquote(text, "latin-1")
+            data = unquote_to_bytes(data)
         return False
 
-
-def _unescaped(match: re.Match[bytes]) -> bytes:
-    """The character that a JSON escape stands for; quotes and backslashes stay escaped."""
-    if match[0] in _KEPT_ESCAPES:
-        return match[0]
-    return b"/" if match[1] is None else bytes.fromhex(match[1].decode())
+    def _is_in(self, data: bytes) -> bool:
+        """Whether a credential stands in `data`, in any case."""
+        lower = data.lower()
+        return any(form in lower for secret in self._secrets for form in secret.lower_forms())
 
 
-def _forms(value: str) -> frozenset[str]:
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _forms(value: str) -> frozenset[bytes]:
     codes = value.encode("utf-8", "surrogatepass")
     quoted = "".join(f"%{code:02x}" for code in codes)
     forms = {value, json.dumps(value)[1:-1], quote(codes, safe=""), quoted, quoted.upper()}
     forms |= {codes.hex(), codes.hex().upper()}
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         forms.update(_base64(encode, codes, place) for place in range(3))
-    return frozenset(forms)
+    return frozenset(form.encode("utf-8", "surrogatepass") for form in forms)
 
 
 def _base64(encode: Callable[[bytes], bytes], codes: bytes, place: int) -> str:

@@ -1,8 +1,6 @@
-"""HTTP by aiohttp, async: the twin of `_sync/transport.py`; no other file knows aiohttp.
+"""HTTP by aiohttp, async: the twin of `_sync/transport.py`.
 
-aiohttp has no time-out for writing and none for a whole exchange with a streamed body: the scope
-around `send` is moved on with every chunk that was taken. Its time-out for reading begins anew with
-every byte that comes, whatever it is, so it is not used: `_next` waits for bytes of the body.
+No other file knows aiohttp but `connections`, which keeps the limits of each exchange.
 """
 
 import asyncio
@@ -10,52 +8,45 @@ import contextlib
 import io
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
-from functools import partial
+from contextlib import contextmanager
 from math import inf
 from typing import Any, Final
 
 try:
     import aiohttp
     import yarl
-    from aiohttp.client_proto import ResponseHandler
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         "the async client needs aiohttp: pip install 'holdfast[async]'", name=missing.name
     ) from None
 
 from holdfast import network
+from holdfast._async.connections import (
+    RECEIVE_SIZE,
+    Connector,
+    GarbledError,
+    NoCookies,
+    OverheadError,
+    Patience,
+    PrivateAddressError,
+    current_patience,
+)
 from holdfast._async.runtime import now, run_interruptible
 from holdfast.config import ClientConfig
 from holdfast.errors import ClientClosedError
 from holdfast.events import NEVER, Deadline
 from holdfast.limits import Timeouts
-from holdfast.protocol import addresses, faults
+from holdfast.protocol import faults
 from holdfast.protocol.http import BytesBody, Request, StreamBody
-from holdfast.protocol.overhead import Overhead
 from holdfast.secret import Scrubber, Secret
 
 CHUNK_SIZE: Final = 1 << 18
-RECEIVE_SIZE: Final = 1 << 20
-
-
-class _OverheadError(aiohttp.ClientError):
-    """The peer has sent too much that is not content."""
-
-
-class _GarbledError(aiohttp.ClientError):
-    """The peer has sent something in a body that cannot be parsed."""
-
-
-class _PrivateAddressError(aiohttp.ClientError):
-    """A redirect leads to an address that is more private than it may be."""
 
 
 TABLE: Final[faults.Table] = {
-    _OverheadError: faults.OVERHEAD,
-    _GarbledError: faults.GARBLED,
-    _PrivateAddressError: faults.PRIVATE_ADDRESS,
+    OverheadError: faults.OVERHEAD,
+    GarbledError: faults.GARBLED,
+    PrivateAddressError: faults.PRIVATE_ADDRESS,
     aiohttp.ClientConnectorDNSError: faults.UNKNOWN_HOST,
     aiohttp.ClientConnectorError: faults.UNREACHABLE,
     aiohttp.ConnectionTimeoutError: faults.CONNECT_TIMEOUT,
@@ -78,202 +69,10 @@ TABLE: Final[faults.Table] = {
 }
 
 
-class _Patience:
-    """How long one exchange may stand still: moved on as it passes from phase to phase.
-
-    Attributes:
-        unsent: The bytes of the body that are still to go out, or None where that is not known.
-        sent: Whether the request is out whole.
-        max_privacy: How private the address may be that the request is sent to; None for any.
-        address: The address that it was sent to; None where a proxy has made the connection.
-    """
-
-    def __init__(
-        self,
-        timeouts: Timeouts,
-        deadline: Deadline,
-        unsent: int | None,
-        *,
-        max_privacy: int | None,
-    ) -> None:
-        self.timeouts = timeouts
-        self.unsent = unsent
-        self.sent = False
-        self.max_privacy = max_privacy
-        self.address: str | None = None
-        self._deadline = deadline
-        self._scope: asyncio.Timeout | None = None
-        self.fault = faults.READ_TIMEOUT
-
-    @asynccontextmanager
-    async def scope(self) -> AsyncIterator[None]:
-        """Within it, a wait that is too long is a `TimeoutError`."""
-        try:
-            async with asyncio.timeout(self._left()) as self._scope:
-                yield
-        finally:
-            self._scope = None
-
-    def allow(self, step: float | None, fault: faults.Fault = faults.READ_TIMEOUT) -> None:
-        """From now on the peer has `step` seconds, within the deadline; else it is `fault`."""
-        self.fault = fault
-        # An early reply ends the scope while the body may still be on its way.
-        if self._scope is not None:
-            self._scope.reschedule(_loop_time(_least(step, self._left())))
-
-    def until_progress(self) -> float | None:
-        """Return how long the next bytes of the body may take."""
-        return _least(self.timeouts.read, self._left())
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no time is left for the exchange."""
-        return self._left() == 0
-
-    def _left(self) -> float | None:
-        left = self._deadline.left()
-        return None if left is None else max(0.0, left)
-
-    def take_note(self, sent: int) -> None:
-        """So many more bytes of the body are out. After the last, the peer has to say something.
-
-        aiohttp's own time-out for reading ends with a 100 Continue.
-        """
-        if self.unsent is not None:
-            self.unsent -= sent
-            self.sent = self.unsent <= 0
-            if self.sent:
-                self.allow(self.timeouts.read)
-
-    @classmethod
-    def tracing(cls) -> aiohttp.TraceConfig:
-        """Hooks for a session.
-
-        They limit the making of a connection, a proxy's part included, and see what goes out.
-        """
-
-        async def start(_: Any, context: Any, __: Any) -> None:
-            patience: _Patience = context.trace_request_ctx
-            patience.allow(patience.timeouts.connect, faults.CONNECT_TIMEOUT)
-
-        async def end(_: Any, context: Any, __: Any) -> None:
-            context.trace_request_ctx.allow(None)
-
-        async def headers_sent(_: Any, context: Any, __: Any) -> None:
-            context.trace_request_ctx.take_note(0)
-
-        async def chunk_sent(_: Any, context: Any, about: Any) -> None:
-            context.trace_request_ctx.take_note(len(about.chunk))
-
-        trace = aiohttp.TraceConfig()
-        trace.on_connection_create_start.append(start)
-        trace.on_connection_create_end.append(end)
-        trace.on_request_headers_sent.append(headers_sent)
-        trace.on_request_chunk_sent.append(chunk_sent)
-        return trace
-
-
-# aiohttp picks or makes the connection inside one call, in the task of the caller.
-_patience: ContextVar[_Patience] = ContextVar("_patience")
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Connects to addresses only that the request may go to."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Calls are limited, by the session, not connections: one that holds a body may need a
-        # block besides, and would wait for ever for a connection of its own kind.
-        super().__init__(limit=0)
-        self._factory = partial(_Handler, loop)  # type: ignore[assignment]
-
-    async def _resolve_host(self, *args: Any, **kwargs: Any) -> Any:
-        found = await super()._resolve_host(*args, **kwargs)
-        most = _patience.get().max_privacy
-        if most is None:
-            return found
-        allowed = [each for each in found if addresses.privacy(each["host"]) <= most]
-        if found and not allowed:
-            raise _PrivateAddressError
-        return allowed
-
-    async def connect(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a connection, new or kept, whose other end may have the request."""
-        connection = await super().connect(*args, **kwargs)
-        patience = _patience.get()
-        if patience.max_privacy is not None:
-            peer = connection.transport and connection.transport.get_extra_info("peername")
-            if not peer:
-                connection.close()
-                raise aiohttp.ClientConnectionResetError("the connection is closed")
-            patience.address = str(peer[0])
-            if addresses.privacy(patience.address) > patience.max_privacy:
-                connection.close()
-                raise _PrivateAddressError
-        return connection
-
-
-class _Handler(ResponseHandler):
-    """Parses the replies on one connection, and closes it when they are hardly any content."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop)
-        self._overhead = Overhead()
-        self._counted: tuple[Any, int] = (None, 0)  # a payload, and the bytes counted of it
-
-    def set_response_params(self, **options: Any) -> None:
-        """Begin a new exchange."""
-        # While reading is paused, the parser may keep the bytes of one receipt.
-        self._overhead = Overhead(slack=RECEIVE_SIZE)
-        super().set_response_params(**options)
-
-    def data_received(self, data: bytes) -> None:
-        """Parse what came from the connection."""
-        self._overhead.receive(len(data))
-        super().data_received(data)
-        payload = self._payload
-        if payload is not None:
-            known, counted = self._counted
-            self._overhead.take_content(payload.total_bytes - (counted if known is payload else 0))
-            self._counted = (payload, payload.total_bytes)
-        if self._overhead.is_too_much:
-            self._fail(_OverheadError())
-        elif self._exception is not None:
-            self._fail(self._exception)
-
-    def feed_data(self, data: Any, size: int = 0) -> None:
-        """Take a head that is whole."""
-        if 100 <= data[0].code < 200:
-            self._overhead.take_informational()
-        if not self._overhead.is_too_much:
-            super().feed_data(data, size)
-
-    def _fail(self, error: BaseException) -> None:
-        """End the exchange with `error`, and the connection with it.
-
-        aiohttp tells whoever waits for a head of bytes that cannot be parsed, but not whoever
-        waits for the body.
-        """
-        payload, self._payload = self._payload, None
-        self.set_exception(error)
-        if payload is not None:
-            payload.set_exception(
-                error if isinstance(error, OSError | aiohttp.ClientError) else _GarbledError()
-            )
-        if self.transport is not None:
-            self.transport.abort()
-
-
-class _NoCookies(aiohttp.DummyCookieJar):
-    """Takes no cookies, and does not parse them: aiohttp would log those that it cannot read."""
-
-    def update_cookies_from_headers(self, *_: Any) -> None:
-        """Do nothing."""
-
-
 class _Feed(aiohttp.Payload):
     """A streamed body on its way out. Keeps the source's own failure apart from the network's."""
 
-    def __init__(self, request: Request, body: StreamBody, patience: _Patience) -> None:
+    def __init__(self, request: Request, body: StreamBody, patience: Patience) -> None:
         super().__init__(body)
         self._on_sent = request.on_sent
         self._patience = patience
@@ -354,7 +153,7 @@ class AsyncResponse:
         response: aiohttp.ClientResponse,
         *,
         peer: str,
-        patience: _Patience,
+        patience: Patience,
         feed: _Feed | None,
         scrubber: Scrubber,
     ) -> None:
@@ -461,7 +260,7 @@ class AsyncTransport:
         session = self._open_session()
         proxy = network.proxy_for(request.url, self._config)
         most = request.max_privacy if proxy is None else None
-        patience = _Patience(timeouts, deadline, request.length, max_privacy=most)
+        patience = Patience(timeouts, deadline, request.length, max_privacy=most)
         if patience.is_over:
             raise faults.plain(faults.READ_TIMEOUT, request.peer)
         feed: _Feed | None = None
@@ -472,7 +271,7 @@ class AsyncTransport:
             feed = _Feed(request, body, patience)
         failure: Exception | None = None
         response: aiohttp.ClientResponse | None = None
-        token = _patience.set(patience)
+        token = current_patience.set(patience)
         try:
             async with patience.scope():
                 response = await session.request(
@@ -491,7 +290,7 @@ class AsyncTransport:
             sent = patience.sent or (feed is not None and feed.finished)
             failure = self._translated(error, request, patience, sent=sent)
         finally:
-            _patience.reset(token)
+            current_patience.reset(token)
             if response is None and feed is not None:
                 feed.abort()
         # Outside of the handlers: the library's own frames hold headers in the clear, so its
@@ -514,7 +313,7 @@ class AsyncTransport:
         return answer
 
     def _translated(
-        self, error: Exception, request: Request, patience: _Patience, *, sent: bool
+        self, error: Exception, request: Request, patience: Patience, *, sent: bool
     ) -> Exception:
         if self._closed:
             return ClientClosedError()
@@ -543,12 +342,12 @@ class AsyncTransport:
         if self._session is None:
             self._loop = loop
             self._session = aiohttp.ClientSession(
-                connector=_Connector(loop),
-                cookie_jar=_NoCookies(),
+                connector=Connector(loop),
+                cookie_jar=NoCookies(),
                 auto_decompress=False,
                 read_bufsize=2 * CHUNK_SIZE,
                 skip_auto_headers=("Accept", "Content-Type"),
-                trace_configs=[_Patience.tracing()],
+                trace_configs=[Patience.tracing()],
             )
             # It would send a request again by itself; attempts are counted, and made, in one place.
             self._session._retry_connection = False  # noqa: SLF001
@@ -564,11 +363,3 @@ class AsyncTransport:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-
-
-def _least(*limits: float | None) -> float | None:
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _loop_time(delay: float | None) -> float | None:
-    return None if delay is None else asyncio.get_running_loop().time() + delay
