@@ -18,6 +18,7 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ClientError, ProviderError
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.space import RESERVE
+from holdfast.testing import running_node
 
 DATABASE, COPY = "holdfast.sqlite3", "holdfast.copy.sqlite3"
 FULL = r"disk of the store is full|No space left"
@@ -190,6 +191,18 @@ def test_a_page_that_is_damaged_while_the_store_is_open_is_a_typed_error(tmp_pat
         for call in (client.pins, lambda: client.retrieve(pin.cid), lambda: client.revoke(pin.cid)):
             with pytest.raises(ClientError):
                 call()
+
+
+def test_the_node_says_that_its_store_is_damaged(tmp_path, template):
+    source, pin = template
+    store = shutil.copytree(source, tmp_path / "store")
+    with running_node(store) as node, Client.init(node.config) as client:
+        for page in range(1, (store / DATABASE).stat().st_size // 4096):
+            damage_page(store / DATABASE, page, "noise")
+        for call in (client.pins, lambda: client.store(1), lambda: client.revoke(pin.cid)):
+            with pytest.raises(ProviderError, match="The store of the node is damaged") as caught:
+                call()
+            assert caught.value.status == 500
 
 
 def test_the_command_line_calls_damage_by_its_name(commands, template):
@@ -404,6 +417,11 @@ def test_a_store_on_a_read_only_disk_can_be_read(tmp_path, read_only_disk, comma
     code, lines = commands.failure("gc", **variables)
     assert code == 1
     assert "read-only" in lines[0]
+    with running_node(tmp_path / "store") as node, Client.init(node.config) as client:
+        assert client.download(made[1]).read() == BYTES
+        for call in (lambda: client.store(1), lambda: client.revoke(made[0])):
+            with pytest.raises(ProviderError, match="The store of the node is read-only"):
+                call()
     assert snapshot(tmp_path / "store") == before
 
 
