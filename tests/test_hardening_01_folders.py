@@ -220,6 +220,7 @@ def test_only_files_with_names_of_ours_are_removed(tmp_path, way):
         assert list(repository.check()) == []
     assert [path for path in ours if path.exists()] == []
     assert [path for path in others if not path.exists()] == []
+    assert strangers.isdisjoint(ours)
     assert strangers >= {path for path in others if path.parent.name != "deep"}
 
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from pathlib import Path
 from typing import Final, TypeVar
 
-from holdfast.errors import ClientClosedError, VerificationError
+from holdfast.errors import ClientClosedError, ClientError, VerificationError
 from holdfast.forks import renew_after_fork
 from holdfast.repository import schema
 from holdfast.repository.database_errors import is_of_content, read_only_error, typed, typed_errors
@@ -148,7 +148,8 @@ class Database:
         disk is raised before the last of the space is used.
         """
         # Twice for the log and the database, and all of it again for the second copy.
-        self._space.check(4 * size)
+        if not self._read_only:
+            self._space.check(4 * size)
         with self._changing() as connection:
             yield connection
 
@@ -172,10 +173,14 @@ class Database:
             finally:
                 self._settle()
 
+    def is_short_of_space(self) -> bool:
+        """Whether only calls that free space can write."""
+        return self._space.is_short()
+
     def shrink(self) -> None:
         """Give the disk what the databases do not use any more, a few pages at a time."""
         pages = TIGHT_PAGES if self._space.is_short() else SHRUNK_PAGES
-        with suppress(OSError, VerificationError):
+        with suppress(OSError, ClientError):  # what was to be removed is removed
             while any(self._shrink(name, pages) for name in ("main", "copy")):
                 self._settle()
 
@@ -217,8 +222,8 @@ class Database:
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
         with typed_errors(self._folder), self._locked() as connection:
-            count = connection.total_changes
             _bring_into_step(connection)
+            count = connection.total_changes
             yield connection
             if connection.total_changes != count:
                 schema.advance(connection)
@@ -353,13 +358,22 @@ class Database:
 
 
 def _bring_into_step(connection: sqlite3.Connection) -> None:
-    """Bring the second copy into step, if a crash left it one transaction behind."""
-    main, copy = mark_of(connection), mark_of_copy(connection)
-    fault = f"{COPY} is empty" if copy is None else why_apart(main, copy)
-    if fault is not None:
-        raise UnsoundError(fault)
-    if copy is not None and copy.token != main.token:
+    """Bring the second copy into step, if a crash or a full disk left it one transaction behind.
+
+    That is a transaction of its own, which writes to the copy alone: if it fails as well, the copy
+    is still only one behind.
+    """
+    for _ in range(ATTEMPTS):
+        main, copy = mark_of(connection), mark_of_copy(connection)
+        fault = f"{COPY} is empty" if copy is None else why_apart(main, copy)
+        if fault is not None:
+            raise UnsoundError(fault)
+        if copy is None or copy.token == main.token:
+            return
         schema.run(connection, schema.RESYNC)
+        connection.execute("COMMIT")
+        connection.execute("BEGIN IMMEDIATE")
+    raise UnsoundError(f"{COPY} falls behind all the time")
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:

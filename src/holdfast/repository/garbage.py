@@ -18,6 +18,7 @@ from holdfast.repository.space import is_full
 Result = TypeVar("Result")
 
 BATCH: Final = 200  # blocks removed under one lock, so that adds need not wait for long
+SMALL_BATCH: Final = 20  # … on a full disk: the logs of both databases fit into the reserve
 ALL: Final = -1
 
 LIVE: Final = """
@@ -52,13 +53,12 @@ def collect(database: Database, files: BlockFiles, owner: Owner) -> Collected:
     """
     database.check_sound()
     database.freeing(lambda connection: _end_dead_adds(connection, owner))
+    batch = SMALL_BATCH if database.is_short_of_space() else BATCH
     count = size = 0
     more = True
     while more:
         more = _on_full_disk_fewer(lambda limit: _mark(database, limit), ALL)
-        while removed := _on_full_disk_fewer(
-            lambda limit: remove_marked(database, files, limit), BATCH
-        ):
+        while removed := remove_marked(database, files, batch):
             count += len(removed)
             size += sum(removed)
     _remove_orphans(database, files)
@@ -98,20 +98,21 @@ def _end_dead_adds(connection: sqlite3.Connection, owner: Owner) -> None:
 
 
 def remove_marked(database: Database, files: BlockFiles, limit: int) -> list[int]:
-    """Remove at most `limit` blocks that are marked; return their sizes."""
+    """Remove at most `limit` blocks that are marked; return the sizes of those that are gone."""
+    gone: dict[object, int] = {}  # by key: on a full disk an attempt that fails may have an effect
 
-    def change(connection: sqlite3.Connection) -> list[int]:
-        rows = connection.execute(
-            "SELECT id, key, size FROM blocks WHERE dying LIMIT ?", (limit,)
-        ).fetchall()
-        sizes = [natural(size) for _, _, size in rows]
-        for number, key, _ in rows:
+    def remove(connection: sqlite3.Connection, limit: int) -> None:
+        sql = "SELECT id, key, size FROM blocks WHERE dying LIMIT ?"
+        for number, key, size in connection.execute(sql, (limit,)).fetchall():
+            gone[key] = natural(size)
             files.remove(key)
             connection.execute("DELETE FROM links WHERE parent = ?", (number,))
             connection.execute("DELETE FROM blocks WHERE id = ?", (number,))
-        return sizes
 
-    return database.freeing(change)
+    _on_full_disk_fewer(
+        lambda limit: database.freeing(lambda connection: remove(connection, limit)), limit
+    )
+    return list(gone.values())
 
 
 def _remove_orphans(database: Database, files: BlockFiles) -> None:

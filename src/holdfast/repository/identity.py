@@ -41,7 +41,7 @@ class Mark(NamedTuple):
 def damaged(folder: Path, why: str) -> VerificationError:
     """The error for a store that has to be repaired first."""
     error = VerificationError(
-        f"the store in {folder} is damaged: {why}; `holdfast repair` rebuilds it"
+        f"the store in {folder} is damaged: {' '.join(why.split())}; `holdfast repair` rebuilds it"
     )
     vars(error)["remedy"] = REMEDY  # what the command line shows below the message
     return error

@@ -371,6 +371,8 @@ class Repository:
             ...     repository.repair().lost
             []
         """
+        if self.read_only:
+            raise read_only_error(self.path)
         self._database.close()
         try:
             repaired = repair(self.path, self._files, self._owner)
