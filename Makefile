@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help setup demo test test-slow docs browser clock fuzz bench generate format clean
+.PHONY: help setup demo test test-slow docs browser clock engines fuzz bench generate format clean
 
 help:
-	@echo "make demo | test | test-slow | docs | browser | clock | fuzz | bench | generate | format | clean"
+	@echo "make demo | test | test-slow | docs | browser | clock | engines | fuzz | bench | generate | format | clean"
 
 # Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
 $(STAMP): pyproject.toml src/holdfast/_version.py
@@ -46,6 +46,11 @@ browser:
 clock:
 	ls /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null || scripts/install_libfaketime.sh
 
+# Kubo, which some tests run against, into a cache folder of the user; without it they are skipped.
+# Needs Go; the first time takes about ten minutes.
+engines:
+	$(PYTHON) scripts/build_engines.py
+
 # Bounded: 10^5 inputs for each decoder, a minute or two.
 fuzz: $(STAMP)
 	$(BIN)/python fuzz/run.py
@@ -55,6 +60,7 @@ bench: $(STAMP)
 	$(BIN)/python bench/cids.py
 	$(BIN)/python bench/node.py
 	$(BIN)/python bench/transfers.py
+	$(BIN)/python bench/pieces.py
 	$(BIN)/python bench/startup.py
 
 generate: $(STAMP)

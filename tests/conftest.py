@@ -6,6 +6,7 @@ import pytest
 from holdfast.testing import ScriptedServer, running_node
 from tests.browser import Visit, running_browser
 from tests.commands import Commands
+from tests.engines import running_kubo
 
 
 @pytest.fixture
@@ -29,6 +30,19 @@ def node():
 @pytest.fixture
 def commands(tmp_path):
     return Commands(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def kubo(tmp_path_factory):
+    with running_kubo(tmp_path_factory.mktemp("kubo")) as kubo:
+        yield kubo
+
+
+@pytest.fixture(scope="session")
+def trustless_kubo(tmp_path_factory):
+    """Kubo whose gateway answers only trustless requests: 406 to a plain GET."""
+    with running_kubo(tmp_path_factory.mktemp("kubo"), trustless_only=True) as kubo:
+        yield kubo
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,10 @@ from pathlib import Path
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from holdfast.content.blocks import missing_block
-from holdfast.content.car import CarReader
+from holdfast.content.car import CarReader, write_car
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk
+from holdfast.repository.blocks import linked_from
 
 DATA = Path(__file__).parent / "data"
 VECTORS = json.loads((DATA / "vectors.json").read_text(encoding="utf-8"))
@@ -118,6 +119,17 @@ class Blocks(dict):
         while walk.need is not None:
             walk.feed(self[walk.need])
         return walk.found
+
+    def archive(self, root):
+        """The archive of a DAG, depth first, with every block as often as it is linked to."""
+        return write_car([root], self.depth_first(root))
+
+    def depth_first(self, root):
+        pending = [root]
+        while pending:
+            cid = pending.pop()
+            yield cid, self[cid]
+            pending += reversed(linked_from(cid, self[cid]))
 
     def run(self, walk):
         while walk.need is not None:

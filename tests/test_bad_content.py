@@ -220,8 +220,8 @@ def test_a_node_that_is_wide_at_every_level():
     blocks = Blocks()
     tiny = CID(1, RAW, IDENTITY, b"x")
     cid, size = tiny, 1
-    for _ in range(3):
-        width = 45_000
+    for _ in range(2):
+        width = 31_000
         sizes = [size] + [1] * (width - 1)
         size = sum(sizes)
         links = [link(cid)] + [link(tiny)] * (width - 1)
@@ -232,7 +232,7 @@ def test_a_node_that_is_wide_at_every_level():
         blocks.read(cid)
     framed = b"\x12\x08" + b"\x0a\x04" + bytes(tiny)[:4] + b"\x18\x01"
     with pytest.raises(MalformedError):
-        dag_pb.decode(framed * 100_001)
+        dag_pb.decode(framed * 50_001)
 
 
 def test_a_walk_that_failed_does_not_go_on():
@@ -322,9 +322,14 @@ def test_a_width_bomb_by_shared_links_is_seen_at_its_root():
 def test_a_bomb_of_empty_children_is_not_visited():
     cid, blocks, size = shared(20, 1000, b"")
     assert size == 0
+    with pytest.raises(MalformedError, match="to be empty"):
+        blocks.read(cid)
+    with pytest.raises(MalformedError, match="to be empty"):
+        BodyProof(cid).feed_block(blocks[cid])
+    cid, blocks, size = shared(1, 1000, b"")
     assert blocks.read(cid) == b""
     proof = BodyProof(cid)
-    list(proof.feed_block(blocks[cid]))
+    proof.feed_block(blocks[cid])
     proof.finish()
 
 
@@ -602,14 +607,13 @@ def test_bad_archives(archive, step):
 
 
 def test_wrong_blocks_in_archives():
-    with pytest.raises(VerificationError, match="another one"):
+    with pytest.raises(VerificationError, match="does not match its CID"):
         list(read_archive(GOOD[:-1] + b"O", 100))
     lie = section(bytes(CID(1, RAW, IDENTITY, b"abc")) + b"abd")
-    with pytest.raises(VerificationError, match="another one"):
+    with pytest.raises(VerificationError, match="does not match its CID"):
         list(read_archive(HEADER + lie, 100))
     sha1 = CID(1, RAW, 0x11, bytes(20))
-    with pytest.raises(UnprovenError):
-        list(read_archive(HEADER + section(bytes(sha1) + b"hello"), 100))
+    assert list(read_archive(HEADER + section(bytes(sha1) + b"hello"), 100)) == []
     with pytest.raises((VerificationError, MalformedError)):
         list(read_archive(GOOD + b"trailing", 100))
 

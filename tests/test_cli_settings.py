@@ -137,7 +137,7 @@ def test_config_shows_what_is_wrong_beside_all_the_rest(commands):
     assert told["verify"]["error"] == "HOLDFAST_VERIFY must be true or false"
     (commands.folder / "holdfast.toml").write_text("nonsense")
     result = commands.run("config")
-    assert (result.returncode, len(result.stdout.splitlines())) == (3, 20)
+    assert (result.returncode, len(result.stdout.splitlines())) == (3, 21)
 
 
 def test_remedies_are_in_the_words_of_the_command_line(commands):

@@ -494,9 +494,9 @@ def test_verify_of_other_bytes():
 
 def test_verify_of_other_hashes_and_codecs():
     with pytest.raises(UnprovenError, match="hash function"):
-        verify(b"x", str(CID(1, RAW, 0x13, bytes(64))))
+        verify(b"x", str(CID(1, RAW, 0x11, bytes(20))))
     with pytest.raises(UnprovenError, match="hash function"):
-        verify(b"x", str(CID(1, DAG_PB, 0x13, bytes(64))))
+        verify(b"x", str(CID(1, DAG_PB, 0x1E, bytes(32))))
     assert verify(b"x", str(CID(1, RAW, IDENTITY, b"x")))
     with pytest.raises(VerificationError):
         verify(b"y", str(CID(1, RAW, IDENTITY, b"x")))

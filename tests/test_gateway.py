@@ -6,15 +6,11 @@ import http.client
 import logging
 import re
 import socket
-import threading
 import tracemalloc
-from typing import NamedTuple
 from urllib.parse import quote
 
 import pytest
 import urllib3
-import uvicorn
-from starlette.applications import Starlette
 
 from holdfast.content import dag_pb
 from holdfast.content.car import CarReader
@@ -22,13 +18,12 @@ from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
 from holdfast.content.dag_pb import Link
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
 from holdfast.content.unixfs import data
-from holdfast.content.unixfs.directories import build_directory, build_symlink
+from holdfast.content.unixfs.directories import build_symlink
 from holdfast.content.unixfs.files import Part
-from holdfast.files.importing import import_content
-from holdfast.node.gateway import routes
 from holdfast.repository import Repository
 from holdfast.repository.blocks import key_of
 from tests.content import DATA, MIB, Blocks, stream
+from tests.gateway_node import Node
 from tests.support import HELLO_CID
 
 IMMUTABLE = "public, max-age=29030400, immutable"
@@ -47,73 +42,6 @@ MULTIBLOCK = [
     "bafkreicll3huefkc3qnrzeony7zcfo7cr3nbx64hnxrqzsixpceg332fhe",
     "bafkreifst3pqztuvj57lycamoi7z34b4emf7gawxs74nwrc2c7jncmpaqm",
 ]
-
-
-class Reply(NamedTuple):
-    status: int
-    headers: http.client.HTTPMessage
-    body: bytes
-
-
-class Node:
-    """The gateway on a port of this machine, and the repository behind it."""
-
-    def __init__(self, repository):
-        self.repository = repository
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.port = self._socket.getsockname()[1]
-        app = Starlette(routes=routes(repository))
-        self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],))
-        self._thread.start()
-
-    def close(self):
-        self._server.should_exit = True
-        self._thread.join()
-        self._socket.close()
-
-    def get(self, target, method="GET", **headers):
-        """A reply, read whole; the target is sent to the letter."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            names = {name.replace("_", "-"): value for name, value in headers.items()}
-            connection.request(method, target, headers=names)
-            response = connection.getresponse()
-            return Reply(response.status, response.headers, response.read())
-        finally:
-            connection.close()
-
-    def head(self, target, **headers):
-        reply = self.get(target, "HEAD", **headers)
-        assert reply.body == b""
-        return reply
-
-    def add(self, content, profile=UNIXFS_V1_2025, **about):
-        """Store and pin `content`; its CID."""
-        with self.repository.adding() as adding:
-            part = import_content(content, profile, adding.put)
-            return adding.pin(part.cid, size=part.dag_size, **about)[0].cid
-
-    def add_directory(self, entries):
-        """Store a directory of small files, links and directories; its part."""
-        with self.repository.adding() as adding:
-            parts = []
-            for name, content in entries.items():
-                part = content
-                if not isinstance(content, Part):
-                    part = import_content(content, UNIXFS_V1_2025, adding.put)
-                parts.append((name if isinstance(name, bytes) else name.encode(), part))
-            part = build_directory(parts, UNIXFS_V1_2025, adding.put)
-            adding.pin(part.cid, size=part.dag_size)
-        return part
-
-    def put(self, codec, block):
-        """Store one block as it is; its CID."""
-        cid = CID(1, codec, SHA2_256, hashlib.sha256(block).digest())
-        with self.repository.adding() as adding:
-            adding.put(cid, block)
-            adding.flush()
-        return cid
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +100,15 @@ def test_a_file_comes_with_all_that_caches_and_clients_want_to_know(node):
         "x-content-type-options": "nosniff",
         "content-security-policy": "sandbox",
         "access-control-allow-origin": "*",
-        "access-control-expose-headers": "Content-Length, Content-Range, X-Ipfs-Path, X-Ipfs-Roots",
+        "access-control-allow-methods": "GET, HEAD, OPTIONS",
+        "access-control-allow-headers": (
+            "Content-Type, Range, User-Agent, X-Requested-With, Cache-Control, "
+            "X-Pinata-Gateway-Token"
+        ),
+        "access-control-expose-headers": (
+            "Content-Length, Content-Range, X-Chunked-Output, X-Ipfs-Path, X-Ipfs-Roots, "
+            "X-Stream-Output"
+        ),
     }
 
 
@@ -334,7 +270,6 @@ def test_a_range_beyond_the_end_is_416(node, range):
 @pytest.mark.parametrize(
     "range",
     [
-        "bytes=0-1,5-6",
         "bytes=5-2",
         "bytes=-",
         "bytes=a-b",
@@ -344,7 +279,7 @@ def test_a_range_beyond_the_end_is_416(node, range):
         "bytes=0-" + "9" * 999,
     ],
 )
-def test_several_ranges_and_nonsense_give_the_whole(node, range):
+def test_a_range_that_is_not_valid_gives_the_whole(node, range):
     reply = node.get(f"/ipfs/{DIRECTORY}/multiblock.txt", Range=range)
     assert (reply.status, len(reply.body)) == (200, 1026)
 
@@ -400,14 +335,14 @@ def test_an_index_page_of_the_author_is_served_as_it_is(node):
     reply = node.get(f"/ipfs/{root.cid}/")
     assert (reply.status, reply.body) == (200, page)
     assert reply.headers["content-type"] == "text/html; charset=utf-8"
-    assert reply.headers["etag"] == f'"{CID.of_raw(page)}"'
+    assert reply.headers["etag"] == f'"{root.cid}"'
     assert node.get(f"/ipfs/{root.cid}/", Range="bytes=4-8").body == b"Hello"
 
 
 def test_an_index_that_is_a_directory_is_only_listed(node):
     inner = node.add_directory({"x": b""})
     root = node.add_directory({"index.html": inner})
-    assert b'href="./index.html"' in node.get(f"/ipfs/{root.cid}/").body
+    assert f'href="/ipfs/{root.cid}/index.html"' in node.get(f"/ipfs/{root.cid}/").body.decode()
 
 
 def test_a_listing_has_names_and_sizes_and_nothing_from_outside(node):
@@ -415,14 +350,15 @@ def test_a_listing_has_names_and_sizes_and_nothing_from_outside(node):
     page = reply.body.decode()
     assert reply.status == 200
     assert reply.headers["content-type"] == "text/html; charset=utf-8"
-    assert re.fullmatch(r'W/"DirIndex-\d+_CID-\w+"', reply.headers["etag"])
+    assert re.fullmatch(r'"DirIndex-\d+_CID-\w+"', reply.headers["etag"])
     assert "immutable" not in reply.headers["cache-control"]
     assert int(reply.headers["content-length"]) == len(reply.body)
-    assert re.findall(r'href="([^"]*)">([^<]*)</a></td><td>([^<]*)<', page) == [
-        ("../", "..", ""),
-        ("./ascii.txt", "ascii.txt", "31 B"),
-        ("./hello.txt", "hello.txt", "12 B"),
-        ("./multiblock.txt", "multiblock.txt", "1.24 KiB"),
+    here = f"/ipfs/{NESTED}/subdir"
+    assert re.findall(r'<td><a href="([^"]*)">([^<]*)</a></td>.*<td>([^<]*)</td></tr>', page) == [
+        (f"{here}/..", "..", ""),
+        (f"{here}/ascii.txt", "ascii.txt", "31 B"),
+        (f"{here}/hello.txt", "hello.txt", "12 B"),
+        (f"{here}/multiblock.txt", "multiblock.txt", "1.24 KiB"),
     ]
     assert not re.search(r"<script|src=|https?:|@import|url\(", page)
     head = node.head(f"/ipfs/{NESTED}/subdir/")
@@ -445,8 +381,8 @@ def test_every_link_of_a_listing_leads_to_its_file(node):
     root = node.add_directory({name: name for name in ODD_NAMES})
     page = node.get(f"/ipfs/{root.cid}/").body.decode()
     assert "<script" not in page
-    links = [html.unescape(link) for link in re.findall(r'href="\./([^"]*)"', page)]
-    assert sorted(node.get(f"/ipfs/{root.cid}/{link}").body for link in links) == sorted(ODD_NAMES)
+    links = [html.unescape(link) for link in re.findall(r'<td><a href="([^"]*)"', page)]
+    assert sorted(node.get(link).body for link in links) == sorted(ODD_NAMES)
 
 
 def test_a_sharded_directory_is_walked_and_listed(node):
@@ -454,7 +390,7 @@ def test_a_sharded_directory_is_walked_and_listed(node):
     page = node.get(f"/ipfs/{SHARDED}/").body.decode()
     _, blocks = Blocks.of_car("single-layer-hamt-with-multi-block-files.car")
     names = [entry.name for entry in blocks.list(CID.parse(SHARDED))]
-    assert re.findall(r'href="\./([^"]*)"', page) == sorted(names)
+    assert re.findall(rf'href="/ipfs/{SHARDED}/([^"]*)"', page) == sorted(names)
 
 
 def test_a_listing_has_an_end(node, monkeypatch):
@@ -734,13 +670,11 @@ def test_the_format_in_the_query_wins_over_accept(node):
 @pytest.mark.parametrize(
     ("query", "accept", "status"),
     [
-        ("?format=tar", "*/*", 406),
         ("?format=dag-json", "*/*", 406),
         ("?format=nonsense", RAW_TYPE, 406),
         ("", f"{CAR}; version=2", 406),
         ("", f"{CAR}; order=bfs", 406),
         ("", "application/vnd.ipld.dag-cbor", 406),
-        ("", "application/x-tar", 406),
         ("", f"{RAW_TYPE};q=0", 406),
         ("?format=car&car-version=2", "*/*", 406),
         ("?format=car&car-order=bfs", "*/*", 406),
@@ -901,7 +835,7 @@ def test_a_large_file_is_never_held_as_a_whole(node, query):
         tracemalloc.stop()
         connection.close()
     assert read >= 64 * MIB
-    assert peak < 12 * MIB
+    assert peak < 40 * MIB  # of which 32 are the cache that all readers share
 
 
 def test_a_symlink_in_a_directory_of_ours(node):

@@ -26,7 +26,7 @@ NOT_SECRET: Final = frozenset(
     {
         *("provider", "gatewayurl", "pinapiurl", "cidversion", "profile", "verify", "timeouts"),
         *("retries", "ratelimit", "hedgeafter", "maxjsonbytes", "path", "cachepath", "onevent"),
-        *("trustenv", "sslcontext", "allowinsecure"),
+        *("maxunverifiedbytes", "trustenv", "sslcontext", "allowinsecure"),
     }
 )
 """The fields that hold no secret, in lower case. Any other may, under a mistyped name too."""
@@ -184,10 +184,23 @@ def flag(name: str, value: Any) -> bool:
 
 def positive(name: str, value: Any) -> float:
     """A number above 0."""
+    number = _number(name, value)
+    if not 0 < number <= MAX_SECONDS:
+        raise ConfigError(f"{name} must be a number above 0 and up to {MAX_SECONDS}")
+    return number
+
+
+def not_negative(name: str, value: Any) -> float:
+    """A number of 0 or more."""
+    number = _number(name, value)
+    if not 0 <= number <= MAX_SECONDS:
+        raise ConfigError(f"{name} must be a number from 0 up to {MAX_SECONDS}")
+    return number
+
+
+def _number(name: str, value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ConfigError(f"{name} must be a number, not {type(value).__name__}")
-    if not 0 < value <= MAX_SECONDS:
-        raise ConfigError(f"{name} must be a number above 0 and up to {MAX_SECONDS}")
     return value
 
 

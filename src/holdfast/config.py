@@ -20,6 +20,7 @@ from holdfast.secret import Secret
 
 PIN_API_URL: Final = "https://api.pinata.cloud"
 MAX_JSON_BYTES: Final = 64 << 20
+MAX_UNVERIFIED_BYTES: Final = 1 << 30
 
 
 class ConfigFields(TypedDict, total=False):
@@ -38,6 +39,7 @@ class ConfigFields(TypedDict, total=False):
     rate_limit: float | None
     hedge_after: float | None
     max_json_bytes: int
+    max_unverified_bytes: int
     path: str | os.PathLike[str] | None
     cache_path: str | os.PathLike[str] | None
     on_event: EventHook | None
@@ -68,6 +70,8 @@ class ClientConfig:
         hedge_after: Seconds after which a read that a gateway has not begun to answer is tried at
             the next one too; the first proven answer wins. None waits for the first to fail.
         max_json_bytes: The largest JSON document that `retrieve` and `receive` take.
+        max_unverified_bytes: How many bytes of a file a gateway may send that are verified only at
+            their end, where no verified block tells the size. No ``Content-Length`` raises it.
         path: The folder of the embedded store.
         cache_path: Where downloads to a file keep what is proven so far, to resume after an
             interruption; None is the platform's folder for caches.
@@ -99,6 +103,7 @@ class ClientConfig:
     rate_limit: float | None = None
     hedge_after: float | None = None
     max_json_bytes: int = MAX_JSON_BYTES
+    max_unverified_bytes: int = MAX_UNVERIFIED_BYTES
     path: str | os.PathLike[str] | None = None
     cache_path: str | os.PathLike[str] | None = None
     on_event: EventHook | None = None
@@ -143,7 +148,7 @@ class ClientConfig:
 
         A variable is ``HOLDFAST_`` and the field's name in capitals: ``HOLDFAST_PROVIDER_TOKEN``.
         An empty one counts as absent. Several gateways stand with commas between them, as do the
-        parts of ``HOLDFAST_RETRIES="attempts=6, cap=5"`` and of ``HOLDFAST_TIMEOUTS``.
+        parts of ``HOLDFAST_RETRIES="attempts=6, max_retry_after=30"`` and of ``HOLDFAST_TIMEOUTS``.
         """
         changes = checks.seal(changes)
         found = checks.seal(read_environment(CHECKS))
@@ -185,6 +190,7 @@ CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "rate_limit": checks.rate,
     "hedge_after": checks.seconds,
     "max_json_bytes": checks.whole,
+    "max_unverified_bytes": checks.whole,
     "path": checks.path,
     "cache_path": checks.path,
     "on_event": checks.hook,

@@ -93,6 +93,7 @@ READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "rate_limit": _number,
     "hedge_after": _number,
     "max_json_bytes": _whole,
+    "max_unverified_bytes": _whole,
     "path": _text,
     "cache_path": _text,
     "proxy": _secret,

@@ -64,7 +64,8 @@ EventHook: TypeAlias = Callable[[Event], None]
 class Deadline:
     """When something must have ended; None is never.
 
-    Waiting for one's own turn is not the peer's fault: it moves all deadlines of a call.
+    Two kinds of waits move all deadlines of a call on: for a turn under the rate limit, and for as
+    long as a peer asks for with ``Retry-After``.
     """
 
     def __init__(self, at: float | None, call: "Call | None" = None) -> None:
@@ -93,7 +94,8 @@ class Call:
 
     Attributes:
         attempt: How many requests were sent for it so far.
-        postponed: The seconds that it has waited for its turn.
+        postponed: The seconds by which its deadlines have moved on.
+        asked_wait: The seconds that it has waited because peers asked for it.
     """
 
     def __init__(
@@ -108,10 +110,15 @@ class Call:
         self.cid = cid
         self.attempt = 0
         self.postponed = 0.0
+        self.asked_wait = 0.0
         self.started = time.monotonic()
         self.deadline = Deadline(None if total is None else self.started + total, self)
         self._hook = hook
         self._over = False
+
+    def renew(self) -> None:
+        """Start the time of all its deadlines anew."""
+        self.postponed = time.monotonic() - self.started
 
     def share(self, parts: int) -> Deadline:
         """A fair part of the time that is left: who hangs does not use up the others'."""

@@ -1,4 +1,4 @@
-"""What a connection needs besides its address: the proxy and the TLS settings."""
+"""What a connection needs besides its address: the proxy and the TLS settings, and its secrets."""
 
 import base64
 import ssl
@@ -48,4 +48,12 @@ def split_proxy(proxy: Secret) -> tuple[str, Secret | None]:
     if parts.username is None:
         return address, None
     credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-    return address, Secret(f"Basic {base64.b64encode(credentials).decode()}")
+    return address, Secret(base64.b64encode(credentials).decode()).prefixed("Basic ")
+
+
+def secrets(config: ClientConfig, proxy: Secret | None) -> tuple[Secret | None, ...]:
+    """Return the credentials that a peer or a proxy may know, and must not get into our values."""
+    if proxy is None:
+        return config.provider_token, config.gateway_token
+    password = Secret(unquote(urlsplit(proxy.reveal()).password or ""))
+    return config.provider_token, config.gateway_token, password, split_proxy(proxy)[1]

@@ -50,7 +50,7 @@ def test_refused_requests_do_nothing(holdfast_node, holdfast_client):
 
 def test_a_refusal_may_have_words_and_headers(holdfast_node, holdfast_client):
     body = {"error": {"reason": "LIMIT", "details": "slow down"}}
-    holdfast_node.fail_next(status=429, body=body, headers={"Retry-After": "7"}, times=4)
+    holdfast_node.fail_next(status=429, body=body, headers={"Retry-After": "7"})
     with pytest.raises(RateLimitError, match="slow down") as caught:
         holdfast_client.test_connection()
     assert caught.value.retry_after == 7

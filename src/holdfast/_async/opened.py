@@ -4,14 +4,16 @@ import io
 import operator
 from typing import NoReturn, Protocol
 
-from holdfast._async.runtime import AsyncFileBase, run_blocking
+from holdfast._async.runtime import AsyncFileBase, now, run_blocking
 from holdfast.blob import Blob
 from holdfast.content.cid import CID
+from holdfast.errors import RequestTimeoutError
 from holdfast.repository import Repository
 
 FIRST_WINDOW = 1 << 18  # bytes that are read at once, where nobody asks for more …
-LARGEST_WINDOW = 8 << 20  # … and after some reading in a row
+LARGEST_WINDOW = 8 << 20  # … and after some reading in a row; `timeouts.total` is for this much
 PEEKED = 1 << 13
+NO_WINDOW = (-1, b"")  # where a window starts, and what it holds
 
 
 class AsyncRanges(Protocol):
@@ -19,8 +21,8 @@ class AsyncRanges(Protocol):
 
     size: int
 
-    async def read(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` up to `stop`, which lie within the file."""
+    async def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`, which lie within the file."""
 
 
 class AsyncBlobRanges:
@@ -41,19 +43,28 @@ class AsyncBlobRanges:
 
 
 class AsyncRepositoryRanges:
-    """Of a file in a repository on this machine."""
+    """Of a file in a repository on this machine; each range is read in `total` seconds or not."""
 
-    def __init__(self, repository: Repository, cid: CID, size: int) -> None:
+    def __init__(
+        self, repository: Repository, cid: CID, size: int, *, total: float | None = None
+    ) -> None:
         self._repository = repository
         self._cid = cid
+        self._total = total
         self.size = size
 
-    async def read(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` up to `stop`."""
+    async def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`."""
         return await run_blocking(self._read, start, stop)
 
-    def _read(self, start: int, stop: int) -> bytes:
-        return b"".join(self._repository.read(self._cid, start, stop))
+    def _read(self, start: int, stop: int) -> bytearray:
+        until = None if self._total is None else now() + self._total
+        data = bytearray()  # not a list of pieces: there may be millions of them
+        for piece in self._repository.read(self._cid, start, stop):
+            data += piece
+            if until is not None and now() > until:
+                raise RequestTimeoutError(f"{self._cid} could not be read in time")
+        return data
 
 
 class AsyncContentFile(AsyncFileBase):
@@ -74,7 +85,7 @@ class AsyncContentFile(AsyncFileBase):
     def __init__(self, ranges: AsyncRanges, *, name: str | None = None) -> None:
         self._ranges = ranges
         self._position = 0
-        self._window = (-1, b"")  # where it starts, and what it holds
+        self._window: tuple[int, bytes | bytearray] = NO_WINDOW
         self._ahead = FIRST_WINDOW
         self.size = ranges.size
         self.name = name
@@ -151,13 +162,14 @@ class AsyncContentFile(AsyncFileBase):
             follows = position == start + len(data)
             self._ahead = min(2 * self._ahead, LARGEST_WINDOW) if follows else FIRST_WINDOW
             stop = min(position + min(max(wanted, self._ahead), LARGEST_WINDOW), self.size)
+            self._window = NO_WINDOW  # two of them need not be in memory at once
             start, data = position, await self._ranges.read(position, stop)
             self._window = (start, data)
-        return data[position - start : position - start + wanted]
+        return bytes(memoryview(data)[position - start : position - start + wanted])
 
     async def aclose(self) -> None:
         """Close the file. A second time does nothing."""
-        self._window = (-1, b"")
+        self._window = NO_WINDOW
         await super().aclose()
 
     def __reduce__(self) -> NoReturn:

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from holdfast._async.attempt import AsyncAttempt, AsyncTransfer, Way
+from holdfast._async.attempt import AsyncAttempt, Strategy
 from holdfast._async.reading import Reading
 from holdfast._async.runtime import now, race, run_blocking
 from holdfast._async.session import AsyncSession
+from holdfast._async.transfer import AsyncTransfer
 from holdfast.content.blocks import BlockCache, check_provable
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -35,6 +36,7 @@ from holdfast.protocol.retrying import Backoff, is_transient
 
 # What a gateway's words, bytes or silence can bring about; another gateway may know better.
 FAILURES = (NetworkError, ProviderError, VerificationError, NotAFileError, SerializationError)
+AT_ONCE = float("-inf")  # the moment from which a gateway that asks for no wait may be asked again
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +58,30 @@ class AsyncReader:
         gateways: Gateways,
         *,
         verify: bool,
+        max_unverified: int,
         hedge_after: float | None = None,
     ) -> None:
         self._session = session
         self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
+        self._max_unverified = max_unverified
 
     async def read(
-        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        verify: bool | None = None,
     ) -> str:
         """Fill `sink`; return the media type that the gateway claims.
 
         When all gateways have failed, the gravest failure is raised and the others are its notes.
         """
-        reading = Reading(reference, sink, call, progress)
-        await self._fill(reading, verify=self._verify)
+        reading = Reading(reference, sink, call, progress, max_unverified=self._max_unverified)
+        await self._fill(reading, verify=self._verify if verify is None else verify)
         return reading.media_type
 
     async def probe(self, reference: Reference, call: Call, sink: Sink) -> Known:
@@ -110,9 +120,10 @@ class AsyncReader:
                 await run_blocking(reading.restart)
                 done = await self._round(reading, gateways, failures, verify)
         backoff = self._session.backoff()
+        resting: dict[ClientError, float] = {}
         while not done:
             before = reading.furthest
-            ready = await self._wait(reading, gateways, failures, backoff)
+            ready = await self._wait(reading, gateways, failures, backoff, resting)
             if not ready:
                 raise _gravest(failures)
             done = await self._round(reading, ready, failures, verify)
@@ -125,26 +136,28 @@ class AsyncReader:
         gateways: list[Gateway],
         failures: dict[Gateway, ClientError],
         backoff: Backoff,
+        resting: dict[ClientError, float],
     ) -> list[Gateway]:
-        """Wait; the gateways that may be asked again then, if any.
+        """Wait, and return the gateways that may be asked again then, if any.
 
-        Each has its own ``Retry-After``: one that wants to be left alone holds up no other.
+        A gateway that asks for a wait with ``Retry-After`` holds up no other. Only where all that
+        are left ask for one is waited for the soonest. `resting` holds, for each failure, until
+        when its gateway is to be left alone.
         """
         left = [each for each in gateways if is_transient(failures[each])]
         if not left:
             return []
-        asked = {each: _retry_after(failures[each]) for each in left}
-        soonest = min(asked.values(), key=lambda wait: -1 if wait is None else wait)
-        chosen = [each for each, wait in asked.items() if wait == soonest]
-        last = failures[chosen[-1]]
+        until = {each: _resting_until(failures[each], resting) for each in left}
+        soonest = min(until.values())
+        last = [failures[each] for each in left if until[each] == soonest][-1]
         waited = await self._session.wait(
             backoff,
             reading.call,
-            asked=soonest,
+            asked=None if soonest == AT_ONCE else max(0.0, soonest - now()),
             error=last.name,
             status=_status(last),
         )
-        return chosen if waited else []
+        return [each for each in left if until[each] <= max(soonest, now())] if waited else []
 
     async def _round(
         self,
@@ -156,11 +169,12 @@ class AsyncReader:
         """Ask the gateways one after the other; whether one of them gave all."""
         for number, gateway in enumerate(gateways):
             left = len(gateways) - number
-            attempt = AsyncAttempt(self._session, gateway, reading, reading.call.share(left))
+            share = reading.call.share(left)
+            attempt = AsyncAttempt(self._session, gateway, reading, share, verify=verify)
             try:
-                await attempt.fill(verify=verify, may_restart=left == 1)
+                await attempt.fill(may_restart=left == 1)
             except FAILURES as error:
-                failures[gateway] = error
+                failures[gateway] = _without_frames(error)
             else:
                 self._session.succeeded()
                 return True
@@ -179,13 +193,18 @@ class AsyncReader:
 
         The winner goes on alone. Whether it could give all.
         """
-        way = Way.BLOCKS if verify else Way.PLAIN
+        strategy = Strategy.BODY if verify else Strategy.PLAIN
         runners: list[Callable[[], Awaitable[AsyncTransfer]]] = []
+        attempts: list[AsyncAttempt] = []
         for gateway in gateways:
             # What a racer learns is its own, until it has won.
             own = replace(reading, blocks=reading.blocks.copy())
-            attempt = AsyncAttempt(self._session, gateway, own, reading.call.deadline, racing=True)
-            runners.append(partial(attempt.begin, way))
+            deadline = reading.call.deadline
+            attempt = AsyncAttempt(
+                self._session, gateway, own, deadline, verify=verify, racing=True
+            )
+            runners.append(partial(attempt.begin, strategy))
+            attempts.append(attempt)
         outcome = await race(runners, self._hedge_after or 0.0, AsyncTransfer.aclose)
         transfer, lost = outcome
         for place, error in lost.items():
@@ -196,7 +215,7 @@ class AsyncReader:
             self._note(gateways[place], error, failures, reading.call)
         if transfer is None:
             return False
-        winner = transfer.attempt
+        winner = next(each for each in attempts if each.leads(transfer))
         winner.take_over(reading)
         failure: ClientError | None = None
         try:
@@ -219,7 +238,7 @@ class AsyncReader:
     ) -> None:
         """Take note of a failure in a race; a refusal is none: other ways are tried after it."""
         if not isinstance(error, UnprovenError):
-            failures[gateway] = error
+            failures[gateway] = _without_frames(error)
             self._tell(gateway, error, call)
 
     async def _failed(self, attempt: AsyncAttempt, error: ClientError) -> None:
@@ -245,12 +264,28 @@ class AsyncReader:
         )
 
 
+def _without_frames(error: ClientError) -> ClientError:
+    """Return `error` without the frames that it came through.
+
+    They hold bytes that are not verified, and a gateway may echo its token among them.
+    """
+    chain: list[BaseException | None] = [error]
+    while chain:
+        if (each := chain.pop()) is not None and each.__traceback__ is not None:
+            each.__traceback__ = None
+            chain += [each.__cause__, each.__context__]
+    return error
+
+
 def _status(error: ClientError) -> int | None:
     return error.status if isinstance(error, ProviderError) else None
 
 
-def _retry_after(error: ClientError) -> float | None:
-    return error.retry_after if isinstance(error, ProviderError) else None
+def _resting_until(error: ClientError, resting: dict[ClientError, float]) -> float:
+    """Return until when the gateway of this failure is to be left alone, and remember it."""
+    if not isinstance(error, ProviderError) or error.retry_after is None:
+        return AT_ONCE
+    return resting.setdefault(error, now() + error.retry_after)
 
 
 def _is_wrong(error: ClientError) -> bool:

@@ -156,6 +156,24 @@ class AsyncFileBase:
         await self.aclose()
 
 
+async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
+    """Make all `calls` at the same time; return their results or errors, in order."""
+    tasks = [asyncio.ensure_future(call()) for call in calls]
+    try:
+        await asyncio.wait(tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await _ended(tasks)
+    outcomes: list[T | Exception] = []
+    for task in tasks:
+        failure = task.exception()
+        if failure is not None and not isinstance(failure, Exception):
+            raise failure
+        outcomes.append(task.result() if failure is None else failure)
+    return outcomes
+
+
 async def race(
     runners: Sequence[Callable[[], Awaitable[T]]],
     delay: float,

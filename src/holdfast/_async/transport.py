@@ -1,37 +1,61 @@
 """HTTP by aiohttp, async: the twin of `_sync/transport.py`; no other file knows aiohttp.
 
 aiohttp has no time-out for writing and none for a whole exchange with a streamed body: the scope
-around `send` is moved on with every chunk that was taken.
+around `send` is moved on with every chunk that was taken. Its time-out for reading begins anew with
+every byte that comes, whatever it is, so it is not used: `_next` waits for bytes of the body.
 """
 
 import asyncio
 import contextlib
+import io
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from functools import partial
+from math import inf
 from typing import Any, Final
 
 try:
     import aiohttp
     import yarl
+    from aiohttp.client_proto import ResponseHandler
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         "the async client needs aiohttp: pip install 'holdfast[async]'", name=missing.name
     ) from None
 
 from holdfast import network
-from holdfast._async.runtime import run_interruptible
+from holdfast._async.runtime import now, run_interruptible
 from holdfast.config import ClientConfig
 from holdfast.errors import ClientClosedError
 from holdfast.events import NEVER, Deadline
 from holdfast.limits import Timeouts
-from holdfast.protocol import faults
+from holdfast.protocol import addresses, faults
 from holdfast.protocol.http import BytesBody, Request, StreamBody
+from holdfast.protocol.overhead import Overhead
+from holdfast.secret import Scrubber, Secret
 
 CHUNK_SIZE: Final = 1 << 18
 RECEIVE_SIZE: Final = 1 << 20
 
+
+class _OverheadError(aiohttp.ClientError):
+    """The peer has sent too much that is not content."""
+
+
+class _GarbledError(aiohttp.ClientError):
+    """The peer has sent something in a body that cannot be parsed."""
+
+
+class _PrivateAddressError(aiohttp.ClientError):
+    """A redirect leads to an address that is more private than it may be."""
+
+
 TABLE: Final[faults.Table] = {
+    _OverheadError: faults.OVERHEAD,
+    _GarbledError: faults.GARBLED,
+    _PrivateAddressError: faults.PRIVATE_ADDRESS,
     aiohttp.ClientConnectorDNSError: faults.UNKNOWN_HOST,
     aiohttp.ClientConnectorError: faults.UNREACHABLE,
     aiohttp.ConnectionTimeoutError: faults.CONNECT_TIMEOUT,
@@ -60,12 +84,23 @@ class _Patience:
     Attributes:
         unsent: The bytes of the body that are still to go out, or None where that is not known.
         sent: Whether the request is out whole.
+        max_privacy: How private the address may be that the request is sent to; None for any.
+        address: The address that it was sent to; None where a proxy has made the connection.
     """
 
-    def __init__(self, timeouts: Timeouts, deadline: Deadline, unsent: int | None) -> None:
+    def __init__(
+        self,
+        timeouts: Timeouts,
+        deadline: Deadline,
+        unsent: int | None,
+        *,
+        max_privacy: int | None,
+    ) -> None:
         self.timeouts = timeouts
         self.unsent = unsent
         self.sent = False
+        self.max_privacy = max_privacy
+        self.address: str | None = None
         self._deadline = deadline
         self._scope: asyncio.Timeout | None = None
         self.fault = faults.READ_TIMEOUT
@@ -86,8 +121,18 @@ class _Patience:
         if self._scope is not None:
             self._scope.reschedule(_loop_time(_least(step, self._left())))
 
+    def until_progress(self) -> float | None:
+        """Return how long the next bytes of the body may take."""
+        return _least(self.timeouts.read, self._left())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no time is left for the exchange."""
+        return self._left() == 0
+
     def _left(self) -> float | None:
-        return _left(self._deadline)
+        left = self._deadline.left()
+        return None if left is None else max(0.0, left)
 
     def take_note(self, sent: int) -> None:
         """So many more bytes of the body are out. After the last, the peer has to say something.
@@ -126,6 +171,103 @@ class _Patience:
         trace.on_request_headers_sent.append(headers_sent)
         trace.on_request_chunk_sent.append(chunk_sent)
         return trace
+
+
+# aiohttp picks or makes the connection inside one call, in the task of the caller.
+_patience: ContextVar[_Patience] = ContextVar("_patience")
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Connects to addresses only that the request may go to."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Calls are limited, by the session, not connections: one that holds a body may need a
+        # block besides, and would wait for ever for a connection of its own kind.
+        super().__init__(limit=0)
+        self._factory = partial(_Handler, loop)  # type: ignore[assignment]
+
+    async def _resolve_host(self, *args: Any, **kwargs: Any) -> Any:
+        found = await super()._resolve_host(*args, **kwargs)
+        most = _patience.get().max_privacy
+        if most is None:
+            return found
+        allowed = [each for each in found if addresses.privacy(each["host"]) <= most]
+        if found and not allowed:
+            raise _PrivateAddressError
+        return allowed
+
+    async def connect(self, *args: Any, **kwargs: Any) -> Any:
+        """Return a connection, new or kept, whose other end may have the request."""
+        connection = await super().connect(*args, **kwargs)
+        patience = _patience.get()
+        if patience.max_privacy is not None:
+            peer = connection.transport and connection.transport.get_extra_info("peername")
+            if not peer:
+                connection.close()
+                raise aiohttp.ClientConnectionResetError("the connection is closed")
+            patience.address = str(peer[0])
+            if addresses.privacy(patience.address) > patience.max_privacy:
+                connection.close()
+                raise _PrivateAddressError
+        return connection
+
+
+class _Handler(ResponseHandler):
+    """Parses the replies on one connection, and closes it when they are hardly any content."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._overhead = Overhead()
+        self._counted: tuple[Any, int] = (None, 0)  # a payload, and the bytes counted of it
+
+    def set_response_params(self, **options: Any) -> None:
+        """Begin a new exchange."""
+        # While reading is paused, the parser may keep the bytes of one receipt.
+        self._overhead = Overhead(slack=RECEIVE_SIZE)
+        super().set_response_params(**options)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came from the connection."""
+        self._overhead.receive(len(data))
+        super().data_received(data)
+        payload = self._payload
+        if payload is not None:
+            known, counted = self._counted
+            self._overhead.take_content(payload.total_bytes - (counted if known is payload else 0))
+            self._counted = (payload, payload.total_bytes)
+        if self._overhead.is_too_much:
+            self._fail(_OverheadError())
+        elif self._exception is not None:
+            self._fail(self._exception)
+
+    def feed_data(self, data: Any, size: int = 0) -> None:
+        """Take a head that is whole."""
+        if 100 <= data[0].code < 200:
+            self._overhead.take_informational()
+        if not self._overhead.is_too_much:
+            super().feed_data(data, size)
+
+    def _fail(self, error: BaseException) -> None:
+        """End the exchange with `error`, and the connection with it.
+
+        aiohttp tells whoever waits for a head of bytes that cannot be parsed, but not whoever
+        waits for the body.
+        """
+        payload, self._payload = self._payload, None
+        self.set_exception(error)
+        if payload is not None:
+            payload.set_exception(
+                error if isinstance(error, OSError | aiohttp.ClientError) else _GarbledError()
+            )
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class _NoCookies(aiohttp.DummyCookieJar):
+    """Takes no cookies, and does not parse them: aiohttp would log those that it cannot read."""
+
+    def update_cookies_from_headers(self, *_: Any) -> None:
+        """Do nothing."""
 
 
 class _Feed(aiohttp.Payload):
@@ -199,47 +341,79 @@ class _FeedFailed(Exception):  # noqa: N818 - a signal to `send`, no error of it
 
 
 class AsyncResponse:
-    """A reply whose body is still to be read. Close it, or read it to its end."""
+    """A reply whose body is still to be read. Close it, or read it to its end.
+
+    Attributes:
+        status: The HTTP status.
+        headers: The header fields, names in lower case, echoed credentials masked.
+        address: The address that sent it, or None where only a proxy knows it.
+    """
 
     def __init__(
         self,
         response: aiohttp.ClientResponse,
         *,
         peer: str,
-        deadline: Deadline,
+        patience: _Patience,
         feed: _Feed | None,
+        scrubber: Scrubber,
     ) -> None:
-        self._response = response
+        # Not the response itself: it holds the head as it came, and the request's.
+        self._content = response.content
+        self._end = _ending(response)
         self._feed = feed
         self._peer = peer
-        self._deadline = deadline
+        self._patience = patience
+        self._scrubber = scrubber
         _take_more_at_once(response)
+        self.address = patience.address
         self.status = response.status
         names = {name.lower() for name in response.headers}
-        self.headers = {name: ", ".join(response.headers.getall(name)) for name in names}
+        self.headers = scrubber.headers(
+            {name: ", ".join(response.headers.getall(name)) for name in names}
+        )
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it arrives."""
-        failure = None
-        try:
-            while chunk := await self._next():
-                yield chunk
-        except (aiohttp.ClientError, OSError) as error:
-            failure = faults.translate(error, TABLE, self._peer, sent=True)
-        if failure is not None:
-            raise failure
+        """Give the body as it arrives."""
+        while chunk := await self._next():
+            yield chunk
+
+    async def read(self, limit: int) -> bytes:
+        """Return the whole body, but at most `limit` bytes of it."""
+        return (await self._read(limit)).getvalue()[:limit]
+
+    async def read_masked(self, limit: int, patience: float | None = None) -> bytes:
+        """Return the same, with the credentials masked that the peer has echoed.
+
+        After `patience` seconds, what has come by then is all.
+        """
+        return self._scrubber.data((await self._read(limit, patience)).getvalue())[:limit]
+
+    async def _read(self, limit: int, patience: float | None = None) -> io.BytesIO:
+        until = inf if patience is None else now() + patience
+        body = io.BytesIO()  # a traceback shows no more of it than its name
+        while body.tell() <= limit and now() < until and body.write(await self._next()):
+            pass
+        return body
 
     async def _next(self) -> bytes:
-        """What came next, as it came: `content.read` would copy it. Nothing is the end."""
-        async with asyncio.timeout(_left(self._deadline)):
-            data, more = b"", True
-            while not data and more:  # the end of an HTTP chunk may bring nothing
-                data, more = await self._read_chunk()
-            return data
-
-    async def _read_chunk(self) -> tuple[bytes, bool]:
+        """Return the next bytes of the body; none at its end."""
+        failure = None
         try:
-            return await self._response.content.readchunk()
+            async with asyncio.timeout(self._patience.until_progress()):
+                return await self._receive()
+        except (aiohttp.ClientError, OSError) as error:
+            failure = faults.translate(error, TABLE, self._peer, sent=True)
+        try:
+            raise failure
+        finally:
+            del failure  # or it and this frame would hold each other
+
+    async def _receive(self) -> bytes:
+        try:
+            if "transfer-encoding" in self.headers:
+                return await self._content.readany()  # there may be many small chunks by now
+            return (await self._content.readchunk())[0]  # as it came: `readany` would copy it
         except RuntimeError as error:
             # What aiohttp says when the connection was closed, by us, just before it would wait.
             if "closed" not in str(error):
@@ -248,12 +422,19 @@ class AsyncResponse:
 
     async def aclose(self) -> None:
         """Give the connection back, or close it where the body was not read to its end."""
-        if self._response.content.at_eof():
-            self._response.release()
-        else:
-            self._response.close()
+        self._end()
         if self._feed is not None and not self._feed.finished:
             self._feed.abort()
+
+
+def _ending(response: aiohttp.ClientResponse) -> Callable[[], None]:
+    def end() -> None:
+        if response.content.at_eof():
+            response.release()
+        else:
+            response.close()
+
+    return end
 
 
 def _take_more_at_once(response: aiohttp.ClientResponse) -> None:
@@ -278,8 +459,11 @@ class AsyncTransport:
     ) -> AsyncResponse:
         """Send `request` and wait for the head of the reply; no redirect is followed."""
         session = self._open_session()
-        options = self._connection_options(request)
-        patience = _Patience(timeouts, deadline, request.length)
+        proxy = network.proxy_for(request.url, self._config)
+        most = request.max_privacy if proxy is None else None
+        patience = _Patience(timeouts, deadline, request.length, max_privacy=most)
+        if patience.is_over:
+            raise faults.plain(faults.READ_TIMEOUT, request.peer)
         feed: _Feed | None = None
         body = request.body
         if isinstance(body, bytes) and len(body) > CHUNK_SIZE:
@@ -288,6 +472,7 @@ class AsyncTransport:
             feed = _Feed(request, body, patience)
         failure: Exception | None = None
         response: aiohttp.ClientResponse | None = None
+        token = _patience.set(patience)
         try:
             async with patience.scope():
                 response = await session.request(
@@ -296,17 +481,17 @@ class AsyncTransport:
                     yarl.URL(request.url, encoded=True),
                     data=body if feed is None else feed,
                     headers=request.header_values(),
-                    timeout=aiohttp.ClientTimeout(
-                        total=None, sock_connect=timeouts.connect, sock_read=timeouts.read
-                    ),
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect),
                     allow_redirects=False,
                     trace_request_ctx=patience,
-                    **options,
+                    # Here and not in a variable: a traceback would show it.
+                    **self._connection_options(proxy, secure=request.is_secure),
                 )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             sent = patience.sent or (feed is not None and feed.finished)
             failure = self._translated(error, request, patience, sent=sent)
         finally:
+            _patience.reset(token)
             if response is None and feed is not None:
                 feed.abort()
         # Outside of the handlers: the library's own frames hold headers in the clear, so its
@@ -316,8 +501,12 @@ class AsyncTransport:
                 raise (feed.failure if feed is not None else None) or failure or ClientClosedError()
             finally:
                 del failure  # or it and this frame would hold each other
-        answer = AsyncResponse(response, peer=request.peer, deadline=deadline, feed=feed)
-        if feed is not None and response.status < 300:
+        scrubber = Scrubber((*request.secrets, *network.secrets(self._config, proxy)))
+        answer = AsyncResponse(
+            response, peer=request.peer, patience=patience, feed=feed, scrubber=scrubber
+        )
+        del response  # it shows its head
+        if feed is not None and answer.status < 300:
             await feed.over()
             if not feed.finished:
                 await answer.aclose()
@@ -335,12 +524,11 @@ class AsyncTransport:
         sent = sent and not isinstance(error, aiohttp.ClientConnectionResetError)
         return faults.translate(error, TABLE, request.peer, sent=sent)
 
-    def _connection_options(self, request: Request) -> dict[str, Any]:
+    def _connection_options(self, proxy: Secret | None, *, secure: bool) -> dict[str, Any]:
         options: dict[str, Any] = {}
-        if request.is_secure:
+        if secure:
             self._tls = self._tls or network.tls_context(self._config)
             options["ssl"] = self._tls
-        proxy = network.proxy_for(request.url, self._config)
         if proxy is not None:
             options["proxy"], credentials = network.split_proxy(proxy)
             if credentials is not None:
@@ -355,10 +543,8 @@ class AsyncTransport:
         if self._session is None:
             self._loop = loop
             self._session = aiohttp.ClientSession(
-                # Calls are limited, by the session, not connections: one that holds a body may
-                # need a block besides, and would wait for ever for a connection of its own kind.
-                connector=aiohttp.TCPConnector(limit=0),
-                cookie_jar=aiohttp.DummyCookieJar(),
+                connector=_Connector(loop),
+                cookie_jar=_NoCookies(),
                 auto_decompress=False,
                 read_bufsize=2 * CHUNK_SIZE,
                 skip_auto_headers=("Accept", "Content-Type"),
@@ -378,11 +564,6 @@ class AsyncTransport:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
-
-
-def _left(deadline: Deadline) -> float | None:
-    left = deadline.left()
-    return None if left is None else max(0.0, left)
 
 
 def _least(*limits: float | None) -> float | None:

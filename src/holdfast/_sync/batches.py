@@ -5,27 +5,41 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from holdfast._sync.runtime import now
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.content.proof import Proof
+from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.errors import NetworkError
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
 
 BATCH_SIZE = 2 << 20  # what one hop to a worker thread carries
+ARCHIVE_BATCH = 1 << 20  # the same for an archive, whose proof holds blocks besides
 SMALL_BATCH = 1 << 16  # not worth a hop
+LINGER = 1.0  # seconds after which a batch goes on as it is, where bytes come slowly
 
 
-def in_batches(response: "Response", skip: int, most: int | None) -> "Iterator[list[bytes]]":
-    """At `most` so many bytes of the body, behind its first `skip` ones.
+def in_batches(
+    response: "Response",
+    *,
+    skip: int = 0,
+    most: int | None = None,
+    first: int = MAX_BLOCK,
+    size: int = BATCH_SIZE,
+) -> "Iterator[list[bytes]]":
+    """Give at `most` so many bytes of the body, behind its first `skip` ones, in batches.
 
-    First as much as a block may have, then batches. When the body breaks off, what has come is
-    given first.
+    The first batch has `first` bytes, unless the body is smaller; each of the others has `size`, or
+    what came in a second. When the body breaks off, what has come is given first.
     """
-    limit = MAX_BLOCK
+    limit, patience = first, float("inf")
+    if not first:
+        limit, patience = size, LINGER
     batch: list[bytes] = []
-    size = 0
+    held = 0
+    begun = now()
     failure: NetworkError | None = None
     try:
         for chunk in response.chunks():
@@ -36,12 +50,12 @@ def in_batches(response: "Response", skip: int, most: int | None) -> "Iterator[l
             skip = 0
             most = None if most is None else most - len(part)
             _append(batch, part)
-            size += len(part)
+            held += len(part)
             if most == 0:
                 break
-            if size >= limit:
+            if held >= limit or now() - begun >= patience:
                 yield batch
-                batch, size, limit = [], 0, BATCH_SIZE
+                batch, held, limit, patience, begun = [], 0, size, LINGER, now()
     except NetworkError as error:
         failure = error
     if batch:
@@ -61,24 +75,36 @@ def _append(batch: list[Any], chunk: bytes) -> None:
 
 
 class Proven(NamedTuple):
-    """What of a body has passed, and the block without which no more can."""
+    """What a proof made of a batch.
+
+    Attributes:
+        pieces: The bytes that may go on.
+        need: The block without which no more can.
+        has_more: Whether more can go on at once.
+        progress: For an archive, a number that grows with the bytes that were of use.
+    """
 
     pieces: list[Any]
     need: CID | None
+    has_more: bool = False
+    progress: int | None = None
 
 
 def prove(proof: Proof, chunks: list[bytes]) -> Proven:
-    """Let the next bytes of a body pass."""
+    """Feed the next bytes of a body and return what may go on."""
+    if isinstance(proof, ArchiveProof):
+        pieces = proof.update(b"".join(chunks))
+        return Proven(pieces, None, proof.has_more, proof.progress)
     return Proven(passed(proof, chunks), proof.need)
 
 
 def prove_block(proof: Proof, block: bytes) -> Proven:
-    """Let pass what waited for `block`."""
+    """Feed the block that was needed and return what may go on."""
     return Proven(proof.feed_block(block), proof.need)
 
 
 def passed(proof: Proof, chunks: list[bytes]) -> list[Any]:
-    """What passes when `chunks` come."""
+    """Feed `chunks` and return the bytes that may go on."""
     pieces: list[Any] = []
     for chunk in chunks or [b""]:
         pieces += proof.update(chunk)
@@ -86,5 +112,5 @@ def passed(proof: Proof, chunks: list[bytes]) -> list[Any]:
 
 
 def total(pieces: list[Any]) -> int:
-    """The bytes of all `pieces`."""
+    """Return the bytes of all `pieces`."""
     return sum(map(len, pieces))

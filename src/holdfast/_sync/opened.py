@@ -6,14 +6,16 @@ import io
 import operator
 from typing import NoReturn, Protocol
 
-from holdfast._sync.runtime import FileBase, run_blocking
+from holdfast._sync.runtime import FileBase, now, run_blocking
 from holdfast.blob import Blob
 from holdfast.content.cid import CID
+from holdfast.errors import RequestTimeoutError
 from holdfast.repository import Repository
 
 FIRST_WINDOW = 1 << 18  # bytes that are read at once, where nobody asks for more …
-LARGEST_WINDOW = 8 << 20  # … and after some reading in a row
+LARGEST_WINDOW = 8 << 20  # … and after some reading in a row; `timeouts.total` is for this much
 PEEKED = 1 << 13
+NO_WINDOW = (-1, b"")  # where a window starts, and what it holds
 
 
 class Ranges(Protocol):
@@ -21,8 +23,8 @@ class Ranges(Protocol):
 
     size: int
 
-    def read(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` up to `stop`, which lie within the file."""
+    def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`, which lie within the file."""
 
 
 class BlobRanges:
@@ -43,19 +45,28 @@ class BlobRanges:
 
 
 class RepositoryRanges:
-    """Of a file in a repository on this machine."""
+    """Of a file in a repository on this machine; each range is read in `total` seconds or not."""
 
-    def __init__(self, repository: Repository, cid: CID, size: int) -> None:
+    def __init__(
+        self, repository: Repository, cid: CID, size: int, *, total: float | None = None
+    ) -> None:
         self._repository = repository
         self._cid = cid
+        self._total = total
         self.size = size
 
-    def read(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` up to `stop`."""
+    def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`."""
         return run_blocking(self._read, start, stop)
 
-    def _read(self, start: int, stop: int) -> bytes:
-        return b"".join(self._repository.read(self._cid, start, stop))
+    def _read(self, start: int, stop: int) -> bytearray:
+        until = None if self._total is None else now() + self._total
+        data = bytearray()  # not a list of pieces: there may be millions of them
+        for piece in self._repository.read(self._cid, start, stop):
+            data += piece
+            if until is not None and now() > until:
+                raise RequestTimeoutError(f"{self._cid} could not be read in time")
+        return data
 
 
 class ContentFile(FileBase):
@@ -76,7 +87,7 @@ class ContentFile(FileBase):
     def __init__(self, ranges: Ranges, *, name: str | None = None) -> None:
         self._ranges = ranges
         self._position = 0
-        self._window = (-1, b"")  # where it starts, and what it holds
+        self._window: tuple[int, bytes | bytearray] = NO_WINDOW
         self._ahead = FIRST_WINDOW
         self.size = ranges.size
         self.name = name
@@ -153,13 +164,14 @@ class ContentFile(FileBase):
             follows = position == start + len(data)
             self._ahead = min(2 * self._ahead, LARGEST_WINDOW) if follows else FIRST_WINDOW
             stop = min(position + min(max(wanted, self._ahead), LARGEST_WINDOW), self.size)
+            self._window = NO_WINDOW  # two of them need not be in memory at once
             start, data = position, self._ranges.read(position, stop)
             self._window = (start, data)
-        return data[position - start : position - start + wanted]
+        return bytes(memoryview(data)[position - start : position - start + wanted])
 
     def close(self) -> None:
         """Close the file. A second time does nothing."""
-        self._window = (-1, b"")
+        self._window = NO_WINDOW
         super().close()
 
     def __reduce__(self) -> NoReturn:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.config import MAX_UNVERIFIED_BYTES
 from holdfast.content.blocks import BlockCache
+from holdfast.content.budgets import MAX_CACHED, SizeLimit, unverified_limit
 from holdfast.content.cid import CID
-from holdfast.content.proof import is_raw
+from holdfast.content.proof import is_raw, joined
 from holdfast.content.reference import Reference
 from holdfast.events import Call
 from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
-
-MAX_CACHED = 8 << 20  # bytes of inner blocks that one reading keeps
 
 
 @dataclass
@@ -31,6 +31,8 @@ class Reading:
         furthest: How many bytes were proven at the most: less is no progress.
         failure: What the sink failed with. Then nothing more may be written: there is a hole.
         media_type: What the gateway calls it.
+        max_unverified: How many bytes may come that are verified only at their end, where no
+            verified block tells the size.
     """
 
     reference: Reference
@@ -46,11 +48,19 @@ class Reading:
     furthest: int = 0
     failure: OSError | None = None
     media_type: str = ""
+    max_unverified: int = MAX_UNVERIFIED_BYTES
     _told: int = -1
 
     def __post_init__(self) -> None:
         if not self.reference.path:
             self.cid = self.reference.cid
+
+    @property
+    def target(self) -> CID:
+        """The CID that the reference leads to, which must be verified by now."""
+        if self.cid is None:
+            raise ValueError("the path is not followed yet")
+        return self.cid
 
     @property
     def position(self) -> int:
@@ -68,12 +78,22 @@ class Reading:
         whole = self.start == 0 and self.stop is None
         return whole and self.cid is not None and not is_raw(self.cid)
 
+    def learn_size(self, size: int | None) -> None:
+        """Note the verified size of the whole file; raise an error where the sink has no room."""
+        if size is not None and size != self.size:
+            self.sink.expect(size)
+            self.size = size
+
+    def unverified_limit(self) -> SizeLimit:
+        """Return how many bytes a body may have that is verified only at its end."""
+        return unverified_limit(self.reference, self.cid, self.size, self.max_unverified)
+
     def take(self, pieces: Sequence[Any], *, proven: bool) -> None:
         """Write `pieces`."""
         if self.failure is not None:
             raise self.failure
         try:
-            for piece in pieces:
+            for piece in joined(pieces):
                 self.sink.write(piece)
                 self.written += len(piece)
         except OSError as error:

@@ -109,6 +109,48 @@ class Racer:
 racer: contextvars.ContextVar[Racer | None] = contextvars.ContextVar("racer", default=None)
 
 
+def together(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
+    """Make all `calls` at the same time, on threads; return their results or errors, in order."""
+    if len(calls) == 1:
+        return [_outcome(calls[0])]
+    outcomes: dict[int, T | BaseException] = {}
+    me = racer.get() or Racer()
+
+    def run(place: int) -> None:
+        racer.set(me)
+        try:
+            outcomes[place] = _outcome(calls[place])
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for it
+            outcomes[place] = error
+
+    threads = []
+    try:
+        for place in range(len(calls)):
+            args = (run, place)
+            target = contextvars.copy_context().run
+            threads.append(threading.Thread(target=target, args=args, daemon=True))
+            threads[-1].start()
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        me.shut()  # interrupted: wake those that wait for a gateway
+        raise
+    results: list[T | Exception] = []
+    for place in range(len(calls)):
+        outcome = outcomes[place]
+        if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+            raise outcome
+        results.append(outcome)
+    return results
+
+
+def _outcome(call: Callable[[], T]) -> T | Exception:
+    try:
+        return call()
+    except Exception as error:  # noqa: BLE001 - the caller looks at it
+        return error
+
+
 class _Race(Generic[T]):
     """Runners on threads of their own; the first result wins, later ones are discarded."""
 

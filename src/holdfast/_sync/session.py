@@ -15,6 +15,7 @@ from holdfast.config import ClientConfig
 from holdfast.errors import NetworkError
 from holdfast.events import Call, Deadline
 from holdfast.forks import renew_after_fork
+from holdfast.limits import Timeouts
 from holdfast.protocol.failures import retry_after
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
 from holdfast.protocol.retrying import RETRIED, Backoff, RateLimiter, RetryBudget
@@ -46,15 +47,22 @@ class Session:
     Attributes:
         transport: What sends them.
         avoided: The gateways that have sent wrong bytes, and until when they come last.
+        trustless: The gateways that give blocks and archives only, and until when that is assumed.
     """
 
     def __init__(self, transport: "Transport", config: ClientConfig) -> None:
         self.transport = transport
         self.avoided: dict[str, float] = {}
+        self.trustless: dict[str, float] = {}
         self._config = config
         self._room = _AsyncRoom()
         self._budget = RetryBudget(config.retries.budget)
         self._limiter = _limiter_for(config)
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long it waits for a peer."""
+        return self._config.timeouts
 
     def with_config(self, config: ClientConfig) -> "Session":
         """A session for `config` that shares the connections, and the limits that are the same."""
@@ -177,11 +185,12 @@ class Session:
         status: int | None = None,
         error: str | None = None,
     ) -> bool:
-        """Wait before the next attempt; False, at once, where there is to be none.
+        """Wait before the next attempt; return False at once where there is to be none.
 
-        `asked` is what the peer wants us to wait; `status` and `error` tell how the last one ended.
+        `asked` is the wait that the peer asks for. It moves the deadline of the call on. `status`
+        and `error` tell how the last attempt ended.
         """
-        delay = backoff.next_delay(asked, call.deadline.left())
+        delay = backoff.next_delay(asked, call.deadline.left(), call.asked_wait)
         if delay is None:
             return False
         call.tell(
@@ -195,7 +204,11 @@ class Session:
             status=status,
             elapsed=now() - call.started,
         )
+        begun = now()
         sleep(delay)
+        if asked is not None:
+            call.asked_wait += delay
+            call.postponed += now() - begun
         return True
 
 
@@ -209,11 +222,18 @@ def _with_count(error: NetworkError, call: Call) -> NetworkError:
     return error
 
 
-def read_whole(response: "Response", limit: int = MAX_REPLY) -> Reply:
-    """The reply with its body, of which at most `limit` bytes are kept."""
-    body = bytearray()
-    for chunk in response.chunks():
-        body += chunk
-        if len(body) > limit:
-            break
-    return Reply(response.status, response.headers, bytes(body[:limit]))
+def read_whole(
+    response: "Response", limit: int = MAX_REPLY, *, patience: float | None = None
+) -> Reply:
+    """Return the reply with its body, of which at most `limit` bytes are kept.
+
+    Credentials that the peer has echoed are masked. After `patience` seconds, what has come of the
+    body by then is all.
+    """
+    body = response.read_masked(limit, patience)
+    return Reply(response.status, response.headers, body)
+
+
+def read_content(response: "Response", limit: int) -> Reply:
+    """Return the reply with its body as it came, of which at most `limit` bytes are kept."""
+    return Reply(response.status, response.headers, response.read(limit))

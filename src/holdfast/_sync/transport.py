@@ -1,18 +1,22 @@
 """HTTP by urllib3, blocking: the twin of `_async/transport.py`; no other file knows urllib3.
 
 urllib3's time-outs are for each read and write of a socket, so a peer that drips bytes never trips
-them. Here every read and write of the socket first asks `_Limits` how long it may take.
+them. Here every read and write of the socket first asks `_Limits` how long it may take. A read may
+take as long as is left until the next progress is due: a whole head, or a byte of the body.
 """
 
 import errno
 import http.client
 import io
 import os
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from email.errors import FirstHeaderLineIsContinuationDefect, MissingHeaderBodySeparatorDefect
 from functools import partial
+from math import inf
 from typing import Any, Final
 
 import urllib3
@@ -28,14 +32,29 @@ from holdfast.errors import ClientClosedError
 from holdfast.events import NEVER, Deadline
 from holdfast.forks import renew_after_fork
 from holdfast.limits import Timeouts
-from holdfast.protocol import faults
+from holdfast.protocol import addresses, faults
 from holdfast.protocol.http import Request, StreamBody
-from holdfast.secret import Secret
+from holdfast.protocol.overhead import Overhead
+from holdfast.secret import Scrubber, Secret
 
 POOL_SIZE: Final = 100  # connections kept for reuse with each host; more threads open more
 CHUNK_SIZE: Final = 1 << 18
+SMALL_CHUNK: Final = 1 << 12
+CHUNK_HEAD: Final = re.compile(rb"\r\n([0-9A-Fa-f]{1,4})\r\n")  # behind the chunk before
+BROKEN_HEAD: Final = (MissingHeaderBodySeparatorDefect, FirstHeaderLineIsContinuationDefect)
+
+
+class _OverheadError(library.HTTPError):
+    """The peer has sent too much that is not content."""
+
+
+class _PrivateAddressError(library.HTTPError):
+    """A redirect leads to an address that is more private than it may be."""
+
 
 TABLE: Final[faults.Table] = {
+    _OverheadError: faults.OVERHEAD,
+    _PrivateAddressError: faults.PRIVATE_ADDRESS,
     library.NameResolutionError: faults.UNKNOWN_HOST,
     library.NewConnectionError: faults.UNREACHABLE,
     library.ConnectTimeoutError: faults.CONNECT_TIMEOUT,
@@ -69,12 +88,25 @@ def _nothing() -> None:
 
 
 class _Limits:
-    """How long the next step of one exchange may take; and whether its request is out whole."""
+    """What one exchange may take: time for its next step, and bytes that are not content.
 
-    def __init__(self, timeouts: Timeouts, deadline: Deadline) -> None:
+    Attributes:
+        sent: Whether the request is out whole.
+        address: The address that it was sent to; None where a proxy has made the connection.
+        release: Tells a race that the connection is free again.
+    """
+
+    def __init__(
+        self, timeouts: Timeouts, deadline: Deadline, *, proxied: bool, max_privacy: int
+    ) -> None:
         self._timeouts = timeouts
         self._deadline = deadline
+        self._proxied = proxied
+        self._max_privacy = max_privacy
+        self._overhead = Overhead()
+        self._progress_by: float | None = None
         self.sent = False
+        self.address: str | None = None
         self.release: Callable[[], None] = _nothing
 
     def connect(self) -> float | None:
@@ -84,19 +116,55 @@ class _Limits:
         step = self.connect()
         return None if step is None else now() + step
 
-    def read(self) -> float | None:
-        return self._within(self._timeouts.read)
-
     def write(self) -> float | None:
         return self._within(self._timeouts.write)
 
+    def expect_progress(self) -> None:
+        """From now on, the peer has the time for one read to make progress."""
+        read = self._timeouts.read
+        self._progress_by = None if read is None else now() + read
+
+    def read(self) -> float | None:
+        """Return the time that is left until progress is due."""
+        if self._progress_by is None:
+            return self._within(None)
+        return self._within(max(0.0, self._progress_by - now()))
+
+    def receive(self, count: int) -> None:
+        """Count bytes that came from the socket."""
+        self._overhead.receive(count)
+        self._check_overhead()
+
+    def take_content(self, count: int) -> None:
+        """Count bytes of the body."""
+        self._overhead.take_content(count)
+
+    def take_informational(self) -> None:
+        """Count an informational reply."""
+        self._overhead.take_informational()
+        self._check_overhead()
+
+    def _check_overhead(self) -> None:
+        if self._overhead.is_too_much:
+            raise _OverheadError
+
+    def may_connect(self, address: str) -> bool:
+        """Return whether the request may be sent to `address`."""
+        return self._proxied or addresses.privacy(address) <= self._max_privacy
+
+    def check_peer(self, sock: socket.socket) -> None:
+        """Raise an error if `sock` is connected to an address that the request may not go to."""
+        if not self._proxied:
+            self.address = str(sock.getpeername()[0])
+            if not self.may_connect(self.address):
+                raise _PrivateAddressError
+
     def _within(self, step: float | None) -> float | None:
         left = self._deadline.left()
-        if left is None:
-            return step
-        if left <= 0:
+        least = min((each for each in (step, left) if each is not None), default=None)
+        if least is not None and least <= 0:
             raise TimeoutError
-        return left if step is None else min(step, left)
+        return least
 
 
 # urllib3 picks or makes the connection inside one call, on the calling thread: this is the way in.
@@ -109,15 +177,20 @@ class _LimitedReader(io.RawIOBase):
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._raw = sock.makefile("rb", buffering=0)
-        self._limits = _limits.get()
+        self.limits = _limits.get()
+        self.limits.expect_progress()
         self.in_head = False
+        self.is_paused = False  # whether nothing more is to come than is in the buffer
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._socket.settimeout(self._limits.read())
+        if self.is_paused:
+            return None
+        self._socket.settimeout(self.limits.read())
         count = self._raw.readinto(buffer)
+        self.limits.receive(count or 0)
         if count == 0 and self.in_head:
             # http.client would take this for the end of the headers.
             raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
@@ -149,16 +222,55 @@ class _LimitedResponse(http.client.HTTPResponse):
             super().begin()
         finally:
             self._reader.in_head = False
+        if any(isinstance(defect, BROKEN_HEAD) for defect in self.headers.defects):
+            # urllib3 would log what it cannot read, and a peer may echo a credential there.
+            raise library.InvalidHeader("the head cannot be read")
+
+    def _read_status(self) -> tuple[str, int, str]:
+        """Read the status line of the real reply. The informational ones before it are skipped.
+
+        http.client would skip those of status 100 alone, and any number of them.
+        """
+        while True:
+            version, status, reason = super()._read_status()  # type: ignore[misc]
+            if not 100 <= status < 200 or status == http.HTTPStatus.SWITCHING_PROTOCOLS:
+                return version, status, reason
+            self._reader.limits.take_informational()
+            http.client.parse_headers(self.fp)
+
+    def _read1_chunked(self, n: int) -> bytes:
+        """Read a chunk, and with it all that follow in the buffer: there may be many small ones.
+
+        http.client would read one at a time.
+        """
+        data: bytes = super()._read1_chunked(n)  # type: ignore[misc]
+        if len(data) >= SMALL_CHUNK or self.chunk_left != 0:
+            return data
+        self._reader.is_paused = True
+        ahead = self.fp.peek()
+        self._reader.is_paused = False
+        pieces, position, left = [data], 0, n - len(data)
+        while (head := CHUNK_HEAD.match(ahead, position)) is not None:
+            size = int(head[1], 16)
+            if not 0 < size <= min(left, len(ahead) - head.end()):
+                break
+            position = head.end() + size
+            left -= size
+            pieces.append(ahead[head.end() : position])
+        self.fp.read(position)
+        return b"".join(pieces)
 
 
 class _LimitedSends:
-    """Mixed into a connection: each send within the limits."""
+    """Mixed into a connection: each send within the limits, and to an address that may be."""
 
     response_class: Any = _LimitedResponse
     sock: Any
     _unfinished = False
 
     def request(self, *args: Any, **kwargs: Any) -> None:
+        if self.sock is not None:  # one that was kept, or is connected already for TLS
+            _limits.get().check_peer(self.sock)
         self._unfinished = True
         super().request(*args, **kwargs)  # type: ignore[misc]
         self._unfinished = False
@@ -181,15 +293,19 @@ class _LimitedSends:
             found = socket.getaddrinfo(name, connection.port, type=socket.SOCK_STREAM)
         except OSError:
             found = []  # urllib3 will find out too, and has the right error for it
-        addresses = list(dict.fromkeys(str(info[4][0]) for info in found)) or [name]
-        end = _limits.get().connect_by()
+        candidates = list(dict.fromkeys(str(info[4][0]) for info in found)) or [name]
+        limits = _limits.get()
+        end = limits.connect_by()
         failure: Exception | None = None
         try:
-            for address in addresses:
+            for address in candidates:
+                if not limits.may_connect(address):
+                    failure = failure or _PrivateAddressError()
+                    continue
                 connection._dns_host = address  # noqa: SLF001
                 connection.timeout = None if end is None else max(0.001, end - now())
                 try:
-                    return super()._new_conn()  # type: ignore[misc,no-any-return]
+                    return self._checked(super()._new_conn())  # type: ignore[misc]
                 except (library.NewConnectionError, library.ConnectTimeoutError) as error:
                     failure = error
                     if end is not None and now() >= end:
@@ -197,6 +313,19 @@ class _LimitedSends:
         finally:
             connection._dns_host = name  # noqa: SLF001
         raise failure or OSError("the host has no address")
+
+    @staticmethod
+    def _checked(sock: socket.socket) -> socket.socket:
+        """Return `sock`, unless it is connected to an address that the request may not go to.
+
+        The name may have been resolved a second time on the way to it.
+        """
+        try:
+            _limits.get().check_peer(sock)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
 
     def send(self, data: Any) -> None:
         if self.sock is None:
@@ -260,34 +389,74 @@ class _Feed:
 
 
 class Response:
-    """A reply whose body is still to be read. Close it, or read it to its end."""
+    """A reply whose body is still to be read. Close it, or read it to its end.
+
+    Attributes:
+        status: The HTTP status.
+        headers: The header fields, names in lower case, echoed credentials masked.
+        address: The address that sent it, or None where only a proxy knows it.
+    """
 
     def __init__(
-        self, response: urllib3.BaseHTTPResponse, peer: str, release: Callable[[], None]
+        self,
+        response: urllib3.BaseHTTPResponse,
+        *,
+        peer: str,
+        limits: _Limits,
+        scrubber: Scrubber,
     ) -> None:
         self._response = response
         self._peer = peer
-        self._release = release
+        self._limits = limits
+        self._scrubber = scrubber
+        self.address = limits.address
         self.status = response.status
         # What stands there several times is joined by commas.
-        self.headers = {name.lower(): response.headers[name] for name in response.headers}
+        self.headers = scrubber.headers({name: response.headers[name] for name in response.headers})
 
     def chunks(self) -> Iterator[bytes]:
-        """The body as it arrives."""
+        """Give the body as it arrives."""
+        while chunk := self._next():
+            yield chunk
+
+    def read(self, limit: int) -> bytes:
+        """Return the whole body, but at most `limit` bytes of it."""
+        return self._read(limit).getvalue()[:limit]
+
+    def read_masked(self, limit: int, patience: float | None = None) -> bytes:
+        """Return the same, with the credentials masked that the peer has echoed.
+
+        After `patience` seconds, what has come by then is all.
+        """
+        return self._scrubber.data(self._read(limit, patience).getvalue())[:limit]
+
+    def _read(self, limit: int, patience: float | None = None) -> io.BytesIO:
+        until = inf if patience is None else now() + patience
+        body = io.BytesIO()  # a traceback shows no more of it than its name
+        while body.tell() <= limit and now() < until and body.write(self._next()):
+            pass
+        return body
+
+    def _next(self) -> bytes:
+        """Return the next bytes of the body; none at its end."""
         failure = None
         try:
-            while chunk := self._response.read1(CHUNK_SIZE, decode_content=False):
-                yield chunk
-                if self._response.closed:
-                    self._release()
+            self._limits.expect_progress()
+            chunk = self._response.read1(CHUNK_SIZE, decode_content=False)
+            self._limits.take_content(len(chunk))
+            if self._response.closed:
+                self._limits.release()
+            return chunk
         except (library.HTTPError, OSError, http.client.HTTPException) as error:
             failure = faults.translate(error, TABLE, self._peer, sent=True)
-        if failure is not None:
+        try:
             raise failure
+        finally:
+            del failure  # or it and this frame would hold each other
 
     def close(self) -> None:
         """Give the connection back, or close it where the body was not read to its end."""
-        self._release()
+        self._limits.release()
         self._response.close()
 
 
@@ -307,8 +476,11 @@ class Transport:
 
     def send(self, request: Request, *, timeouts: Timeouts, deadline: Deadline = NEVER) -> Response:
         """Send `request` and wait for the head of the reply; no redirect is followed."""
-        manager = self._manager(request)
-        limits = _Limits(timeouts, deadline)
+        proxy = network.proxy_for(request.url, self._config)
+        manager = self._manager(proxy, secure=request.is_secure)
+        limits = _Limits(
+            timeouts, deadline, proxied=proxy is not None, max_privacy=request.max_privacy
+        )
         feed: _Feed | None = None
         if request.body is not None and not isinstance(request.body, bytes):
             feed = _Feed(request.body, request.on_sent)
@@ -320,7 +492,7 @@ class Transport:
                 request.url,
                 body=request.body if feed is None else feed,
                 headers=request.header_values(),
-                timeout=urllib3.Timeout(connect=limits.connect(), read=limits.read()),
+                timeout=urllib3.Timeout(connect=limits.connect(), read=timeouts.read),
                 retries=False,
                 redirect=False,
                 preload_content=False,
@@ -343,11 +515,10 @@ class Transport:
             limits.release()
             response.close()
             raise faults.plain(faults.UNSENT, request.peer)
-        return Response(response, request.peer, limits.release)
+        scrubber = Scrubber((*request.secrets, *network.secrets(self._config, proxy)))
+        return Response(response, peer=request.peer, limits=limits, scrubber=scrubber)
 
-    def _manager(self, request: Request) -> urllib3.PoolManager:
-        proxy = network.proxy_for(request.url, self._config)
-        secure = request.is_secure
+    def _manager(self, proxy: Secret | None, *, secure: bool) -> urllib3.PoolManager:
         with self._lock:
             if self._closed:
                 raise ClientClosedError
@@ -364,9 +535,13 @@ class Transport:
             manager = urllib3.PoolManager(**options)
         else:
             address, credentials = network.split_proxy(proxy)
-            if credentials is not None:
-                options["proxy_headers"] = {"Proxy-Authorization": credentials.reveal()}
-            manager = urllib3.ProxyManager(address, **options)
+            manager = urllib3.ProxyManager(
+                address,
+                proxy_headers={"Proxy-Authorization": credentials.reveal()}
+                if credentials is not None
+                else None,
+                **options,
+            )
         manager.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
         return manager
 

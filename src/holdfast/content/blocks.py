@@ -1,63 +1,70 @@
 """A block: bytes, and the CID that they must prove."""
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from holdfast.content.cid import CID, IDENTITY, SHA2_256
+from holdfast.content.cid import CID
+from holdfast.content.hashes import FUNCTIONS, IDENTITY, name_of
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 
 MAX_BLOCK: Final = 2 << 20  # the limit of the IPFS protocols
+BLOCK_COST: Final = 512  # bytes of memory that a kept block and its CID take besides its content
 
 Emit: TypeAlias = Callable[[CID, bytes], None]
 """Where an importer puts the blocks that it makes."""
 
 
 def check_block(cid: CID, data: bytes) -> None:
-    """Nothing, if `data` is what `cid` names; else `VerificationError` or its subclasses."""
+    """Raise `VerificationError` or a subclass of it unless `data` is the block that `cid` names."""
     if len(data) > MAX_BLOCK:
         raise MalformedError(f"block {cid} is larger than {MAX_BLOCK} bytes", cid=str(cid))
-    if cid.hash_code == SHA2_256:
-        digest = hashlib.sha256(data).digest()
+    function = FUNCTIONS.get(cid.hash_code)
+    if function is not None:
+        digest = function.new(data).digest()
     elif cid.hash_code == IDENTITY:
         digest = bytes(data)
     else:
         raise unsupported_hash(cid)
     if digest != cid.digest:
-        raise VerificationError(f"the block that came for {cid} is another one", cid=str(cid))
+        raise VerificationError(f"the block does not match its CID {cid}", cid=str(cid))
 
 
 def inline_block(cid: CID) -> bytes | None:
-    """The block that `cid` itself carries, if it carries one."""
+    """Return the block that `cid` itself carries, or None."""
     return cid.digest if cid.hash_code == IDENTITY else None
 
 
 def check_provable(cid: CID) -> None:
-    """Nothing, if what comes for `cid` can be proven at all; else `UnprovenError`."""
+    """Raise `UnprovenError` if the hash function of `cid` is not supported."""
     if not cid.is_provable:
         raise unsupported_hash(cid)
 
 
 def unsupported_hash(cid: CID) -> UnprovenError:
-    """The error for a CID whose hash we cannot compute."""
+    """Return the error for a CID whose hash function is not supported."""
     return UnprovenError(
-        f"{cid} cannot be proven: its hash function ({cid.hash_code:#x}) is not supported; "
+        f"{cid} cannot be verified: its hash function ({name_of(cid.hash_code)}) is not supported; "
         "with verify=False it is read as the gateway sends it",
         cid=str(cid),
     )
 
 
 def missing_block(cid: CID) -> UnprovenError:
-    """The error for a block that is needed and was not to be had."""
+    """Return the error for a block that is needed and is not there.
+
+    Where it could not be verified anyhow, the error says that instead.
+    """
+    if not cid.is_provable:
+        return unsupported_hash(cid)
     return UnprovenError(f"block {cid} is missing", cid=str(cid))
 
 
 class BlockCache:
-    """Proven blocks that may be needed again: those used last, up to `limit` bytes of them.
+    """Proven blocks that may be needed again: those used last, up to `limit` bytes of memory.
 
     Example:
-        >>> cache = BlockCache(3)
+        >>> cache = BlockCache(1000)
         >>> one, two = CID.of_raw(b"1"), CID.of_raw(b"222")
         >>> cache.put(one, b"1")
         >>> cache.put(two, b"222")
@@ -82,10 +89,15 @@ class BlockCache:
         """Keep `block`, which must be proven; those go that were not used for longest."""
         if cid not in self._blocks:
             self._blocks[cid] = block
-            self._size += len(block)
-        while self._size > self._limit:
+            self._size += len(block) + BLOCK_COST
+        self.resize(self._limit)
+
+    def resize(self, limit: int) -> None:
+        """Keep at most `limit` bytes from now on."""
+        self._limit = limit
+        while self._blocks and self._size > limit:
             _, dropped = self._blocks.popitem(last=False)
-            self._size -= len(dropped)
+            self._size -= len(dropped) + BLOCK_COST
 
     def copy(self) -> "BlockCache":
         """Another cache with the same blocks."""

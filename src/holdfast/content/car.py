@@ -13,7 +13,8 @@ from holdfast.content.cid import CID
 from holdfast.errors import MalformedError
 
 MAX_HEADER: Final = 1 << 20  # thousands of roots; go-car allows 32 MiB
-MAX_SECTION: Final = MAX_BLOCK + 256  # a block and its CID
+MAX_CID: Final = 256  # more than the bytes of any CID
+MAX_SECTION: Final = MAX_BLOCK + MAX_CID
 V2_PRAGMA: Final = bytes.fromhex("a16776657273696f6e02")  # the header {"version": 2}
 V2_FIXED_HEADER: Final = 40
 V2_DATA_START: Final = 1 + len(V2_PRAGMA) + V2_FIXED_HEADER
@@ -32,7 +33,10 @@ def write_car(roots: Iterable[CID], blocks: Iterable[Block]) -> Iterator[bytes]:
 
 
 class CarReader:
-    """Is fed an archive in pieces of any size; gives its blocks, each one checked.
+    """Parses an archive that arrives in pieces of any size, and verifies each block in it.
+
+    A block whose hash function is not supported is passed over: it may not be needed, and whoever
+    needs it finds that it is missing.
 
     Example:
         >>> cid = CID.of_raw(b"x")
@@ -53,14 +57,14 @@ class CarReader:
         self._parser = self._parse()
 
     def update(self, data: bytes) -> list[Block]:
-        """Take the next bytes; give the blocks that they complete."""
+        """Take the next bytes and return the blocks that they complete."""
         del self._buffer[: self._position]
         self._position = 0
         self._buffer += data
         return list(self._run())
 
     def finish(self) -> None:
-        """Nothing, if the archive ended where one may end; else `MalformedError`."""
+        """Raise `MalformedError` unless the archive ended at the end of a block."""
         self._ended = True
         for _ in self._run():
             raise MalformedError("CAR: the archive ends within a block")
@@ -74,6 +78,35 @@ class CarReader:
                 break
             yield block
         self._failed = False
+
+    def push(self, data: bytes) -> None:
+        """Take the next bytes, for `next_block`."""
+        del self._buffer[: self._position]
+        self._position = 0
+        self._buffer += data
+
+    def next_block(self) -> Block | None:
+        """Return the next verified block, or None until more bytes are pushed.
+
+        One block at a time: those of a small piece may take far more memory than it.
+        """
+        if self._failed:
+            raise MalformedError("CAR: the archive was refused before")
+        self._failed = True
+        block = next(self._parser, None)
+        self._failed = False
+        return block
+
+    def arriving(self) -> tuple[CID | None, int]:
+        """Return the CID of the block that has come in part, where it is known, and its bytes."""
+        count = len(self._buffer) - self._position
+        if count <= varint.MAX_BYTES:  # perhaps no more than the length before it
+            return None, 0
+        try:
+            cid, _ = CID.read(bytes(self._buffer[self._position : self._position + 256]))
+        except ValueError:
+            return None, 0
+        return cid, count
 
     # The parser is one generator; it yields None where it needs more bytes than there are.
 
@@ -90,9 +123,11 @@ class CarReader:
             left -= size
         self.roots = _decode_header(header)
         while left != 0 and (yield from self._more()):
-            size, section = yield from self._section(MAX_SECTION, left)
-            left = None if left is None else left - size
-            yield _decode_section(section)
+            prefix, size = yield from self._length(MAX_SECTION, left)
+            yield from self._await(size)
+            left = None if left is None else left - prefix - size
+            if (block := self._block(size)) is not None:
+                yield block
         if left:
             raise MalformedError("CAR: version 2 with less data than it declares")
         if left is not None:
@@ -101,30 +136,66 @@ class CarReader:
     def _section(
         self, limit: int, left: int | None = None
     ) -> Generator[None, None, tuple[int, bytes]]:
-        """What stands behind the next length, and how many bytes it took with that."""
-        prefix = bytearray()
-        while not prefix or (prefix[-1] & 0x80 and len(prefix) < varint.MAX_BYTES):
-            prefix += yield from self._take(1)
+        """Return the bytes behind the next length, and how many there were with that length."""
+        prefix, size = yield from self._length(limit, left)
+        section = yield from self._take(size)
+        return prefix + size, section
+
+    def _length(
+        self, limit: int, left: int | None = None
+    ) -> Generator[None, None, tuple[int, int]]:
+        """Read the length of the next section: the bytes that it takes itself, and its value."""
+        count = 1
+        while True:
+            if len(self._buffer) - self._position < count:
+                yield from self._await(count)
+            if self._buffer[self._position + count - 1] < 0x80 or count == varint.MAX_BYTES:
+                break
+            count += 1
+        start, self._position = self._position, self._position + count
         try:
-            size, _ = varint.decode(bytes(prefix))
+            size, _ = varint.decode(self._buffer[start : self._position])
         except ValueError as error:
             raise MalformedError(f"CAR: {error}") from None
         if left is not None:
-            limit = min(limit, left - len(prefix))
+            limit = min(limit, left - count)
         if not 0 < size <= limit:
             raise MalformedError(f"CAR: a section of {size} bytes, where 1 to {limit} may stand")
-        section = yield from self._take(size)
-        return len(prefix) + size, section
+        return count, size
 
-    def _take(self, size: int) -> Generator[None, None, bytes]:
-        """The next `size` bytes. Nothing is set aside for them before they come."""
+    def _await(self, size: int) -> Generator[None]:
+        """Wait for the next `size` bytes. No memory is set aside for them before they come."""
         while len(self._buffer) - self._position < size:
             if self._ended:
                 raise MalformedError("CAR: the archive is cut off")
             yield None
-        data = bytes(self._buffer[self._position : self._position + size])
-        self._position += size
+
+    def _take(self, size: int) -> Generator[None, None, bytes]:
+        """Return the next `size` bytes."""
+        yield from self._await(size)
+        return self._cut(self._position + size)
+
+    def _cut(self, stop: int) -> bytes:
+        """Return the bytes up to `stop`, all of which are here, copied once."""
+        with memoryview(self._buffer) as view:
+            data = bytes(view[self._position : stop])
+        self._position = stop
         return data
+
+    def _block(self, size: int) -> Block | None:
+        """Return the block in the next `size` bytes; None where its hash is not supported."""
+        start, stop = self._position, self._position + size
+        try:
+            cid, end = CID.read(bytes(self._buffer[start : min(stop, start + MAX_CID)]))
+        except ValueError as error:
+            raise MalformedError(f"CAR: a block's CID is wrong: {error}") from None
+        self._position = start + end
+        if not cid.is_provable:
+            self._position = stop
+            return None
+        data = self._cut(stop)
+        check_block(cid, data)
+        return cid, data
 
     def _skip(self, size: int | None) -> Generator[None]:
         """Pass over `size` bytes, or over all that come."""
@@ -147,16 +218,6 @@ class CarReader:
                 return False
             yield None
         return True
-
-
-def _decode_section(section: bytes) -> Block:
-    try:
-        cid, start = CID.read(section)
-    except ValueError as error:
-        raise MalformedError(f"CAR: a block's CID is wrong: {error}") from None
-    data = section[start:]
-    check_block(cid, data)
-    return cid, data
 
 
 # The header is DAG-CBOR, {"roots": [CIDs], "version": 1}: too little of it for a codec.

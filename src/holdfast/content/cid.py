@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.content import multibase, varint
+from holdfast.content.hashes import FUNCTIONS, IDENTITY, SHA2_256, has_wrong_length
 from holdfast.errors import InvalidCIDError
 
 RAW: Final = 0x55
 DAG_PB: Final = 0x70
-SHA2_256: Final = 0x12
-IDENTITY: Final = 0x00
 
 SHA2_256_SIZE: Final = 32
 MAX_DIGEST: Final = 128  # what Kubo allows for the longest, an inlined identity digest
@@ -19,6 +18,10 @@ V0_TEXT: Final = 46
 V0_PREFIX: Final = bytes([SHA2_256, SHA2_256_SIZE])
 V0_SIZE: Final = len(V0_PREFIX) + SHA2_256_SIZE
 RAW_PREFIX: Final = bytes([1, RAW]) + V0_PREFIX
+V1_SIZE: Final = len(RAW_PREFIX) + SHA2_256_SIZE
+
+# The codecs by the first four bytes of a CIDv1 with SHA-256: nearly all CIDs that are met.
+_COMMON: Final = {RAW_PREFIX: RAW, bytes([1, DAG_PB]) + V0_PREFIX: DAG_PB}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +79,14 @@ class CID:
 
     @classmethod
     def read(cls, data: bytes, start: int = 0) -> tuple["CID", int]:
-        """The CID that begins at `start`, and the position behind it; `ValueError` if none does."""
+        """Return the CID that begins at `start`, and the position behind it.
+
+        Raise `ValueError` if there is none.
+        """
+        common = _COMMON.get(data[start : start + len(RAW_PREFIX)])
+        if common is not None and len(data) >= start + V1_SIZE:
+            end = start + V1_SIZE
+            return cls(1, common, SHA2_256, data[start + len(RAW_PREFIX) : end]), end
         if data[start : start + len(V0_PREFIX)] == V0_PREFIX:
             end = start + V0_SIZE
             if len(data) < end:
@@ -88,8 +98,8 @@ class CID:
         codec, position = varint.decode(data, position)
         hash_code, position = varint.decode(data, position)
         size, position = varint.decode(data, position)
-        if size > MAX_DIGEST or (hash_code == SHA2_256 and size != SHA2_256_SIZE):
-            raise ValueError("no digest of this hash has this length")
+        if size > MAX_DIGEST or has_wrong_length(hash_code, size):
+            raise ValueError("no digest of this hash function has this length")
         end = position + size
         if len(data) < end:
             raise ValueError("the CID is cut off")
@@ -97,8 +107,8 @@ class CID:
 
     @property
     def is_provable(self) -> bool:
-        """Whether we can compute its hash."""
-        return self.hash_code in {SHA2_256, IDENTITY}
+        """Whether its hash function is one that can be computed here."""
+        return self.hash_code in FUNCTIONS or self.hash_code == IDENTITY
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CID):

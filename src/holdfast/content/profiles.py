@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from holdfast.content.cid import CID, DAG_PB, SHA2_256
+from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.hashes import FUNCTIONS, SHA2_256, Hasher
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
@@ -23,6 +24,7 @@ class Profile:
         raw_leaves: Whether a leaf is the bare bytes, or wrapped in dag-pb.
         directory_size: What is measured against the threshold for sharding: the names and CIDs of
             the links, or the whole block.
+        hash_code: The hash function of all blocks, by its multicodec code.
     """
 
     name: str
@@ -31,10 +33,25 @@ class Profile:
     width: int
     raw_leaves: bool
     directory_size: Literal["links", "block"]
+    hash_code: int = SHA2_256
 
     def dag_pb_cid(self, digest: bytes) -> CID:
-        """The CID of a dag-pb block with this SHA-256 digest."""
-        return CID(self.cid_version, DAG_PB, SHA2_256, digest)
+        """Return the CID of a dag-pb block with this digest."""
+        return CID(self.cid_version, DAG_PB, self.hash_code, digest)
+
+    def raw_cid(self, digest: bytes) -> CID:
+        """Return the CID of a raw block with this digest."""
+        return CID(1, RAW, self.hash_code, digest)
+
+    def new_hash(self, data: bytes = b"") -> Hasher:
+        """Start the hash of a block that begins with `data`."""
+        return FUNCTIONS[self.hash_code].new(data)
+
+    def with_hash(self, code: int) -> "Profile":
+        """Return the same layout with another hash function; CIDv0 has sha2-256 only."""
+        if code == self.hash_code:
+            return self
+        return replace(self, cid_version=1, hash_code=code)
 
 
 # IPIP-499's two, and what Kubo made with --cid-version=1 before them.
@@ -66,6 +83,13 @@ PROFILES: Final[Mapping[str, Profile]] = {
 _LARGE_CHUNKS: Final = replace(KUBO_LEGACY_CIDV1, name="kubo-test-cidv1", chunk_size=MIB)
 CANDIDATES: Final = (UNIXFS_V1_2025, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1, _LARGE_CHUNKS)
 """The layouts that are tried to prove a CID by importing the content anew."""
+
+
+def candidates_for(cid: CID) -> tuple[Profile, ...]:
+    """Return the layouts to try for `cid`, with its hash function."""
+    if cid.hash_code not in FUNCTIONS:
+        return ()
+    return tuple(profile.with_hash(cid.hash_code) for profile in CANDIDATES)
 
 
 def leaves_alike(one: Profile, other: Profile) -> bool:

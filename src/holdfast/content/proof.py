@@ -4,17 +4,16 @@ A proof is fed a body and gives back what of it may go on: at once where each pi
 otherwise provisionally, and `finish` says whether all of it was right.
 """
 
-import hashlib
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final, Protocol
 
 from holdfast.content.blocks import unsupported_hash
-from holdfast.content.cid import CID, IDENTITY, RAW, SHA2_256
+from holdfast.content.cid import CID, RAW
+from holdfast.content.hashes import FUNCTIONS, IDENTITY
 from holdfast.content.reference import Reference
-from holdfast.errors import MalformedError, VerificationError
+from holdfast.errors import VerificationError
 
-# Blocks of more than 2 MiB do not travel between IPFS nodes, but a gateway may have one all the
-# same. Until its end nobody can tell it from an endless body.
-MAX_RAW: Final = 64 << 20
+JOINED_SIZE: Final = 1 << 16  # pieces below this size are joined before they are written
 
 
 class Proof(Protocol):
@@ -22,9 +21,11 @@ class Proof(Protocol):
 
     Attributes:
         incremental: Whether what `update` gives is proven by then; otherwise only `finish` tells.
+        has_more: Whether there is more to give now: then call `update` again, with nothing.
     """
 
     incremental: ClassVar[bool]
+    has_more: bool
 
     @property
     def need(self) -> CID | None:
@@ -48,6 +49,7 @@ class PassingProof:
     """What the proofs have in common that look at the bytes and let them pass provisionally."""
 
     incremental: ClassVar[bool] = False
+    has_more: bool = False
     need: CID | None = None
     size: int | None = None
 
@@ -72,21 +74,14 @@ class NoProof(PassingProof):
 
 
 class HashProof(PassingProof):
-    """For one raw block: its hash is the CID's."""
+    """For one raw block: compares the hash of all bytes with the CID's digest."""
 
     def __init__(self, reference: Reference, cid: CID) -> None:
         self._reference = reference
         self._digest = cid.digest
-        self._hash = hashlib.sha256()
-        self._left = MAX_RAW
+        self._hash = FUNCTIONS[cid.hash_code].new()
 
     def _look(self, data: bytes) -> None:
-        self._left -= len(data)
-        if self._left < 0:
-            raise MalformedError(
-                f"the body for {self._reference}, a single block, is larger than {MAX_RAW} bytes",
-                cid=str(self._reference),
-            )
         self._hash.update(data)
 
     def finish(self) -> None:
@@ -114,16 +109,33 @@ class IdentityProof(PassingProof):
 
 
 def block_proof(reference: Reference, cid: CID | None = None) -> Proof:
-    """The proof for the one block `cid` that `reference` leads to; by default its own CID.
+    """Return the proof for the one block `cid` that `reference` leads to; by default its own CID.
 
-    `UnprovenError` for a hash that we cannot compute.
+    Raise `UnprovenError` for a hash function that is not supported.
     """
     cid = cid or reference.cid
-    if cid.hash_code == SHA2_256:
+    if cid.hash_code in FUNCTIONS:
         return HashProof(reference, cid)
     if cid.hash_code == IDENTITY:
         return IdentityProof(reference, cid)
     raise unsupported_hash(cid)
+
+
+def joined(pieces: Sequence[Any]) -> Iterator[Any]:
+    """Yield the bytes of `pieces`, the small ones joined: a file may come in millions of them."""
+    small: list[Any] = []
+    size = 0
+    for piece in pieces:
+        if len(piece) < JOINED_SIZE:
+            small.append(piece)
+            size += len(piece)
+        if size >= JOINED_SIZE or (small and len(piece) >= JOINED_SIZE):
+            yield b"".join(small) if len(small) > 1 else small[0]
+            small, size = [], 0
+        if len(piece) >= JOINED_SIZE:
+            yield piece
+    if small:
+        yield b"".join(small) if len(small) > 1 else small[0]
 
 
 def is_raw(cid: CID) -> bool:

@@ -3,7 +3,7 @@
 MAX_BYTES = 9  # the multiformats limit: 63 bits
 
 
-def decode(data: bytes, start: int = 0) -> tuple[int, int]:
+def decode(data: bytes | bytearray, start: int = 0) -> tuple[int, int]:
     """The number at `start` and the position behind it; `ValueError` where it is not sound."""
     value = shift = 0
     for position in range(start, min(len(data), start + MAX_BYTES)):

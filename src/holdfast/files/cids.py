@@ -7,8 +7,9 @@ from pathlib import Path
 
 from holdfast.blob import Blob
 from holdfast.content.blocks import missing_block, unsupported_hash
-from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256, raw_text
-from holdfast.content.profiles import CANDIDATES, profile_named
+from holdfast.content.cid import CID, DAG_PB, RAW, raw_text
+from holdfast.content.hashes import FUNCTIONS, IDENTITY
+from holdfast.content.profiles import Profile, candidates_for, profile_named
 from holdfast.content.proof import block_proof, wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.body import BodyProof
@@ -64,7 +65,7 @@ def verify(source: Uploadable, cid: str, *, progress: Progress | None = None) ->
     if reference.path:
         raise InvalidCIDError(reason="a path inside a CID cannot be verified, only a CID")
     match reference.cid.codec, reference.cid.hash_code:
-        case codec, code if codec == DAG_PB and code == SHA2_256:
+        case codec, code if codec == DAG_PB and code in FUNCTIONS:
             _verify_tree(source, reference, progress)
         case codec, code if codec == DAG_PB and code == IDENTITY:
             _verify_inline(source, reference, _counter(source, progress))
@@ -125,30 +126,35 @@ def _verify_inline(source: Uploadable, reference: Reference, seen: Seen | None) 
 
 def _verify_tree(source: Uploadable, reference: Reference, progress: Progress | None) -> None:
     """Nothing, if a known layout gives the CID; `UnprovenError` where none does."""
-    if not any(root == reference.cid for root in _roots(source, progress)):
+    layouts = candidates_for(reference.cid)
+    if not any(root == reference.cid for root in _roots(source, layouts, progress)):
         raise no_layout_fits(reference.cid)
 
 
-def _roots(source: Uploadable, progress: Progress | None) -> Iterator[CID]:
-    """The root of `source` under each known layout."""
+def _roots(
+    source: Uploadable, profiles: tuple[Profile, ...], progress: Progress | None
+) -> Iterator[CID]:
+    """Yield the root of `source` under each of `profiles`."""
     path = existing_path(source) if isinstance(source, str | os.PathLike) else None
     if path is not None and path.is_dir():
-        for each in CANDIDATES:
+        for each in profiles:
             yield import_content(path, each, seen=_counter(path, progress)).cid
     elif path is not None and path.is_file():
-        yield from _roots_of_file(path, progress)
+        yield from _roots_of_file(path, profiles, progress)
     else:
-        layouts = Layouts()  # in one pass: there may be no second
+        layouts = Layouts(profiles)  # in one pass: there may be no second
         for chunk in chunks_of(source, _counter(source, progress)):
             layouts.update(chunk)
         yield from layouts.roots().values()
 
 
-def _roots_of_file(path: Path, progress: Progress | None) -> Iterator[CID]:
-    """The root under each layout, one pass over the file for each kind of leaves."""
-    for profiles in by_leaves(CANDIDATES):
-        trees = [Tree(profile) for profile in profiles]
-        for leaf in leaves_of(path, profiles[0], seen=_counter(path, progress)):
+def _roots_of_file(
+    path: Path, profiles: tuple[Profile, ...], progress: Progress | None
+) -> Iterator[CID]:
+    """Yield the root under each layout, with one pass over the file for each kind of leaves."""
+    for group in by_leaves(profiles):
+        trees = [Tree(profile) for profile in group]
+        for leaf in leaves_of(path, group[0], seen=_counter(path, progress)):
             for tree in trees:
                 tree.add(leaf)
         yield from (tree.root().cid for tree in trees)

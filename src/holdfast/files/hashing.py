@@ -5,7 +5,6 @@ of the interpreter lock, so two threads are nearly twice as fast as one. A memor
 copy, but counts as the process's memory and kills it when the file shrinks.
 """
 
-import hashlib
 import os
 import threading
 from collections import deque
@@ -78,7 +77,7 @@ class _Reader:
 
     def _leaf(self, start: int, size: int) -> Part:
         head, tail = leaf_frame(self._profile, size)
-        block_hash = hashlib.sha256(head)
+        block_hash = self._profile.new_hash(head)
         done = 0
         while done < size:
             view = self._buffer[: min(READ_SIZE, size - done)]

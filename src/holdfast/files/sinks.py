@@ -31,6 +31,9 @@ class Sink(Protocol):
     def kept(self) -> int:
         """How many bytes an earlier download left, to be proven again."""
 
+    def expect(self, size: int) -> None:
+        """Raise an error if the sink cannot take `size` bytes in all."""
+
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
 
@@ -48,6 +51,9 @@ class _FreshSink:
     """What the sinks have in common that find nothing from earlier downloads."""
 
     proven = 0
+
+    def expect(self, size: int) -> None:
+        """Do nothing: any size will do."""
 
     @property
     def kept(self) -> int:
@@ -85,13 +91,17 @@ class TextSink(MemorySink):
         super().__init__()
         self._limit = limit
 
-    def write(self, data: bytes) -> None:
-        """Take the next bytes; `SerializationError` when they are too many."""
-        if len(self.data) + len(data) > self._limit:
+    def expect(self, size: int) -> None:
+        """Raise SerializationError if the document is too large."""
+        if size > self._limit:
             raise SerializationError(
                 f"the document is larger than max_json_bytes ({self._limit}); "
                 "raise that, or use download"
             )
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes; raise SerializationError when they are too many."""
+        self.expect(len(self.data) + len(data))
         super().write(data)
 
 
@@ -178,6 +188,9 @@ class TargetSink:
     def kept(self) -> int:
         """How many bytes an earlier download left."""
         return self._partial.kept if self._partial is not None else 0
+
+    def expect(self, size: int) -> None:
+        """Do nothing: any size will do."""
 
     def open(self) -> None:
         """See that the target can be written, and make the file; an `OSError` where it cannot."""

@@ -14,10 +14,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.node import gateway
+from holdfast.node.cached import CachedRepository
 from holdfast.node.calls import PinningCalls
+from holdfast.node.connections import MAX_HEAD, MAX_HEADERS
 from holdfast.node.page import Page
+from holdfast.node.queries import Queries
 from holdfast.node.replies import AddedHeaders, Refusal
 from holdfast.node.settings import NodeSettings
+from holdfast.node.streaming import Resources, sending_in_pieces
 from holdfast.repository import Repository
 
 NOWHERE: Final = "*"  # a target that no route has
@@ -25,7 +29,9 @@ NOWHERE: Final = "*"  # a target that no route has
 
 def create_app(repository: Repository, settings: NodeSettings) -> "Guard":
     """The application over `repository`, which stays the caller's to close."""
-    calls = PinningCalls(repository, settings)
+    resources = Resources()
+    calls = PinningCalls(repository, settings, resources.memory)
+    reader = CachedRepository(repository)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -33,7 +39,7 @@ def create_app(repository: Repository, settings: NodeSettings) -> "Guard":
         await run_in_threadpool(calls.jobs.close)
 
     app = Starlette(
-        routes=[*calls.routes(), *gateway.routes(repository), *Page(repository).routes()],
+        routes=[*calls.routes(), *gateway.routes(reader), *Page(reader).routes()],
         exception_handlers={
             Refusal: _refused,
             HTTPException: _not_found,
@@ -41,20 +47,45 @@ def create_app(repository: Repository, settings: NodeSettings) -> "Guard":
         },
         lifespan=lifespan,
     )
-    return Guard(app)
+    app.state.resources = resources
+    return Guard(app, resources, calls.queries)
 
 
 class Guard:
-    """What stands before every request: the target made plain, and safe headers on every reply."""
+    """What stands around every request: a plain target, a head and replies within limits."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, resources: Resources, queries: Queries) -> None:
         self._app = AddedHeaders(app)
+        self._large_head = AddedHeaders(_large_head)
+        self._resources = resources
+        self._queries = queries
+
+    def begin_to_stop(self) -> None:
+        """End the queries that run: the node is about to stop, and waits for its requests."""
+        self._queries.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] == "http" and not scope["path"].startswith("/"):
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if not scope["path"].startswith("/"):
             scope = _with_plain_target(scope)
-        await self._app(scope, receive, send)
+        app = self._large_head if _is_large(scope) else self._app
+        await app(scope, receive, sending_in_pieces(self._resources, scope, send))
+
+
+def _is_large(scope: Scope) -> bool:
+    """Whether the head is larger than it may be: one that came at once was not stopped before."""
+    headers = scope["headers"]
+    size = sum(len(name) + len(value) for name, value in headers)
+    return len(headers) > MAX_HEADERS or size + len(scope["raw_path"]) > MAX_HEAD
+
+
+async def _large_head(scope: Scope, receive: Receive, send: Send) -> None:
+    text = f"A head has at most {MAX_HEADERS} headers and {MAX_HEAD} bytes"
+    reply = JSONResponse({"error": text}, 431, headers={"Connection": "close"})
+    await reply(scope, receive, send)
 
 
 def _with_plain_target(scope: Scope) -> Scope:

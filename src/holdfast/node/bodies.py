@@ -5,52 +5,106 @@ import json
 import math
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
+from holdfast.node.memory import MemoryShare
 from holdfast.node.replies import Refusal, bad_request
 
-PIECE_SIZE = 1 << 20  # what goes to a worker thread at a time
+PIECE_SIZE = 256 << 10  # what goes to a worker thread at a time
+IDLE_BYTES = 1 << 10  # a body that brings fewer in the idle time stands still
+PROGRESS_BYTES = 16 << 10  # a body that brings fewer than this ends first where memory is short
 
 
-async def pieces(request: Request, *, limit: int, idle_seconds: float) -> AsyncIterator[bytes]:
-    """The body in pieces of about `PIECE_SIZE`; a `Refusal` where it is too large or too slow."""
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and (len(declared) > 18 or int(declared) > limit):
-        raise Refusal(413, f"The body is larger than the {limit} bytes that are allowed")
-    total = 0
-    piece = bytearray()
-    stream = aiter(request.stream())
-    while True:
-        try:
-            async with asyncio.timeout(idle_seconds):
-                chunk = await anext(stream, None)
-        except TimeoutError:
-            raise Refusal(408, "The body came too slowly") from None
-        except ClientDisconnect:
-            raise bad_request("The body ended early") from None
-        if chunk is None:
-            break
-        total += len(chunk)
-        if total > limit:
-            raise Refusal(413, f"The body is larger than the {limit} bytes that are allowed")
-        piece += chunk
-        if len(piece) >= PIECE_SIZE:
+class Body:
+    """The body of a request, read within limits of size, time and memory."""
+
+    def __init__(
+        self, request: Request, share: MemoryShare, *, limit: int, idle_seconds: float
+    ) -> None:
+        self._request = request
+        self._share = share
+        self._limit = limit
+        self._idle_seconds = idle_seconds
+
+    async def pieces(self, held: Callable[[], int] | None = None) -> AsyncIterator[bytes]:
+        """Give the body in pieces of about `PIECE_SIZE`.
+
+        `held` says how many bytes the caller holds of the pieces so far. Raise a `Refusal` where
+        the body is too large, too slow, or where others need the memory.
+        """
+        declared = self._request.headers.get("content-length", "")
+        if declared.isdecimal() and (len(declared) > 18 or int(declared) > self._limit):
+            raise self._too_large()
+        total = progress = 0
+        piece = bytearray()
+        async for chunk in self._chunks():
+            total += len(chunk)
+            progress += len(chunk)
+            if total > self._limit:
+                raise self._too_large()
+            piece += chunk
+            if len(piece) >= PIECE_SIZE:
+                yield bytes(piece)
+                piece.clear()
+            kept = 0 if held is None else held()
+            self._share.hold(len(piece) + kept, progress=progress >= PROGRESS_BYTES)
+            if progress >= PROGRESS_BYTES:
+                progress = 0
+        if piece:
             yield bytes(piece)
-            piece.clear()
-    if piece:
-        yield bytes(piece)
 
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        """Give the body as it comes."""
+        stream = aiter(self._request.stream())
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._idle_seconds
+        received = 0
+        while True:
+            self._check_share()
+            try:
+                async with asyncio.timeout_at(deadline) as timer:
+                    self._share.on_end = partial(timer.reschedule, 0)
+                    chunk = await anext(stream, None)
+            except TimeoutError:
+                if not self._share.is_ended:
+                    raise Refusal(408, "The body came too slowly") from None
+            except ClientDisconnect:
+                raise bad_request("The body ended early") from None
+            finally:
+                self._share.on_end = None
+            self._check_share()
+            if chunk is None:
+                return
+            received += len(chunk)
+            yield chunk
+            if received >= IDLE_BYTES:
+                deadline = loop.time() + self._idle_seconds
+                received = 0
 
-async def read_json(request: Request, *, limit: int, idle_seconds: float) -> Any:
-    """The body as JSON, its fractions marked so that `write_json` spells them as they came."""
-    body = b"".join(
-        [piece async for piece in pieces(request, limit=limit, idle_seconds=idle_seconds)]
-    )
-    return await run_in_threadpool(parse_json, body)
+    def _check_share(self) -> None:
+        if self._share.is_ended:
+            raise Refusal(503, "The node has too many requests under way; try again later")
+
+    def _too_large(self) -> Refusal:
+        return Refusal(413, f"The body is larger than the {self._limit} bytes that are allowed")
+
+    async def json(self) -> Any:
+        """Return the body as JSON, its fractions marked so that `write_json` keeps their form."""
+        pieces: list[bytes] = []
+        held = 0
+
+        def kept() -> int:
+            return held
+
+        async for piece in self.pieces(kept):
+            pieces.append(piece)
+            held += len(piece)
+        return await run_in_threadpool(parse_json, b"".join(pieces))
 
 
 # To read and write a fraction anew might change its spelling, and with it the CID. It is kept as a

@@ -11,19 +11,22 @@ from starlette.routing import BaseRoute, Route
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.node.admission import Admission
-from holdfast.node.bodies import pieces, plain, read_json, write_json
+from holdfast.node.bodies import Body, plain, write_json
 from holdfast.node.jobs import Job, Jobs
 from holdfast.node.listing import read_query, whole_number
+from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.node.metadata import (
+    check_count,
     iso_time,
-    read_keyvalues,
     read_metadata,
     read_options,
 )
+from holdfast.node.queries import Queries
 from holdfast.node.replies import Refusal, bad_request, not_pinned
 from holdfast.node.settings import NodeSettings
 from holdfast.node.uploads import Upload
 from holdfast.repository import Pin, Repository
+from holdfast.repository.pins import Stopped
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
 CONTENT_NAMES = ("pinataContent", "pinContent")
@@ -35,11 +38,13 @@ Call = Callable[[Request], Awaitable[Response]]
 class PinningCalls:
     """The endpoints, over one repository."""
 
-    def __init__(self, repository: Repository, settings: NodeSettings) -> None:
+    def __init__(self, repository: Repository, settings: NodeSettings, memory: HeldMemory) -> None:
         self._repository = repository
         self._settings = settings
+        self._memory = memory
         self._admission = Admission(settings)
-        self.jobs = Jobs(repository, settings.gateways)
+        self.queries = Queries()
+        self.jobs = Jobs(repository, settings.gateways, max_bytes=settings.max_upload)
 
     def routes(self) -> list[BaseRoute]:
         """Where the calls are; those about data are under ``/v3`` too, where some clients look."""
@@ -101,12 +106,10 @@ class PinningCalls:
         """Pin a file or a directory from a form."""
         upload = Upload(self._repository, request.headers.get("content-type", ""))
         try:
-            async for piece in pieces(
-                request,
-                limit=self._settings.max_upload,
-                idle_seconds=self._settings.idle_seconds,
-            ):
-                await run_in_threadpool(upload.feed, piece)
+            with MemoryShare(self._memory) as share:
+                body = self._body(request, share, self._settings.max_upload)
+                async for piece in body.pieces(lambda: upload.held):
+                    await run_in_threadpool(upload.feed, piece)
             return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
         finally:
             await run_in_threadpool(upload.close)
@@ -153,7 +156,9 @@ class PinningCalls:
 
         def change(notes: Mapping[str, Any]) -> Mapping[str, Any]:
             merged = {**notes, **metadata.keyvalues}
-            return read_keyvalues({k: value for k, value in merged.items() if value is not None})
+            left = {key: value for key, value in merged.items() if value is not None}
+            check_count(left)
+            return left
 
         pin = await run_in_threadpool(self._repository.update_pin, cid, name=name, change=change)
         if pin is None:
@@ -170,15 +175,18 @@ class PinningCalls:
     async def pin_list(self, request: Request) -> Response:
         """List pins by the service's filters, a page at a time."""
         query, with_count = read_query(request.query_params)
-        pins = await run_in_threadpool(self._repository.pins, query)
-        reply: dict[str, Any] = {"rows": [_pin_row(pin) for pin in pins]}
-        if with_count:
-            reply = {"count": await run_in_threadpool(self._repository.count_pins, query), **reply}
-        return JSONResponse(reply)
 
-    async def totals(self, _: Request) -> Response:
+        def find(stopped: Stopped) -> tuple[list[Pin], int | None]:
+            count = self._repository.count_pins(query, stopped) if with_count else None
+            return self._repository.pins(query, stopped), count
+
+        pins, count = await self.queries.run(request, find)
+        reply: dict[str, Any] = {} if count is None else {"count": count}
+        return JSONResponse({**reply, "rows": [_pin_row(pin) for pin in pins]})
+
+    async def totals(self, request: Request) -> Response:
         """Tell how much is pinned."""
-        pins, size = await run_in_threadpool(self._repository.totals)
+        pins, size = await self.queries.run(request, self._repository.totals)
         return JSONResponse(
             {
                 "pin_count": pins,
@@ -188,9 +196,12 @@ class PinningCalls:
         )
 
     async def _json(self, request: Request) -> Any:
-        return await read_json(
-            request, limit=self._settings.max_json, idle_seconds=self._settings.idle_seconds
-        )
+        with MemoryShare(self._memory) as share:
+            return await self._body(request, share, self._settings.max_json).json()
+
+    def _body(self, request: Request, share: MemoryShare, limit: int) -> Body:
+        idle_seconds = self._settings.idle_seconds
+        return Body(request, share, limit=limit, idle_seconds=idle_seconds)
 
 
 def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository gives it

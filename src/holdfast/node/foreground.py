@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast import checks
 from holdfast.errors import ConfigError
+from holdfast.node.accepting import raise_descriptor_limit
 from holdfast.node.server import NodeServer, check_host, page_url
 from holdfast.node.settings import SCOPES, NodeSettings, NodeToken
 from holdfast.repository import Repository
@@ -79,6 +80,7 @@ def serve(
         rate_limit=rate_limit,
         gateways=(checks.gateways("--gateway", list(gateways)) or ()) if gateways else (),
     )
+    raise_descriptor_limit()
     with Repository(path) as repository:
         server = NodeServer(repository, settings, host=host, port=port)
         addresses = Addresses(

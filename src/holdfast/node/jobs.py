@@ -4,21 +4,21 @@ import logging
 import threading
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from queue import Empty, Full, Queue
 from typing import Any
 
 from holdfast._sync.transport import Transport
 from holdfast.config import ClientConfig
-from holdfast.content.car import CarReader
+from holdfast.content.car import Block
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError
-from holdfast.limits import Timeouts
+from holdfast.node.fetching import TooLargeError, fetch_blocks
 from holdfast.node.metadata import Metadata
-from holdfast.protocol.http import Request
 from holdfast.records import now_ms
 from holdfast.repository import Repository
+from holdfast.repository.adding import Adding
 
 logger = logging.getLogger("holdfast.node")
 
@@ -40,9 +40,14 @@ class Job:
 class Jobs:
     """The jobs of a node, newest last. One that succeeds is gone: its pin is there."""
 
-    def __init__(self, repository: Repository, gateways: tuple[str, ...]) -> None:
+    def __init__(
+        self, repository: Repository, gateways: tuple[str, ...], *, max_bytes: int
+    ) -> None:
         self._repository = repository
         self._gateways = gateways
+        self._max_bytes = max_bytes
+        self._ending = threading.Event()
+        self._open: set[Adding] = set()
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
         self._queue: Queue[tuple[Job, CID] | None] = Queue(MAX_JOBS)  # None is the end of a worker
@@ -86,25 +91,48 @@ class Jobs:
         try:
             self._repository.pin(cid, **about)
         except ClientError:
-            if not self._retrieve(job, cid, about):
-                self._set(job, "expired")
+            status = self._retrieve(job, cid, about)
+            if status is not None:
+                self._set(job, status)
                 return
         with self._lock:
             self._jobs.pop(job.id, None)
 
-    def _retrieve(self, job: Job, cid: CID, about: dict[str, Any]) -> bool:
+    def _retrieve(self, job: Job, cid: CID, about: dict[str, Any]) -> str | None:
+        """Fetch and pin `cid` from the first gateway that has it; the status where none has."""
         self._set(job, "retrieving")
         for gateway in self._gateways:
             try:
-                with self._repository.adding() as adding:
-                    for block_cid, data in _blocks(self._transport, gateway, cid):
+                with self._adding() as adding:
+                    for block_cid, data in self._blocks(gateway, cid):
                         adding.put(block_cid, data)
                     adding.flush()
                     self._repository.pin(cid, **about)
+            except TooLargeError:
+                return "over_max_size"
             except ClientError:
                 continue
-            return True
-        return False
+            return None
+        return "expired"
+
+    def _blocks(self, gateway: str, cid: CID) -> Iterator[Block]:
+        return fetch_blocks(
+            self._transport,
+            gateway,
+            cid,
+            max_bytes=self._max_bytes,
+            ended=self._ending.is_set,
+        )
+
+    @contextmanager
+    def _adding(self) -> Iterator[Adding]:
+        """An add that `close` ends too, so that it leaves nothing that cannot be collected."""
+        with self._repository.adding() as adding:
+            self._open.add(adding)
+            try:
+                yield adding
+            finally:
+                self._open.discard(adding)
 
     def _set(self, job: Job, status: str) -> None:
         with self._lock:
@@ -113,6 +141,7 @@ class Jobs:
 
     def close(self) -> None:
         """Stop; what is under way is given up. A second time does nothing."""
+        self._ending.set()
         with suppress(Empty):
             while True:
                 self._queue.get_nowait()
@@ -121,19 +150,7 @@ class Jobs:
         self._transport.close()
         for worker in self._workers:
             worker.join(END_SECONDS)
-
-
-def _blocks(transport: Transport, gateway: str, cid: CID) -> Iterator[tuple[CID, bytes]]:
-    """The blocks of a DAG from a gateway's archive, each one checked."""
-    url = f"{gateway.rstrip('/')}/{cid}?format=car"
-    request = Request("GET", url, {"Accept": "application/vnd.ipld.car;version=1;dups=n"})
-    reader = CarReader()
-    response = transport.send(request, timeouts=Timeouts())
-    try:
-        if response.status != 200:
-            return
-        for chunk in response.chunks():
-            yield from reader.update(chunk)
-    finally:
-        response.close()
-    reader.finish()
+        # A worker that still waits for its gateway will never go on: it is a daemon.
+        for adding in list(self._open):
+            with suppress(ClientError):
+                adding.close()

@@ -13,6 +13,7 @@ from holdfast.repository import PinQuery
 
 T = TypeVar("T")
 
+MAX_TEXT = 1000  # characters of a text to look for
 DEFAULT_PAGE = 10
 MAX_PAGE = 1000
 STATUSES = {"all": None, "pinned": True, "unpinned": False}
@@ -25,10 +26,10 @@ def read_query(parameters: Mapping[str, str]) -> tuple[PinQuery, bool]:
     conditions = parameters.get("metadata[keyvalues]")
     query = PinQuery(
         held=_choice(parameters, "status", STATUSES, "all"),
-        cid=parameters.get("cid"),
-        cid_contains=parameters.get("hashContains"),
-        name_contains=parameters.get("metadata[name]"),
-        contains=parameters.get("search") or None,
+        cid=_text(parameters, "cid"),
+        cid_contains=_text(parameters, "hashContains"),
+        name_contains=_text(parameters, "metadata[name]"),
+        contains=_text(parameters, "search") or None,
         created_from=_time(parameters, "pinStart"),
         created_to=_time(parameters, "pinEnd"),
         removed_from=_time(parameters, "unpinStart"),
@@ -42,6 +43,13 @@ def read_query(parameters: Mapping[str, str]) -> tuple[PinQuery, bool]:
         offset=_number(parameters, "pageOffset", default=0) or 0,
     )
     return query, parameters.get("includeCount", "true").lower() != "false"
+
+
+def _text(parameters: Mapping[str, str], name: str) -> str | None:
+    text = parameters.get(name)
+    if text is not None and len(text) > MAX_TEXT:
+        raise bad_request(f"{name} has at most {MAX_TEXT} characters")
+    return text
 
 
 def _choice(parameters: Mapping[str, str], name: str, choices: Mapping[str, T], default: str) -> T:

@@ -1,17 +1,18 @@
 """The metadata and options that come with a pin, and queries over them."""
 
-import re
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025, Profile
-from holdfast.node.patterns import check_pattern, like, matches_pattern
+from holdfast.node.patterns import like
 from holdfast.node.replies import bad_request
 
 MAX_KEYVALUES: Final = 10  # the service's limit
 MAX_NAME: Final = 245
+MAX_VALUE: Final = 1000  # characters of a key or value
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +51,28 @@ def read_metadata(value: Any) -> Metadata:
 
 
 def read_keyvalues(value: Any) -> dict[str, Any]:
-    """Notes: up to ten strings, numbers, booleans or dates."""
+    """Return the key-values of a pin: up to ten strings, numbers, booleans or dates."""
     if value is None:
         return {}
-    if not isinstance(value, dict) or len(value) > MAX_KEYVALUES:
-        raise bad_request(f"keyvalues must be an object with at most {MAX_KEYVALUES} members")
-    for each in value.values():
+    if not isinstance(value, dict):
+        raise bad_request("keyvalues must be an object")
+    check_count(value)
+    for key, each in value.items():
         if isinstance(each, dict | list):
             raise bad_request("The values in keyvalues must be strings, numbers or booleans")
+        if len(key) > MAX_VALUE or _is_long(each):
+            raise bad_request(f"A key or value in keyvalues has at most {MAX_VALUE} characters")
     return value
+
+
+def check_count(keyvalues: Mapping[str, Any]) -> None:
+    """Raise a `Refusal` where there are more key-values than a pin may have."""
+    if len(keyvalues) > MAX_KEYVALUES:
+        raise bad_request(f"keyvalues must be an object with at most {MAX_KEYVALUES} members")
+
+
+def _is_long(value: Any) -> bool:
+    return len(str(value)) > MAX_VALUE
 
 
 def read_options(value: Any) -> Options:
@@ -96,9 +110,14 @@ def parse_time(text: str, what: str) -> int:
 
 
 def keyvalues_matcher(conditions: Any) -> Callable[[Mapping[str, Any]], bool]:
-    """A function that says whether notes meet `conditions`: ``{key: {value, op, secondValue}}``."""
-    if not isinstance(conditions, dict):
-        raise bad_request("metadata[keyvalues] must be an object")
+    """Return a function that says whether key-values meet `conditions`.
+
+    The conditions are those of the service: ``{key: {value, op, secondValue}}``.
+    """
+    if not isinstance(conditions, dict) or len(conditions) > MAX_KEYVALUES:
+        raise bad_request(
+            f"metadata[keyvalues] must be an object with at most {MAX_KEYVALUES} members"
+        )
     checks = [(key, _condition(condition)) for key, condition in conditions.items()]
 
     def matches(keyvalues: Mapping[str, Any]) -> bool:
@@ -110,36 +129,64 @@ def keyvalues_matcher(conditions: Any) -> Callable[[Mapping[str, Any]], bool]:
 def _condition(condition: Any) -> Callable[[Any], bool]:
     if not isinstance(condition, dict) or "value" not in condition:
         raise bad_request("A condition in metadata[keyvalues] needs a value and an op")
-    operation = condition.get("op", "eq")
+    name = condition.get("op", "eq")
     value, second = condition["value"], condition.get("secondValue")
-    if not isinstance(operation, str) or operation not in OPERATIONS:
+    if name in REGULAR_EXPRESSIONS:
+        raise bad_request(f"The node has no regular expressions: use like or iLike, not {name}")
+    if not isinstance(name, str) or name not in OPERATIONS:
         raise bad_request(f"Unknown op in metadata[keyvalues]; there are {', '.join(OPERATIONS)}")
-    check = OPERATIONS[operation]
-    if operation in {"regexp", "iRegexp"}:
-        check_pattern(value)
+    for each in (value, second):
+        if isinstance(each, dict | list):
+            raise bad_request("A value in metadata[keyvalues] is a string, a number or a boolean")
+        if _is_long(each):
+            raise bad_request(f"A value in metadata[keyvalues] has at most {MAX_VALUE} characters")
+    check = OPERATIONS[name](value, second)
 
     def run(found: Any) -> bool:
         try:
-            return check(found, value, second)
+            return check(found)
         except TypeError:
-            return False
+            return False  # a text and a number cannot be compared
 
     return run
 
 
-OPERATIONS: Final[Mapping[str, Callable[[Any, Any, Any], bool]]] = {
-    "eq": lambda found, value, _: bool(found == value),
-    "ne": lambda found, value, _: bool(found != value),
-    "gt": lambda found, value, _: bool(found > value),
-    "gte": lambda found, value, _: bool(found >= value),
-    "lt": lambda found, value, _: bool(found < value),
-    "lte": lambda found, value, _: bool(found <= value),
-    "between": lambda found, value, second: bool(value <= found <= second),
-    "notBetween": lambda found, value, second: not value <= found <= second,
-    "like": lambda found, value, _: like(str(found), str(value)),
-    "notLike": lambda found, value, _: not like(str(found), str(value)),
-    "iLike": lambda found, value, _: like(str(found).lower(), str(value).lower()),
-    "notILike": lambda found, value, _: not like(str(found).lower(), str(value).lower()),
-    "regexp": lambda found, value, _: matches_pattern(str(value), str(found)),
-    "iRegexp": lambda found, value, _: matches_pattern(str(value), str(found), re.IGNORECASE),
+def _compared(
+    compare: Callable[[Any, Any], Any],
+) -> Callable[[Any, Any], Callable[[Any], bool]]:
+    return lambda value, _: lambda found: bool(compare(found, value))
+
+
+def _between(value: Any, second: Any) -> Callable[[Any], bool]:
+    return lambda found: bool(value <= found <= second)
+
+
+def _not_between(value: Any, second: Any) -> Callable[[Any], bool]:
+    return lambda found: not value <= found <= second
+
+
+def _like(
+    *, ignore_case: bool = False, wanted: bool = True
+) -> Callable[[Any, Any], Callable[[Any], bool]]:
+    def operation(value: Any, _: Any) -> Callable[[Any], bool]:
+        matches = like(value, ignore_case=ignore_case)
+        return lambda found: matches(str(found)) is wanted
+
+    return operation
+
+
+REGULAR_EXPRESSIONS: Final = ("regexp", "iRegexp")
+OPERATIONS: Final[Mapping[str, Callable[[Any, Any], Callable[[Any], bool]]]] = {
+    "eq": _compared(operator.eq),
+    "ne": _compared(operator.ne),
+    "gt": _compared(operator.gt),
+    "gte": _compared(operator.ge),
+    "lt": _compared(operator.lt),
+    "lte": _compared(operator.le),
+    "between": _between,
+    "notBetween": _not_between,
+    "like": _like(),
+    "notLike": _like(wanted=False),
+    "iLike": _like(ignore_case=True),
+    "notILike": _like(ignore_case=True, wanted=False),
 }

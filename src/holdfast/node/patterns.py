@@ -1,82 +1,52 @@
-"""Patterns from outside, matched in bounded time: SQL's LIKE, and tame regular expressions.
+"""SQL's LIKE, matched in bounded time.
 
-Python's regular expressions can take exponential time, and hold up every thread while they do.
-What could is refused: repetitions within repetitions, choices within them, references back, and
-more than two repetitions.
+There are no regular expressions for callers: some take exponential time, and Python holds its
+global lock while it matches, so one of them would stop the whole node.
 """
 
 import re
-from re import _constants as constants  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
+from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.node.replies import bad_request
 
 MAX_PATTERN: Final = 200
 MAX_SUBJECT: Final = 1000
-MAX_REPEATS: Final = 2
-_REPEATS: Final = {
-    constants.MAX_REPEAT,
-    constants.MIN_REPEAT,
-    getattr(constants, "POSSESSIVE_REPEAT", None),
-}
-_REFUSED: Final = {
-    constants.GROUPREF,
-    constants.GROUPREF_EXISTS,
-    constants.ASSERT,
-    constants.ASSERT_NOT,
-}
 
 
-def like(text: str, pattern: str) -> bool:
-    """SQL's LIKE: ``%`` for any run of characters, ``_`` for one. Never tries more than it must."""
-    at = place = 0
-    star: int | None = None
-    resume = 0
-    while at < len(text):
-        if place < len(pattern) and pattern[place] == "%":
-            star, resume = place, at
-            place += 1
-        elif place < len(pattern) and pattern[place] in {"_", text[at]}:
-            at, place = at + 1, place + 1
-        elif star is not None:
-            resume += 1
-            at, place = resume, star + 1
-        else:
+def like(pattern: Any, *, ignore_case: bool = False) -> Callable[[str], bool]:
+    """Return a function that says whether a text matches `pattern`.
+
+    ``%`` stands for any run of characters, ``_`` for one. The parts between the ``%`` are searched
+    for one after the other, each as far to the left as possible: no part is ever searched for
+    twice, so the work is at most the length of the text times that of the pattern. A text of more
+    than `MAX_SUBJECT` characters matches nothing.
+    """
+    text = str(pattern)
+    if len(text) > MAX_PATTERN:
+        raise bad_request(f"A pattern in metadata[keyvalues] has at most {MAX_PATTERN} characters")
+    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
+    parts = [
+        re.compile("".join("." if each == "_" else re.escape(each) for each in part), flags)
+        for part in text.split("%")
+    ]
+    first, *middle = parts
+    if not middle:
+        return lambda found: len(found) <= MAX_SUBJECT and first.fullmatch(found) is not None
+    last = middle.pop()
+    last_size = len(text.rpartition("%")[2])
+
+    def matches(found: str) -> bool:
+        start = first.match(found) if len(found) <= MAX_SUBJECT else None
+        if start is None:
             return False
-    return not pattern[place:].strip("%")
+        position = start.end()
+        for part in middle:
+            place = part.search(found, position)
+            if place is None:
+                return False
+            position = place.end()
+        end = len(found) - last_size
+        return end >= position and last.match(found, end) is not None
 
-
-def matches_pattern(pattern: str, text: str, flags: int = 0) -> bool:
-    """Whether a pattern that was checked is found in the first part of `text`."""
-    return re.search(pattern, text[:MAX_SUBJECT], flags) is not None
-
-
-def check_pattern(pattern: Any) -> None:
-    """Nothing, if `pattern` is a regular expression that cannot take long; else a `Refusal`."""
-    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN:
-        raise bad_request(f"A regular expression may have {MAX_PATTERN} characters at the most")
-    try:
-        tree = parser.parse(pattern)
-        re.compile(pattern)
-        open_repeats = _open_repeats(tree, inside=False)
-    except (re.error, OverflowError, RecursionError, ValueError):
-        raise bad_request("The regular expression in metadata[keyvalues] is wrong") from None
-    if open_repeats > MAX_REPEATS:
-        raise bad_request("The regular expression in metadata[keyvalues] could take too long")
-
-
-def _open_repeats(tree: Any, *, inside: bool) -> int:
-    """How many repetitions there are; more than is allowed, where they are of a dangerous kind."""
-    count = 0
-    for operation, argument in tree:
-        if operation in _REPEATS:
-            count += MAX_REPEATS + 1 if inside else 1
-            count += _open_repeats(argument[2], inside=True)
-        elif operation in _REFUSED or (operation is constants.BRANCH and inside):
-            count += MAX_REPEATS + 1
-        elif operation is constants.BRANCH:
-            count += sum(_open_repeats(branch, inside=inside) for branch in argument[1])
-        elif operation is constants.SUBPATTERN:
-            count += _open_repeats(argument[3], inside=inside)
-    return count
+    return matches

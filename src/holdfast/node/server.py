@@ -1,87 +1,52 @@
 """The node as a running server: in the foreground, or on a thread beside a test or a notebook."""
 
-import asyncio
 import os
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any
 from urllib.parse import quote
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from holdfast.checks import is_loopback
 from holdfast.errors import ConfigError
+from holdfast.node.accepting import BACKLOG, Acceptor, ConnectionLimits
 from holdfast.node.app import create_app
+from holdfast.node.connections import MAX_HEAD, NodeProtocol
 from holdfast.node.settings import NodeSettings
 from holdfast.repository import Repository
 
-HEAD_SECONDS = 20.0
-MAX_HEAD = 32 << 10
-# An ASGI extension, for what stands around the application: the transport, to end the connection.
-CONNECTION = "holdfast.connection"
+SEND_BUFFER = 256 << 10  # the system's, for each connection: it would give 4 MiB to slow peers
 
 
-class PatientProtocol(H11Protocol):
-    """HTTP/1.1 that does not wait for ever for the head of a request."""
-
-    _timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a request."""
-        super().connection_made(transport)
-        self._wait()
-
-    def handle_events(self) -> None:
-        """Take what has come."""
-        super().handle_events()
-        if self._has_request():
-            scope: Any = self.scope
-            scope["extensions"] = {CONNECTION: self.transport}
-        if self._timer is not None and self._has_request():
-            self._timer.cancel()
-            self._timer = None
-
-    def on_response_complete(self) -> None:
-        """Wait for the next request, unless it is there already."""
-        super().on_response_complete()
-        if self._timer is None and not self.transport.is_closing() and not self._has_request():
-            self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
-        if self._timer is not None:
-            self._timer.cancel()
-        super().connection_lost(exc)
-
-    def _has_request(self) -> bool:
-        cycle: Any = self.cycle
-        return cycle is not None and not cycle.response_complete
-
-    def _wait(self) -> None:
-        self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
-
-    def _give_up(self) -> None:
-        """Drop a peer that sends no request; not one that still reads the last reply."""
-        if self.transport.get_write_buffer_size():
-            self._wait()
-        else:
-            self._timer = None
-            self.transport.abort()
-
-
-class AnnouncedServer(uvicorn.Server):
-    """A server that tells when it listens, and takes signals."""
+class LimitedServer(uvicorn.Server):
+    """A server that has so many connections at the most, and tells when it listens."""
 
     announce: Callable[[], None] | None = None
+    before_shutdown: Callable[[], None] | None = None
+    _acceptor: Acceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
-        await super().startup(sockets)
-        if self.started and self.announce is not None:
-            self.announce()
+        """Begin to listen on the one socket."""
+        (listener,) = sockets if sockets is not None else []
+        await super().startup([])  # uvicorn would accept any number
+        if self.started:
+            limits = ConnectionLimits().within_descriptors()
+            self._acceptor = Acceptor(listener, self._make_protocol, limits)
+            if self.announce is not None:
+                self.announce()
+
+    def _make_protocol(self) -> NodeProtocol:
+        return NodeProtocol(self.config, self.server_state, self.lifespan.state)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and wait for the requests that are under way."""
+        if self._acceptor is not None:
+            self._acceptor.close()
+        if self.before_shutdown is not None:
+            self.before_shutdown()
+        await super().shutdown(sockets)
 
 
 class NodeServer:
@@ -96,12 +61,14 @@ class NodeServer:
         port: int = 0,
         around: Callable[[ASGIApp], ASGIApp] | None = None,
     ) -> None:
-        app: ASGIApp = create_app(repository, settings)
+        guard = create_app(repository, settings)
+        app: ASGIApp = guard
         self._socket = _listen(host, port)
-        self._server = AnnouncedServer(
+        self._server = LimitedServer(
             uvicorn.Config(
                 app if around is None else around(app),
-                http=PatientProtocol,
+                http=NodeProtocol,
+                ws="none",
                 h11_max_incomplete_event_size=MAX_HEAD,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=2,
@@ -112,6 +79,7 @@ class NodeServer:
                 lifespan="on",
             )
         )
+        self._server.before_shutdown = guard.begin_to_stop
         self._thread: threading.Thread | None = None
 
     @property
@@ -155,7 +123,9 @@ def _listen(host: str, port: int) -> socket.socket:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(512)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        listener.settimeout(0)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None

@@ -3,7 +3,12 @@
 from typing import Any, Final
 
 try:
-    from multipart import MultipartError, MultipartSegment, PushMultipartParser
+    from multipart import (
+        MultipartError,
+        MultipartSegment,
+        ParserLimitReached,
+        PushMultipartParser,
+    )
 except ImportError:
     raise ImportError(
         "the node needs the package multipart 2, which an old python-multipart hides: "
@@ -11,20 +16,23 @@ except ImportError:
         name="multipart",
     ) from None
 
+from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
-from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.node.bodies import parse_json, plain
 from holdfast.node.metadata import Metadata, Options, read_metadata, read_options
 from holdfast.node.replies import bad_request
+from holdfast.node.trees import MAX_FILES, Entries, UploadTree
 from holdfast.repository import Pin, Repository
+from holdfast.repository.blocks import FILE_SIZE
 
-MAX_FIELD: Final = 1 << 20
-MAX_PARTS: Final = 100_000
-MAX_DEPTH: Final = 200
-
-Tree = dict[str, Any]  # names to parts, or to further trees
+MAX_FIELD: Final = 256 << 10
+MAX_SMALL: Final = 2 << 20  # bytes of small blocks that wait for their transaction
+MAX_PARTS: Final = MAX_FILES + 10  # the files, and the fields beside them
+MAX_HEADER: Final = 16 << 10  # bytes of a header of a part
+MAX_HEADERS: Final = 16
+MAX_BOUNDARY: Final = 200  # RFC 2046 has 70
 
 
 class Upload:
@@ -37,22 +45,41 @@ class Upload:
     def __init__(self, repository: Repository, content_type: str) -> None:
         kind, _, parameters = content_type.partition(";")
         boundary = _parameter(parameters, "boundary")
-        if kind.strip().lower() != "multipart/form-data" or not boundary:
+        is_form = kind.strip().lower() == "multipart/form-data"
+        if not is_form or not 0 < len(boundary) <= MAX_BOUNDARY:
             raise bad_request("Invalid request format.")
         self._repository = repository
         self._adding = repository.adding()
         self._parser = PushMultipartParser(
-            boundary, max_header_size=16384, max_header_count=16, max_segment_count=MAX_PARTS
+            boundary,
+            max_header_size=MAX_HEADER,
+            max_header_count=MAX_HEADERS,
+            max_segment_count=MAX_PARTS,
         )
         self._segment: MultipartSegment | None = None
         self._importer: FileImporter | None = None
+        self._file_bytes = 0  # of the file that is coming
+        self._small_bytes = 0  # of small blocks, which wait in memory
         self._field = bytearray()
         self._fields: dict[str, Any] = {}
         self._options = Options()
-        self._used = self._options.profile
-        self._tree: Tree = {}
-        self._files = 0
-        self._types: list[str] = []
+        self._tree = UploadTree()
+        self._path = b""  # of the file that is coming
+        self._first_type = ""
+
+    @property
+    def held(self) -> int:
+        """How many bytes of memory the upload holds between two pieces, about."""
+        leaf = min(self._file_bytes, self._options.profile.chunk_size)
+        return leaf + self._small_bytes + len(self._field) + self._tree.held
+
+    def _put(self, cid: CID, data: bytes) -> None:
+        self._adding.put(cid, data)
+        if len(data) < FILE_SIZE:
+            self._small_bytes += len(data)
+        if self._small_bytes >= MAX_SMALL:
+            self._adding.flush()
+            self._small_bytes = 0
 
     def feed(self, piece: bytes) -> None:
         """Take the next bytes of the form."""
@@ -64,6 +91,11 @@ class Upload:
                     self._end()
                 else:
                     self._data(bytes(event))
+        except ParserLimitReached:
+            raise bad_request(
+                f"A form has at most {MAX_PARTS} parts, and a part at most {MAX_HEADERS} headers "
+                f"of {MAX_HEADER} bytes"
+            ) from None
         except MultipartError:
             raise bad_request("Invalid request format.") from None
 
@@ -72,8 +104,11 @@ class Upload:
         if segment.name == "file":
             if not segment.filename:
                 raise bad_request("Invalid request format.")
-            self._used = self._options.profile
-            self._importer = FileImporter(self._used, self._adding.put)
+            self._path = self._tree.check(segment.filename)
+            if not self._tree.count:
+                self._first_type = segment.content_type or ""
+            self._importer = FileImporter(self._options.profile, self._put)
+            self._file_bytes = 0
         elif segment.name in {"pinataMetadata", "pinataOptions", "network"}:
             self._field = bytearray()
         else:
@@ -81,6 +116,7 @@ class Upload:
 
     def _data(self, data: bytes) -> None:
         if self._importer is not None:
+            self._file_bytes += len(data)
             self._importer.update(data)
         else:
             self._field += data
@@ -92,7 +128,7 @@ class Upload:
         if segment is None:
             return
         if self._importer is not None:
-            self._keep(segment.filename or "", self._importer.finish(), segment.content_type or "")
+            self._tree.add(self._path, self._importer.finish())
             self._importer = None
         elif segment.name != "network":
             text = bytes(self._field).strip()
@@ -101,61 +137,33 @@ class Upload:
                 self._options = read_options(self._fields["pinataOptions"])
         self._segment = None
 
-    def _keep(self, filename: str, part: Part, content_type: str) -> None:
-        """Put a file into its place in the tree of directories that the names describe."""
-        names = filename.removeprefix("./").split("/")
-        if any(name in {"", ".", ".."} or "\0" in name for name in names):
-            raise bad_request("A filename must be a relative path without '..' or empty names")
-        if len(names) > MAX_DEPTH:
-            raise bad_request(f"A filename may have {MAX_DEPTH} directories at the most")
-        tree = self._tree
-        for name in names[:-1]:
-            tree = tree.setdefault(name, {})
-            if not isinstance(tree, dict):
-                raise bad_request(f"{name} is a file and a directory at once")
-        if names[-1] in tree:
-            raise bad_request(f"{names[-1]} comes twice")
-        tree[names[-1]] = (part, self._used)
-        self._files += 1
-        self._types.append(content_type)
-
     def finish(self) -> tuple[Pin, bool]:
         """Pin what was uploaded; the pin, and whether it was there before."""
         try:
             self._parser.close()
         except MultipartError:
             raise bad_request("Invalid request format.") from None
-        if not self._tree:
+        files = self._tree.count
+        if not files:
             raise bad_request("Invalid request format.")
-        if len(self._tree) > 1:
-            raise bad_request("More than one file and/or directory was provided for pinning.")
         metadata = read_metadata(self._fields.get("pinataMetadata"))
-        ((root_name, content),) = self._tree.items()
-        is_directory = isinstance(content, dict)
-        top = self._tree if self._options.wrap else content
-        part = self._build(top)
-        about = _about(metadata, root_name)
-        is_file = not is_directory and not self._options.wrap
-        media_type = told_type(self._types[0], about["name"]) if is_file else "directory"
-        return self._adding.pin(
-            part.cid,
-            **about,
-            size=part.dag_size,
-            files=self._files,
-            type=media_type,
-        )
+        name, part = self._tree.build(self._in_layout, self._directory)
+        about = _about(metadata, name.decode())
+        is_file = b"\0" not in self._path and not self._options.wrap
+        if self._options.wrap:
+            part = self._directory([(name, part)])
+        media_type = told_type(self._first_type, about["name"]) if is_file else "directory"
+        return self._adding.pin(part.cid, **about, size=part.dag_size, files=files, type=media_type)
 
-    def _build(self, content: Any) -> Part:
-        profile = self._options.profile
-        if isinstance(content, dict):
-            entries = [(name.encode(), self._build(each)) for name, each in content.items()]
-            return build_directory(entries, profile, self._adding.put)
-        part, used = content
-        return part if used is profile else self._cut_anew(part, profile)
+    def _directory(self, entries: Entries) -> Part:
+        return build_directory(entries, self._options.profile, self._put)
 
-    def _cut_anew(self, part: Part, profile: Profile) -> Part:
+    def _in_layout(self, part: Part) -> Part:
+        """Return the file in the layout of the options, which may have come after it."""
+        if part.cid.version == self._options.cid_version:
+            return part
         self._adding.flush()
-        importer = FileImporter(profile, self._adding.put)
+        importer = FileImporter(self._options.profile, self._put)
         for piece in self._repository.read(part.cid):
             importer.update(piece)
         return importer.finish()

@@ -21,7 +21,7 @@ UNAUTHORIZED: Final = 401
 RATE_LIMITED: Final = 429
 MAX_WORDS: Final = 500
 MAX_DETAILS: Final = 4000
-MAX_DIGITS: Final = 15  # of a number of seconds that can be meant
+MAX_WAIT: Final = 1e9  # seconds, some 30 years: whoever asks for more is told to ask for this
 REQUEST_ID_HEADERS: Final = ("x-request-id", "x-amzn-requestid", "cf-ray")
 
 CLASSES: Final[dict[int, type[ProviderError]]] = {
@@ -61,17 +61,21 @@ def failure(
 
 
 def retry_after(reply: Reply) -> float | None:
-    """The wait in seconds that `reply` asks for, in either form; nonsense counts as none."""
+    """Return the wait in seconds that `reply` asks for, as a number or a date.
+
+    Anything else counts as no wish: a negative number, a fraction, several fields.
+    """
     value = reply.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdecimal():
-        return float(value) if len(value) <= MAX_DIGITS else None
+        return min(float(value), MAX_WAIT)
     try:
         when = parsedate_to_datetime(value)
         if when.tzinfo is None:
             when = when.replace(tzinfo=UTC)
-        return max(0.0, (when - datetime.now(UTC)).total_seconds())
+        wait = (when - datetime.now(UTC)).total_seconds()
     except (ValueError, OverflowError):
         return None
+    return min(max(0.0, wait), MAX_WAIT)
 
 
 def _words(reply: Reply, secret: Secret | None) -> str | None:

@@ -12,6 +12,10 @@ from holdfast.errors import ClientClosedError, ClientError, NetworkError, Reques
 MAX_REASON: Final = 200
 
 
+class PrivateAddressError(NetworkError):
+    """A redirect led to a name whose address is more private than it may be. Nothing was sent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What went wrong between us and a peer, in words; ``{peer}`` is the host.
@@ -35,6 +39,10 @@ BROKEN: Final = Fault(NetworkError, "the connection to {peer} broke")
 GARBLED: Final = Fault(NetworkError, "{peer} sent something that is not HTTP")
 UNSENT: Final = Fault(
     NetworkError, "{peer} replied with success before it had the whole upload", transient=False
+)
+OVERHEAD: Final = Fault(NetworkError, "{peer} sent too much that is not content", transient=False)
+PRIVATE_ADDRESS: Final = Fault(
+    PrivateAddressError, "{peer} is in a private network", transient=False
 )
 BAD_ADDRESS: Final = Fault(NetworkError, "no request can be sent to {peer}", transient=False)
 

@@ -1,30 +1,32 @@
 """Reading through an IPFS gateway: the request, its redirects, and what its replies mean."""
 
-import ipaddress
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
-from holdfast.checks import is_loopback
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import NotAFileError, ProviderError
+from holdfast.protocol import addresses
 from holdfast.protocol.failures import failure, provider_error
 from holdfast.protocol.http import Reply, Request, origin
-from holdfast.secret import Secret
+from holdfast.secret import MASK, Secret
 
 DEFAULT_GATEWAYS: Final = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
 TOKEN_HEADER: Final = "x-pinata-gateway-token"  # noqa: S105 - the header's name
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS: Final = 10
+INTO_PRIVATE: Final = "into a private network"
 PARTIAL: Final = 206
 RAW_TYPE: Final = "application/vnd.ipld.raw"
 CAR_TYPE: Final = "application/vnd.ipld.car"
+# What gateways say to a request for plain content that give blocks and archives only (Kubo: 406).
+FORMAT_REFUSALS: Final = frozenset({400, 405, 406, 415, 501})
+TRUSTLESS_FOR: Final = 3600.0  # seconds for which such a gateway is not asked for plain content
 AVOIDED_FOR: Final = 300.0  # seconds that a gateway comes last after it has sent wrong bytes
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)", re.IGNORECASE)
-_NUMERIC_END: Final = re.compile(r"(^|\.)(0x[0-9a-f]*|[0-9]+)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +64,36 @@ class Gateway:
         """The address of `reference` at this gateway."""
         return f"{self.base_url}/{reference}"
 
-    def redirected(self, request: Request, reply: Reply, reference: Reference) -> Request:
-        """The request that `reply` sends us on to; an error where we do not go."""
+    def redirected(
+        self, request: Request, reply: Reply, reference: Reference, address: str | None
+    ) -> Request:
+        """Return the request that `reply` redirects to; raise an error where it must not be sent.
+
+        `address` is the one that `request` was sent to, or None where only a proxy knows it. The
+        new request may not go to a more private one.
+        """
+        location = reply.headers.get("location", "")
+        if MASK in location:
+            raise self.not_followed(request, reply, "to an address that holds a credential")
+        host = address or urlsplit(request.url).hostname
+        most = min(request.max_privacy, addresses.privacy(host))
         try:
-            target = urljoin(request.url, reply.headers.get("location", ""))
+            target = urljoin(request.url, location)
             is_directory = urlsplit(target).path == urlsplit(request.url).path + "/"
-            objection = _objection(request.url, target)
+            objection = _objection(request.url, target, most)
         except ValueError:
             is_directory, objection = False, "to something that is no address"
         if is_directory:
             raise NotAFileError(f"{reference} is a directory; read a file in it by its path")
         if objection:
-            words = f"{request.peer} redirects {objection}; it was not followed"
-            raise failure(words, reply, secret=self.token)
+            raise self.not_followed(request, reply, objection)
         kept = {name: value for name, value in request.headers.items() if isinstance(value, str)}
-        return self._get(target, kept)
+        return replace(self._get(target, kept), max_privacy=most)
+
+    def not_followed(self, request: Request, reply: Reply, objection: str) -> ProviderError:
+        """Return the error for a redirect in `reply` that is not followed."""
+        words = f"{request.peer} redirects {objection}; it was not followed"
+        return failure(words, reply, secret=self.token)
 
     def check(self, reply: Reply) -> None:
         """Nothing, unless `reply` is a failure or not the plain bytes that were asked for."""
@@ -133,8 +150,8 @@ def too_many_redirects(request: Request) -> ProviderError:
     return ProviderError(f"{request.peer} redirects more than {MAX_REDIRECTS} times")
 
 
-def _objection(source: str, target: str) -> str:
-    """Why a redirect from `source` to `target` is not followed, or nothing."""
+def _objection(source: str, target: str, max_privacy: int) -> str:
+    """Say why a redirect from `source` to `target` is not followed; "" if it is."""
     here, there = urlsplit(source), urlsplit(target)
     if there.port == 0:
         return "to something that is no address"
@@ -144,25 +161,4 @@ def _objection(source: str, target: str) -> str:
         return "from https to http"
     if there.username is not None or there.password is not None:
         return "to an address with a user name"
-    if _privacy(there.hostname) > _privacy(here.hostname):
-        return "into a private network"
-    return ""
-
-
-def _privacy(host: str | None) -> int:
-    """How far inside `host` plainly lies: in the world, in a private network, or further in.
-
-    Link-local is where clouds keep their machines' credentials: nobody is sent there from outside.
-    """
-    host = (host or "").removesuffix(".")
-    if is_loopback(host) or host.endswith(".localhost"):
-        return 1
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        # 2130706433, 127.1 and 0x7f000001 are addresses too, to some; no host name ends like that.
-        return 2 if _NUMERIC_END.search(host) else 0
-    address = getattr(address, "ipv4_mapped", None) or address
-    if address.is_link_local:
-        return 2
-    return 0 if address.is_global else 1
+    return INTO_PRIVATE if addresses.privacy(there.hostname) > max_privacy else ""

@@ -6,6 +6,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from holdfast._version import __version__
+from holdfast.protocol import addresses
 from holdfast.secret import Secret
 
 USER_AGENT = f"holdfast/{__version__}"
@@ -55,6 +56,7 @@ class Request:
         body: The body, whole or streamed; None for none.
         on_sent: Told how many bytes of a streamed body are sent so far.
         max_reply: How many bytes of the reply are kept, where it is read whole.
+        max_privacy: How private the address may be that it is sent to, after a redirect.
     """
 
     method: str
@@ -63,6 +65,7 @@ class Request:
     body: bytes | StreamBody | None = None
     on_sent: Callable[[int], None] | None = None
     max_reply: int = MAX_REPLY
+    max_privacy: int = addresses.METADATA
 
     @property
     def peer(self) -> str:
@@ -88,19 +91,30 @@ class Request:
 
     def header_values(self) -> dict[str, str]:
         """The header fields in the clear, for the HTTP library alone."""
-        values = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"}
-        for name, value in self.headers.items():
-            values[name] = value.reveal() if isinstance(value, Secret) else value
-        if self.body is not None and self.length is not None:
-            values["Content-Length"] = str(self.length)
-        return values
+        length = None if self.body is None else self.length
+        # In one expression: a local variable would be shown in a traceback.
+        return {
+            "User-Agent": USER_AGENT,
+            "Accept-Encoding": "identity",
+            **{
+                name: value.reveal() if isinstance(value, Secret) else value
+                for name, value in self.headers.items()
+            },
+            **({} if length is None else {"Content-Length": str(length)}),
+        }
+
+    @property
+    def secrets(self) -> tuple[Secret, ...]:
+        """The credentials among its headers."""
+        return tuple(value for value in self.headers.values() if isinstance(value, Secret))
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A reply that was read whole. The names in `headers` are in lower case.
 
-    Its headers and body are not shown: a peer may echo what it was sent.
+    A credential that the peer has echoed is masked in its headers and its body. They are not shown
+    all the same.
 
     Attributes:
         reply_lost: Whether the request had gone out whole before, and no reply had come to it.

@@ -29,6 +29,9 @@ class FieldNames:
 SERVICE_NAMES: Final = FieldNames()
 PAGE_LIMIT: Final = 1000  # the service gives no more pins at a time
 MAX_PAGE: Final = 16 << 20  # bytes of such a page, notes and all
+MAX_PINS: Final = 10**6  # pins in one list
+MAX_ROWS: Final = 2 * MAX_PINS  # rows in one list, those included that came twice
+MAX_LIST_BYTES: Final = 1 << 30  # bytes of all pages of one list
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,10 @@ class PinningAPI:
                 "the provider's reply is no list of pins (rows)", reply, secret=self.token
             ) from None
 
+    def pages(self, limit: int | None) -> "PinPages":
+        """Return the state of a new list of at most `limit` pins."""
+        return PinPages(self, limit)
+
     def read_cid(self, reply: Reply) -> str:
         """The CID of what was pinned."""
         value = self._read_json(reply)
@@ -152,12 +159,66 @@ class PinningAPI:
         return Request(method, self.base_url + path, {**(headers or {}), **credential}, **more)
 
 
+class PinPages:
+    """A list of pins that comes page by page: what to ask for next, and which rows are new.
+
+    A pin that is made meanwhile moves others to the next page, so rows may come twice. A provider
+    that gives no new row, or more than anybody has, would keep us asking for ever: a
+    `ProviderError`.
+    """
+
+    def __init__(self, api: PinningAPI, limit: int | None) -> None:
+        self._api = api
+        self._limit = limit
+        self._seen: set[str] = set()
+        self._rows = 0
+        self._bytes = 0
+        self._is_last = False
+
+    @property
+    def wanted(self) -> int:
+        """How many rows to ask for next; 0 when the list is complete."""
+        if self._is_last:
+            return 0
+        left = PAGE_LIMIT if self._limit is None else self._limit - len(self._seen)
+        return min(PAGE_LIMIT, left)
+
+    def request(self, name: str | None) -> Request:
+        """Return the request for the next page."""
+        return self._api.list_pins(name=name, limit=self.wanted, offset=self._rows)
+
+    def read(self, reply: Reply) -> list[dict[str, Any]]:
+        """Return the rows of a page that are new, each as the fields of a `Pin`."""
+        rows = self._api.read_pins(reply)
+        wanted = self.wanted
+        new = {row["id"]: row for row in rows if row["id"] not in self._seen}
+        self._rows += len(rows)
+        self._bytes += len(reply.body)
+        self._is_last = len(rows) < wanted
+        words = None
+        if rows and not new:
+            words = "the provider sent the same pins again in place of the next page: try again"
+        elif len(self._seen) + len(new) > MAX_PINS:
+            words = (
+                f"the provider lists more than {MAX_PINS:,} pins: set a limit, or filter by name"
+            )
+        elif self._rows > MAX_ROWS:
+            words = f"the provider repeats pins in its list: {MAX_ROWS:,} rows did not end it"
+        elif self._bytes > MAX_LIST_BYTES:
+            words = f"the provider's list of pins is longer than {MAX_LIST_BYTES:,} bytes"
+        if words is not None:
+            raise failure(words, reply, secret=self._api.token)
+        kept = list(new.values())[:wanted] if self._limit is not None else list(new.values())
+        self._seen.update(row["id"] for row in kept)
+        return kept
+
+
 def _pin_fields(row: dict[str, Any]) -> dict[str, Any]:
     """A row of `pinList` in our names; whatever a built-in error says, it is no such row."""
     about = row.get("metadata") or {}
     CID.parse(row["ipfs_pin_hash"])
     return {
-        "id": str(row["id"]),
+        "id": _pin_id(row["id"]),
         "cid": row["ipfs_pin_hash"],
         "name": str(about.get("name") or ""),
         "keyvalues": dict(about.get("keyvalues") or {}),
@@ -166,6 +227,13 @@ def _pin_fields(row: dict[str, Any]) -> dict[str, Any]:
         "type": str(row.get("mime_type") or ""),
         "created": _milliseconds(row["date_pinned"]),
     }
+
+
+def _pin_id(value: Any) -> str:
+    """Return the id of a row as text; pins without one could not be told apart."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise TypeError("a pin has an id")
+    return str(value)
 
 
 def _milliseconds(text: str) -> int:

@@ -55,16 +55,26 @@ class Backoff:
         self._budget = budget
         self._failures = 0
 
-    def next_delay(self, asked: float | None = None, left: float | None = None) -> float | None:
-        """Seconds until the next attempt, or None where there is to be none.
+    def next_delay(
+        self, asked: float | None = None, left: float | None = None, waited: float = 0.0
+    ) -> float | None:
+        """Return the seconds until the next attempt, or None where there is to be none.
 
-        `asked` is what the provider wants us to wait, `left` the time that there is.
+        Args:
+            asked: The wait that the peer asks for, if it does.
+            left: The time that the call still has. A wait that was asked for does not use it up.
+            waited: How long the call has waited so far because it was asked to.
         """
         self._failures += 1
         if self._failures >= self._retries.attempts:
             return None
-        delay = self._jitter() if asked is None else min(asked, self._retries.cap)
-        if (left is not None and delay >= left) or not self._budget.take():
+        if asked is None:
+            delay = used = self._jitter()
+        elif waited + asked <= self._retries.max_retry_after:
+            delay, used = asked, 0.0
+        else:
+            return None
+        if (left is not None and used >= left) or not self._budget.take():
             return None
         return delay
 

@@ -10,6 +10,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import ProviderError
 from holdfast.repository.blocks import BlockFiles, Written
 from holdfast.repository.database import Database
+from holdfast.repository.discarding import discard
 from holdfast.repository.owners import Owner
 from holdfast.repository.pins import Pin, add_pin
 
@@ -34,6 +35,7 @@ class Adding:
         self._pending: list[Written] = []
         self._pending_bytes = 0
         self._lease: int | None = None
+        self._newest = 0  # the last block that was there before this add
 
     def put(self, cid: CID, data: bytes) -> None:
         """Take a block, whose bytes are known to be right."""
@@ -45,6 +47,9 @@ class Adding:
     def flush(self) -> None:
         """Enter what was put so far."""
         with self._database.writing() as connection:
+            if self._lease is None:
+                sql = "SELECT coalesce(max(id), 0) FROM blocks"
+                (self._newest,) = connection.execute(sql).fetchone()
             lease = self._extend_lease(connection, self._files.enter(connection, self._pending))
         self._lease = lease
         self._forget_pending()
@@ -88,6 +93,13 @@ class Adding:
     def _end_lease(self, connection: sqlite3.Connection) -> None:
         connection.execute("DELETE FROM leases WHERE adding = ?", (self._lease,))
         connection.execute("DELETE FROM adds WHERE id = ?", (self._lease,))
+
+    def discard(self) -> None:
+        """End the add and remove the blocks that it brought, unless somebody else needs them."""
+        self._forget_pending()
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            discard(self._database, self._files, lease, self._newest)
 
     def close(self) -> None:
         """End the add; what was not pinned may be collected. After `pin` it does nothing.

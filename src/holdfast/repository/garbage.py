@@ -51,7 +51,7 @@ def collect(database: Database, files: BlockFiles, owner: Owner) -> Collected:
             " WHERE key NOT IN live AND id NOT IN (SELECT block FROM leases)"
         )
     count = size = 0
-    while removed := _remove_some(database, files):
+    while removed := remove_some(database, files):
         count += len(removed)
         size += sum(removed)
     _remove_orphans(database, files)
@@ -67,7 +67,8 @@ def _end_dead_adds(connection: sqlite3.Connection, owner: Owner) -> None:
     connection.execute("DELETE FROM leases WHERE adding NOT IN (SELECT id FROM adds)")
 
 
-def _remove_some(database: Database, files: BlockFiles) -> list[int]:
+def remove_some(database: Database, files: BlockFiles) -> list[int]:
+    """Remove a few of the blocks that are marked; return their sizes."""
     with database.writing() as connection:
         rows = connection.execute(
             "SELECT id, key, size FROM blocks WHERE dying LIMIT ?", (BATCH,)

@@ -3,9 +3,11 @@
 import json
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, TypeAlias
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
@@ -20,6 +22,15 @@ SORTS: Final = {
     "type": "type COLLATE NOCASE",
 }
 COLUMNS: Final = "uuid, cid, name, keyvalues, size, files, type, created, removed"
+FETCHED_AT_ONCE: Final = 500  # rows by their ids: SQLite takes 999 parameters at the least
+STEPS: Final = 50  # of SQLite's machine, between two questions whether to stop: a few rows
+
+Stopped: TypeAlias = Callable[[], bool]
+"""Says whether a query is to end early. It is called often, from the thread that runs the query."""
+
+
+class QueryStoppedError(Exception):
+    """A query that ended early, since its `Stopped` said so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,31 +178,84 @@ def find_pin(connection: sqlite3.Connection, cid: CID) -> Pin | None:
     return None if row is None else _pin(row)
 
 
-def list_pins(connection: sqlite3.Connection, query: PinQuery) -> list[Pin]:
-    """The pins that `query` asks for, in its order."""
-    where, values = query.where()
-    rows = connection.execute(
-        f"SELECT {COLUMNS} FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
-        f" ORDER BY {query.order()} LIMIT ? OFFSET ?",
-        (*values, *_window(query)),
-    )
-    pins = map(_pin, rows)
-    if query.matches is None:
-        return list(pins)
-    matching = [pin for pin in pins if query.matches(pin.keyvalues)]
-    stop = None if query.limit is None else query.offset + query.limit
-    return matching[query.offset : stop]
+@contextmanager
+def _until(connection: sqlite3.Connection, stopped: Stopped | None) -> Iterator[None]:
+    """Run queries on `connection` until `stopped` says so; then raise `QueryStoppedError`."""
+    if stopped is None:
+        yield
+        return
+    if stopped():
+        raise QueryStoppedError
+    connection.set_progress_handler(stopped, STEPS)
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname == "SQLITE_INTERRUPT":
+            raise QueryStoppedError from None
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
-def count_pins(connection: sqlite3.Connection, query: PinQuery) -> int:
-    """How many pins `query` asks for, its window aside."""
+def list_pins(
+    connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
+) -> list[Pin]:
+    """Return the pins that `query` asks for, in its order."""
+    ids = list_pin_ids(connection, query, stopped)
+    batches = (ids[at : at + FETCHED_AT_ONCE] for at in range(0, len(ids), FETCHED_AT_ONCE))
+    return [pin for batch in batches for pin in pins_by_id(connection, batch)]
+
+
+def list_pin_ids(
+    connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
+) -> list[int]:
+    """Return the numbers of the pins that `query` asks for, in its order.
+
+    SQLite sorts numbers instead of whole rows, and a caller can hold many of them.
+    """
     where, values = query.where()
-    if query.matches is None:
-        sql = f"SELECT count(*) FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
-        return int(connection.execute(sql, values).fetchone()[0])
-    sql = f"SELECT keyvalues FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
-    rows: Iterable[tuple[str]] = connection.execute(sql, values)
-    return sum(query.matches(json.loads(text)) for (text,) in rows)
+    chosen = f"FROM pins WHERE {where} ORDER BY {query.order()} LIMIT ? OFFSET ?"
+    with _until(connection, stopped):
+        if query.matches is None:
+            limit = -1 if query.limit is None else query.limit
+            sql = f"SELECT id {chosen}"
+            rows = connection.execute(sql, (*values, limit, query.offset))
+            return [number for (number,) in rows]
+        sql = f"SELECT id, keyvalues {chosen}"
+        rows = connection.execute(sql, (*values, -1, 0))
+        matching = (number for number, text in rows if query.matches(json.loads(text)))
+        end = None if query.limit is None else query.offset + query.limit
+        return list(islice(matching, query.offset, end))
+
+
+def pins_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> list[Pin]:
+    """Return the pins with these numbers, of which there are at most `FETCHED_AT_ONCE`."""
+    marks = ",".join("?" * len(ids))
+    sql = f"SELECT id, {COLUMNS} FROM pins WHERE id IN ({marks})"  # noqa: S608 - marks of ours
+    found = {row[0]: row[1:] for row in connection.execute(sql, ids)}
+    return [_pin(found[number]) for number in ids if number in found]
+
+
+def count_pins(
+    connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
+) -> int:
+    """Return how many pins `query` asks for, whatever its limit and offset."""
+    where, values = query.where()
+    with _until(connection, stopped):
+        if query.matches is None:
+            sql = f"SELECT count(*) FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
+            return int(connection.execute(sql, values).fetchone()[0])
+        sql = f"SELECT keyvalues FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
+        rows: Iterable[tuple[str]] = connection.execute(sql, values)
+        return sum(query.matches(json.loads(text)) for (text,) in rows)
+
+
+def total_pins(connection: sqlite3.Connection, stopped: Stopped | None = None) -> tuple[int, int]:
+    """Return how many pins are held, and the bytes of their blocks."""
+    sql = "SELECT count(*), coalesce(sum(size), 0) FROM pins WHERE removed IS NULL"
+    with _until(connection, stopped):
+        pins, size = connection.execute(sql).fetchone()
+    return int(pins), int(size)
 
 
 def _key_of_text(text: str) -> bytes:
@@ -200,13 +264,6 @@ def _key_of_text(text: str) -> bytes:
         return key_of(CID.parse(text))
     except InvalidCIDError:
         return b""
-
-
-def _window(query: PinQuery) -> tuple[int, int]:
-    """Limit and offset for SQLite; all rows where the matching is ours to do."""
-    if query.matches is not None or query.limit is None:
-        return -1, query.offset if query.matches is None else 0
-    return query.limit, query.offset
 
 
 def _pin(row: tuple[Any, ...]) -> Pin:

@@ -1,9 +1,10 @@
 """The repository: blocks come in by `adding`, are kept by pins, and read back proven."""
 
-import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
@@ -13,6 +14,7 @@ from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.media_types import named_type
 from holdfast.content.profiles import Profile
+from holdfast.content.proof import joined
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.walks import (
     DirectoryWalk,
@@ -23,29 +25,37 @@ from holdfast.content.unixfs.walks import (
     kind_of,
     not_unixfs,
 )
-from holdfast.errors import VerificationError
+from holdfast.errors import MalformedError, VerificationError
 from holdfast.files.importing import import_content
 from holdfast.files.sources import Uploadable
 from holdfast.repository.adding import Adding
 from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from
 from holdfast.repository.database import Database
+from holdfast.repository.file_sizes import check_file_sizes
 from holdfast.repository.garbage import Collected, Damage, check, collect
 from holdfast.repository.identity import FOLDER
 from holdfast.repository.owners import OWNERS, Owner
 from holdfast.repository.pins import (
     Pin,
     PinQuery,
+    Stopped,
     add_pin,
     count_pins,
     find_pin,
+    list_pin_ids,
     list_pins,
+    pins_by_id,
     remove_pin,
+    total_pins,
     update_pin,
 )
 from holdfast.repository.repair import Repaired, repair
 from holdfast.repository.soundness import find_faults
 
 RECOVERED: Final = "recovered"
+READ_BYTES: Final = 1 << 20  # what is read from blocks in one look at the database …
+READ_BLOCKS: Final = 10_000  # … and from how many of them at the most
+
 
 # Every block under a pin or a CID, its own included; with what is not here as NULL.
 REACHABLE: Final = """
@@ -119,10 +129,29 @@ class Repository:
         return data
 
     def read(self, cid: CID, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-        """The bytes of the file at `cid`, or a range of them, proven piece by piece."""
+        """Yield the bytes of the file at `cid`, or a range of them, verified piece by piece."""
         walk = FileWalk(cid, start, stop)
         while walk.need is not None:
-            yield from walk.feed(self._unchecked(walk.need))
+            yield from joined(self._read_some(walk))
+
+    def _read_some(self, walk: FileWalk) -> list[bytes]:
+        """Feed a walk blocks until it has given a batch of bytes, in one look at the database.
+
+        A reader may be slow, and the database must not be held for it.
+        """
+        pieces: list[bytes] = []
+        size = blocks = 0
+        with self._database.reading() as connection:
+            while (need := walk.need) is not None and size < READ_BYTES and blocks < READ_BLOCKS:
+                block = self._find(connection, need)
+                if block is None:
+                    break
+                pieces += walk.feed(block)
+                size += len(block)
+                blocks += 1
+        if need is not None and not pieces and not blocks:
+            raise missing_block(need)
+        return pieces
 
     def file_size(self, cid: CID) -> int:
         """The bytes of the file at `cid`, as its root declares them; `read` holds it to that."""
@@ -156,22 +185,39 @@ class Repository:
     # Pins
 
     def pin(self, cid: CID, **about: Any) -> tuple[Pin, bool]:
-        """Pin what is here already, with all that it links to; else `UnprovenError`."""
+        """Pin what is here already, with all that it links to.
+
+        Raise `UnprovenError` where a block is missing, and `MalformedError` where the sizes in a
+        file contradict each other.
+        """
+        self._check_dag(cid)
         with self._database.writing() as connection:
             return self._pin(connection, cid, about)
 
-    def _pin(
-        self, connection: sqlite3.Connection, cid: CID, about: dict[str, Any]
-    ) -> tuple[Pin, bool]:
-        sizes = connection.execute(REACHABLE, (key_of(cid),)).fetchall()
-        for key, size in sizes:
+    def _check_dag(self, cid: CID) -> None:
+        """Raise an error if `cid` is not pinned and cannot be: see `pin`."""
+        with self._database.reading() as connection:
+            if find_pin(connection, cid) is None:
+                sizes = dict(connection.execute(REACHABLE, (key_of(cid),)))
+                check_file_sizes(sizes, partial(self._find, connection))
+
+    def _reachable(self, connection: sqlite3.Connection, cid: CID) -> dict[bytes, int | None]:
+        """Return the sizes of all blocks under `cid` by their keys; raise if one is missing."""
+        sizes = dict(connection.execute(REACHABLE, (key_of(cid),)))
+        for key, size in sizes.items():
             each = cid_of(key)
             if each.codec not in {RAW, DAG_PB}:
                 raise not_unixfs(each)  # what it links to is not known, and would be collected
             if size is None and inline_block(each) is None:
                 raise missing_block(each)
+        return sizes
+
+    def _pin(
+        self, connection: sqlite3.Connection, cid: CID, about: dict[str, Any]
+    ) -> tuple[Pin, bool]:
+        sizes = self._reachable(connection, cid)
         about = {"type": self._type(connection, cid, about.get("name", "")), **about}
-        return add_pin(connection, cid, size=sum(size or 0 for _, size in sizes), **about)
+        return add_pin(connection, cid, size=sum(size or 0 for size in sizes.values()), **about)
 
     def _type(self, connection: sqlite3.Connection, cid: CID, name: str) -> str:
         block = self._find(connection, cid)
@@ -193,21 +239,38 @@ class Repository:
         with self._database.reading() as connection:
             return find_pin(connection, cid)
 
-    def pins(self, query: PinQuery = PinQuery()) -> list[Pin]:  # noqa: B008 - frozen
-        """The pins that `query` asks for, in its order: without one, newest first."""
+    def pins(
+        self,
+        query: PinQuery = PinQuery(),  # noqa: B008 - frozen
+        stopped: Stopped | None = None,
+    ) -> list[Pin]:
+        """Return the pins that `query` asks for, in its order: without one, newest first."""
         with self._database.reading() as connection:
-            return list_pins(connection, query)
+            return list_pins(connection, query, stopped)
 
-    def count_pins(self, query: PinQuery = PinQuery()) -> int:  # noqa: B008 - frozen
-        """How many pins `query` asks for, its window aside."""
+    def pin_ids(self, query: PinQuery, stopped: Stopped | None = None) -> list[int]:
+        """Return the numbers of the pins that `query` asks for, in its order, for `pins_by_id`."""
         with self._database.reading() as connection:
-            return count_pins(connection, query)
+            return list_pin_ids(connection, query, stopped)
 
-    def totals(self) -> Totals:
-        """How much is pinned."""
+    def pins_by_id(self, ids: Sequence[int]) -> list[Pin]:
+        """Return the pins with these numbers, 500 at the most."""
         with self._database.reading() as connection:
-            sql = "SELECT count(*), coalesce(sum(size), 0) FROM pins WHERE removed IS NULL"
-            return Totals(*connection.execute(sql).fetchone())
+            return pins_by_id(connection, ids)
+
+    def count_pins(
+        self,
+        query: PinQuery = PinQuery(),  # noqa: B008 - frozen
+        stopped: Stopped | None = None,
+    ) -> int:
+        """Return how many pins `query` asks for, whatever its limit and offset."""
+        with self._database.reading() as connection:
+            return count_pins(connection, query, stopped)
+
+    def totals(self, stopped: Stopped | None = None) -> Totals:
+        """Return how much is pinned."""
+        with self._database.reading() as connection:
+            return Totals(*total_pins(connection, stopped))
 
     # Archives
 
@@ -228,16 +291,35 @@ class Repository:
             pending += reversed(linked_from(cid, data))
 
     def import_car(self, pieces: Iterable[bytes], *, name: str = "") -> list[Pin]:
-        """Take in an archive and pin its roots; `UnprovenError` where a block is missing."""
-        reader = CarReader()
+        """Take in an archive and pin its roots; return their pins.
+
+        Blocks under a hash function that is not supported are left out. Raise `UnprovenError` where
+        a root needs a block that is not there, and `MalformedError` where the archive is not sound
+        or the sizes in a file contradict each other. Then none of its blocks stays in the store.
+        """
         with self.adding() as adding:
-            for piece in pieces:
-                for cid, data in reader.update(piece):
-                    adding.put(cid, data)
-            reader.finish()
-            adding.flush()
-            with self._database.writing() as connection:
-                return [self._pin(connection, root, {"name": name})[0] for root in reader.roots]
+            try:
+                return self._import_car(adding, pieces, name)
+            except BaseException:
+                # Where even that fails, on a full disk say, a collection of garbage removes them.
+                with suppress(OSError, sqlite3.Error):
+                    adding.discard()
+                raise
+
+    def _import_car(self, adding: Adding, pieces: Iterable[bytes], name: str) -> list[Pin]:
+        reader = CarReader()
+        for piece in pieces:
+            for cid, data in reader.update(piece):
+                adding.put(cid, data)
+        reader.finish()
+        adding.flush()
+        roots = list(dict.fromkeys(reader.roots))
+        if not roots:
+            raise MalformedError("CAR: the archive names no root, so there is nothing to pin")
+        for root in roots:
+            self._check_dag(root)
+        with self._database.writing() as connection:
+            return [self._pin(connection, root, {"name": name})[0] for root in roots]
 
     # Upkeep
 
@@ -280,7 +362,7 @@ class Repository:
         if pin_roots:
             for root in repaired.roots:
                 if root.whole:
-                    with contextlib.suppress(VerificationError):  # of a codec that cannot be walked
+                    with suppress(VerificationError):  # of a codec that cannot be walked
                         self.pin(CID.parse(root.cid), name=RECOVERED)
         return repaired
 

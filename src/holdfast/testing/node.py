@@ -15,8 +15,9 @@ from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
 from holdfast.testing.faults import Corruption, Cut, Delay, Failure, Faults, Part
 
-# Tests of failures should not wait as long as a busy service asks for.
-QUICK: Final = Retries(base=0.01, cap=0.1)
+# Tests of failures should not wait as long as a busy service asks for: a `Retry-After` of a second
+# or more is the error at once.
+QUICK: Final = Retries(base=0.01, cap=0.1, max_retry_after=0.1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,14 @@ from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import ClientClosedError, ConfigError, NotFoundError, ProviderError
-from holdfast.events import Call
+from holdfast.errors import (
+    ClientClosedError,
+    ConfigError,
+    NotFoundError,
+    ProviderError,
+    RequestTimeoutError,
+)
+from holdfast.events import Call, Deadline
 from holdfast.files.sinks import Sink, SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.locations import data_folder
@@ -25,7 +31,8 @@ from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
 from holdfast.repository import Pin, PinQuery, Repository
 
-BATCH_SIZE = 4 << 20  # bytes that one hop to a worker thread reads and proves
+BATCH_SIZE = 4 << 20  # bytes that one hop to a worker thread reads and proves …
+BATCH_PIECES = 1000  # … and pieces, of which each takes its time, however small it is
 
 
 class LocalProvider:
@@ -80,9 +87,9 @@ class LocalProvider:
 
     def get_json(self, cid: str) -> Any:
         """The JSON value at `cid`."""
-        with self._call("retrieve", cid):
+        with self._call("retrieve", cid, total=self.config.timeouts.total) as call:
             sink = TextSink(self.config.max_json_bytes)
-            self._read(Reference.parse(cid), sink, None)
+            self._read(Reference.parse(cid), sink, None, call.deadline)
             return json_text.from_text(sink.data)
 
     def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
@@ -122,10 +129,10 @@ class LocalProvider:
         reference = Reference.parse(cid)
         # Beside its target: what lies on this machine needs no resuming.
         sink = SpoolSink() if to is None else TargetSink(to, cache=None, reference=reference)
-        with self._call("download", cid):
+        with self._call("download", cid) as call:
             try:
                 run_blocking(sink.open)
-                pin = self._read(reference, sink, progress)
+                pin = self._read(reference, sink, progress, call.deadline)
                 run_blocking(sink.commit)
                 name = reference.path[-1] if reference.path else None
                 return sink.blob(type=pin.type if pin is not None else "", name=name)
@@ -140,7 +147,9 @@ class LocalProvider:
             found = run_blocking(_find, repository, reference)
             size = run_blocking(repository.file_size, found)
         name = reference.path[-1] if reference.path else None
-        return ContentFile(RepositoryRanges(repository, found, size), name=name)
+        total = self.config.timeouts.total
+        ranges = RepositoryRanges(repository, found, size, total=total)
+        return ContentFile(ranges, name=name)
 
     def delete(self, cid: str) -> None:
         """Unpin `cid`; `ProviderError` where it is not pinned."""
@@ -153,8 +162,8 @@ class LocalProvider:
         with self._call("test_connection"):
             run_blocking(self.repository.totals)
 
-    def _call(self, operation: str, cid: str | None = None) -> Call:
-        return Call(operation, cid=cid, hook=self.config.on_event)
+    def _call(self, operation: str, cid: str | None = None, *, total: float | None = None) -> Call:
+        return Call(operation, cid=cid, total=total, hook=self.config.on_event)
 
     def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """What is pinned, newest first."""
@@ -181,7 +190,9 @@ class LocalProvider:
         if self._owns_repository:
             run_blocking(self._repository.close)
 
-    def _read(self, reference: Reference, sink: Sink, progress: Progress | None) -> Pin | None:
+    def _read(
+        self, reference: Reference, sink: Sink, progress: Progress | None, deadline: Deadline
+    ) -> Pin | None:
         """Fill `sink` with the file at `reference`; the pin that keeps it, if it has its own."""
         repository = self.repository
         cid = run_blocking(_find, repository, reference)
@@ -190,6 +201,9 @@ class LocalProvider:
         done = 0
         while count := run_blocking(_pour, pieces, sink):
             done += count
+            left = deadline.left()
+            if left is not None and left <= 0:
+                raise RequestTimeoutError(f"{reference} could not be read in time")
             if progress is not None:
                 progress(done, total)
         if progress is not None and not done:
@@ -198,12 +212,12 @@ class LocalProvider:
 
 
 def _pour(pieces: Iterator[bytes], sink: Sink) -> int:
-    """Write some pieces into `sink`; how many bytes they had."""
+    """Write some pieces into `sink`, and return how many bytes they had."""
     done = 0
-    for piece in pieces:
+    for count, piece in enumerate(pieces, start=1):
         sink.write(piece)
         done += len(piece)
-        if done >= BATCH_SIZE:
+        if done >= BATCH_SIZE or count >= BATCH_PIECES:
             break
     return done
 

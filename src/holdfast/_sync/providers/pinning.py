@@ -7,14 +7,19 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast._sync.opened import BlobRanges, ContentFile, Ranges
+from holdfast._sync.opened import (
+    LARGEST_WINDOW,
+    BlobRanges,
+    ContentFile,
+    Ranges,
+)
 from holdfast._sync.reader import Known, Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast.blob import Blob
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
-from holdfast.content.profiles import Profile, profile_for
+from holdfast.content.profiles import Profile, candidates_for, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck
 from holdfast.errors import ConfigError, UnprovenError, VerificationError
@@ -26,7 +31,7 @@ from holdfast.locations import cache_folder
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
 from holdfast.protocol.multipart import FileForm
-from holdfast.protocol.pinning import PAGE_LIMIT, PinningAPI
+from holdfast.protocol.pinning import PinningAPI
 from holdfast.repository import Pin
 
 if TYPE_CHECKING:
@@ -59,7 +64,11 @@ class PinProvider:
         self._first_gateway = Gateway(first, config.gateway_token)
         gateways = Gateways([self._first_gateway, *map(Gateway, others)], self._session.avoided)
         self._reader = Reader(
-            self._session, gateways, verify=config.verify, hedge_after=config.hedge_after
+            self._session,
+            gateways,
+            verify=config.verify,
+            max_unverified=config.max_unverified_bytes,
+            hedge_after=config.hedge_after,
         )
         # Services cut files in ways of their own: what fitted the last upload is the next guess.
         self._guess = profile_for(config.profile, config.cid_version)
@@ -163,15 +172,36 @@ class PinProvider:
         """The file at `cid`, to be read anywhere in it. Always proven, whatever `verify` says."""
         reference = Reference.parse(cid)
         try:
-            with self._session.call("open", cid, total=False) as call:
+            with self._session.call("open", cid) as call:
                 known = self._reader.probe(reference, call, MemorySink())
         except UnprovenError:
             # One block, or a gateway without blocks: then the whole is the smallest proof.
-            proving = self.with_config(self.config.with_options(verify=True))
-            ranges: Ranges = BlobRanges(proving.get_file(cid))
+            ranges: Ranges = BlobRanges(self._fetch_whole(reference))
         else:
             ranges = _AsyncGatewayRanges(self._session, self._reader, known)
         return ContentFile(ranges, name=_name(reference))
+
+    def _fetch_whole(self, reference: Reference) -> Blob:
+        """Download a file that can only be verified whole, for `open_file`.
+
+        Each part of it has as much time as any range that an open file fetches.
+        """
+        sink = SpoolSink()
+        fetched = 0
+
+        def renew(done: int, _: int | None) -> None:
+            nonlocal fetched
+            if done >= fetched + LARGEST_WINDOW:
+                fetched = done
+                call.renew()
+
+        with self._session.call("open", str(reference)) as call:
+            try:
+                self._reader.read(reference, sink, call, progress=renew, verify=True)
+                run_blocking(sink.commit)
+                return sink.blob(type="", name=_name(reference))
+            finally:
+                run_blocking(sink.discard)
 
     def delete(self, cid: str) -> None:
         """Unpin `cid`."""
@@ -186,19 +216,18 @@ class PinProvider:
             self._api.read_authentication(self._session.fetch(request, call))
 
     def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """What is pinned, newest first, page by page."""
-        found: dict[str, Pin] = {}  # by id: a pin made meanwhile moves others to the next page
-        offset = 0
-        while limit is None or len(found) < limit:
-            wanted = PAGE_LIMIT if limit is None else min(PAGE_LIMIT, limit - len(found))
-            request = self._api.list_pins(name=name, limit=wanted, offset=offset)
+        """List what is pinned, newest first, page by page."""
+        found: list[Pin] = []
+        pages = self._api.pages(limit)
+        asked_wait = 0.0
+        while pages.wanted:
+            # Each page has the whole `total`; the waits that were asked for are one call's.
             with self._session.call("pins") as call:
-                rows = self._api.read_pins(self._session.fetch(request, call))
-            found |= {row["id"]: Pin(**row) for row in rows}
-            offset += len(rows)
-            if len(rows) < wanted:
-                break
-        return list(found.values())
+                call.asked_wait = asked_wait
+                reply = self._session.fetch(pages.request(name), call)
+                asked_wait = call.asked_wait
+                found += [Pin(**row) for row in pages.read(reply)]
+        return found
 
     def url(self, cid: str) -> str:
         """The address of `cid` at the first gateway."""
@@ -218,7 +247,7 @@ def _open_transport(config: ClientConfig) -> "Transport":
 
 def _layout_of(source: Source, cid: CID) -> Profile | None:
     """The known layout in which `source` is `cid`, if there is one and it can be read again."""
-    layouts = Layouts()
+    layouts = Layouts(candidates_for(cid))
     try:
         for chunk in source.chunks():
             layouts.update(chunk)
@@ -236,14 +265,12 @@ class _AsyncGatewayRanges:
         self._known = known
         self.size = known.size
 
-    def read(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` up to `stop`."""
+    def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`."""
         sink = MemorySink()
-        reference = str(self._known.reference)
-        # No total: as for a download, stalled progress ends it.
-        with self._session.call("open", reference, total=False) as call:
+        with self._session.call("open", str(self._known.reference)) as call:
             self._reader.read_part(self._known, start, stop, call, sink)
-        return bytes(sink.data)
+        return sink.data
 
 
 def _name(reference: Reference) -> str | None:

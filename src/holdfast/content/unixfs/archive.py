@@ -1,15 +1,16 @@
-"""The bytes of a file out of an archive of its DAG, proven, as the archive arrives."""
+"""The verified bytes of a file out of an archive of its DAG, as the archive arrives."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from holdfast.content.blocks import BlockCache, missing_block
+from holdfast.content.blocks import BLOCK_COST, BlockCache, inline_block, missing_block
+from holdfast.content.budgets import MAX_KEPT, MAX_UNRELATED, OUTPUT_SIZE, PIECE_COST
 from holdfast.content.car import CarReader
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.walks import FileWalk, PathWalk
-from holdfast.errors import MalformedError
+from holdfast.errors import UnprovenError
 
-MAX_KEPT: Final = 16 << 20  # bytes of blocks that came and may be needed (again)
+MIN_SECTION: Final = 8  # bytes that a block takes in an archive besides its content
 
 
 class ArchiveProof:
@@ -17,6 +18,8 @@ class ArchiveProof:
 
     What the archive says of itself, its roots above all, is not believed. Blocks that came early,
     or that stand in the file more than once and in the archive only once, are kept, up to a limit.
+    An archive may be small and the file in it large, where many links lead to one block: then
+    `update` gives a part of what is verified, and `has_more` says to call it again.
 
     Example:
         >>> from holdfast.content.car import write_car
@@ -35,15 +38,18 @@ class ArchiveProof:
     ) -> None:
         self._range = (start, stop)
         self._reader = CarReader()
-        self._kept = BlockCache(MAX_KEPT)
+        self._kept = _Kept()
         self._way = PathWalk(root, path)
         self._file: FileWalk | None = None
-        self._junk = 0
+        self._used = 0
+        self._work = 0
+        self._output = self._run()
+        self.has_more = False
         self._begin_file()
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that is wanted of the file has come."""
+        """Whether all bytes that are wanted have come out, or are about to."""
         return self._file is not None and self._file.need is None
 
     @property
@@ -51,24 +57,35 @@ class ArchiveProof:
         """The bytes of the whole file, when its first block has come."""
         return self._file.size if self._file is not None else None
 
+    @property
+    def progress(self) -> int:
+        """A number that grows with every byte that is of use, and with no other."""
+        arriving, count = self._reader.arriving()
+        return self._used + (count if arriving is not None and arriving == self._needed() else 0)
+
     def feed_block(self, block: bytes) -> list[Any]:  # noqa: ARG002 - as in the others
-        """Never asked for: the archive must bring all blocks."""
+        """Raise ValueError: the archive must bring all blocks."""
         raise ValueError("no block is needed")
 
     def update(self, data: bytes) -> list[Any]:
-        """Take the next bytes of the archive; give the bytes of the file that they prove."""
-        if self.is_complete:
-            self._junk += len(data)
-            if self._junk > MAX_KEPT:
-                raise MalformedError("CAR: the archive goes on long after the file in it is whole")
-        out: list[bytes] = []
-        for cid, block in self._reader.update(data):
-            self._kept.put(cid, block)
-            out += self._advance()
-        return out
+        """Take the next bytes of the archive; return some bytes of the file that are verified."""
+        self._reader.push(data)
+        self._work = 0
+        pieces = []
+        self.has_more = False
+        for piece in self._output:
+            if piece is None:
+                break
+            if piece:
+                pieces.append(piece)
+                self._work += PIECE_COST
+            if self._work >= OUTPUT_SIZE:
+                self.has_more = True
+                break
+        return pieces
 
     def finish(self) -> None:
-        """Nothing, if the whole file came; else an error that names the block that is missing."""
+        """Raise an error that names the missing block unless the whole file came."""
         self._reader.finish()
         need = self._needed()
         if need is not None:
@@ -77,14 +94,100 @@ class ArchiveProof:
     def _needed(self) -> CID | None:
         return self._way.need if self._file is None else self._file.need
 
-    def _advance(self) -> Iterator[bytes]:
-        while (need := self._needed()) is not None and (block := self._kept.get(need)) is not None:
-            if self._file is not None:
-                yield from self._file.feed(block)
+    def _run(self) -> Iterator[bytes | None]:
+        """Give the file's bytes piece by piece; None where the archive must bring more first."""
+        while True:
+            yield from self._advance()
+            arrived = self._reader.next_block()
+            if arrived is None:
+                yield None
+            elif self.is_complete:
+                continue  # more than the file: read to its end, where that is near
+            elif arrived[0] != self._needed():
+                self._used += self._kept.add_early(*arrived)
             else:
-                self._way.feed(block)
-                self._begin_file()
+                self._used += len(arrived[1])
+                self._kept.add_used(*arrived)
+                yield from self._feed(arrived[1])
+
+    def _advance(self) -> Iterator[bytes]:
+        """Follow the links as far as the blocks that are here reach."""
+        while (need := self._needed()) is not None:
+            block = self._kept.take(need)
+            if block is None:
+                return
+            yield from self._feed(block)
+
+    def _feed(self, block: bytes) -> Iterator[bytes]:
+        """Go on with the block that is needed."""
+        self._work += len(block)
+        if self._file is not None:
+            yield from self._file.feed(block)
+        else:
+            self._way.feed(block)
+            self._begin_file()
+        yield b""  # a place to stop at, also where a block brings no bytes
 
     def _begin_file(self) -> None:
         if self._way.found is not None:
             self._file = FileWalk(self._way.found, *self._range)
+
+
+class _Kept:
+    """The blocks of an archive that are not done with.
+
+    Those that came before anything asked for them are never dropped: too many are an error. Those
+    that were used are kept while there is room, for links that lead to them again. An archive may
+    also repeat a block as often as links lead to it: for each use of a kept block one such repeat
+    is expected.
+    """
+
+    def __init__(self) -> None:
+        self._early: dict[CID, bytes] = {}
+        self._used = BlockCache(MAX_KEPT)
+        self._unrelated = 0
+        self._repeats = 0
+
+    def take(self, cid: CID) -> bytes | None:
+        """Return the block of `cid`, if it is here or in the CID itself."""
+        block = inline_block(cid)
+        if block is not None:
+            return block
+        block = self._early.pop(cid, None)
+        if block is not None:
+            self._unrelated -= _cost(block)
+            self.add_used(cid, block)
+            return block
+        block = self._used.get(cid)
+        if block is not None:
+            self._repeats += _cost(block)
+        return block
+
+    def add_used(self, cid: CID, block: bytes) -> None:
+        """Keep a block that was needed, while there is room."""
+        self._used.resize(MAX_KEPT - self._unrelated)
+        self._used.put(cid, block)
+
+    def add_early(self, cid: CID, block: bytes) -> int:
+        """Keep a block that is not needed now, and return how many of its bytes were expected.
+
+        Raise UnprovenError if there are too many that nothing has asked for.
+        """
+        is_inline = inline_block(cid) is not None
+        cost = len(block) + MIN_SECTION if is_inline else _cost(block)
+        if cost <= self._repeats:
+            self._repeats -= cost
+            return len(block)
+        self._unrelated += cost
+        if self._unrelated > MAX_UNRELATED:
+            raise UnprovenError(
+                f"CAR: more than {MAX_UNRELATED} bytes of blocks that the file does not need"
+            )
+        self._used.resize(MAX_KEPT - self._unrelated)
+        if not is_inline and cid not in self._early and self._used.get(cid) is None:
+            self._early[cid] = block
+        return 0
+
+
+def _cost(block: bytes) -> int:
+    return len(block) + BLOCK_COST

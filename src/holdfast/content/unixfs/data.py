@@ -16,6 +16,7 @@ from holdfast.content import dag_pb, varint
 from holdfast.errors import MalformedError
 
 DIRECTORY: Final = b"\x08\x01"
+BLOCK_SIZE: Final = 0x20  # the key of field 4: a varint
 
 
 class Kind(IntEnum):
@@ -69,19 +70,22 @@ def shard_data(bitfield: int, fanout: int, hash_type: int) -> bytes:
 
 
 def decode(message: bytes) -> Data:
-    """The UnixFS message `message`; `MalformedError` where it is none."""
+    """Return the UnixFS message of `message`; raise `MalformedError` if it is none."""
     kind: int | None = None
     numbers: dict[int, int] = {}
     data: bytes | None = None
     block_sizes: list[int] = []
-    for number, value in dag_pb.read_fields(message):
+    position = 0
+    while position < len(message):
+        if message[position] == BLOCK_SIZE:
+            position = _read_block_sizes(message, position, block_sizes)
+            continue
+        number, value, position = dag_pb.read_field(message, position)
         match number, value:
             case 1, int() if kind is None:
                 kind = value
             case 2, bytes() if data is None:
                 data = value
-            case 4, int():
-                block_sizes.append(value)
             case ((3 | 5 | 6 | 7), int()) if number not in numbers:
                 numbers[number] = value
             case 8, bytes():
@@ -98,3 +102,13 @@ def decode(message: bytes) -> Data:
         numbers.get(5),
         numbers.get(6),
     )
+
+
+def _read_block_sizes(message: bytes, position: int, sizes: list[int]) -> int:
+    """Append the block sizes that stand in a row at `position`; return where they end."""
+    while position < len(message) and message[position] == BLOCK_SIZE:
+        size, position = dag_pb.read_varint(message, position + 1)
+        sizes.append(size)
+        if len(sizes) > dag_pb.MAX_LINKS:
+            raise MalformedError(f"UnixFS: more than {dag_pb.MAX_LINKS} block sizes")
+    return position

@@ -8,14 +8,13 @@ is folded into a node, which goes one level up; so memory is the width times the
     level 0   [l l]  [l]             [l l l]          until the top one holds one node: the root
 """
 
-import hashlib
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from holdfast.content import dag_pb, varint
 from holdfast.content.blocks import Emit
-from holdfast.content.cid import CID, RAW, SHA2_256
+from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
@@ -46,7 +45,7 @@ def leaf_frame(profile: Profile, size: int) -> tuple[bytes, bytes]:
 def leaf_part(profile: Profile, digest: bytes, size: int) -> Part:
     """The leaf of `size` bytes whose block has this digest."""
     if profile.raw_leaves:
-        return Part(CID(1, RAW, SHA2_256, digest), size, size)
+        return Part(profile.raw_cid(digest), size, size)
     head, tail = leaf_frame(profile, size)
     return Part(profile.dag_pb_cid(digest), size, len(head) + size + len(tail))
 
@@ -56,7 +55,7 @@ def node_part(
 ) -> Part:
     """The dag-pb node of `links` and a UnixFS message, emitted."""
     block = dag_pb.encode(links, message)
-    cid = profile.dag_pb_cid(hashlib.sha256(block).digest())
+    cid = profile.dag_pb_cid(profile.new_hash(block).digest())
     if emit is not None:
         emit(cid, block)
     return Part(cid, size, len(block) + sum(link.size for link in links))
@@ -134,7 +133,7 @@ class LeafCutter:
     def _leaf(self, chunk: bytearray | memoryview) -> None:
         head, tail = leaf_frame(self._profile, len(chunk))
         # Never joined for hashing alone: that would copy the whole file once more.
-        block_hash = hashlib.sha256(head)
+        block_hash = self._profile.new_hash(head)
         block_hash.update(chunk)
         block_hash.update(tail)
         leaf = leaf_part(self._profile, block_hash.digest(), len(chunk))

@@ -1,12 +1,12 @@
 """Which known layout gives a CID: the roots of a stream under several profiles, in one pass."""
 
-import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from holdfast.content.blocks import MAX_BLOCK
-from holdfast.content.cid import CID, IDENTITY
-from holdfast.content.profiles import CANDIDATES, Profile, leaves_alike
+from holdfast.content.cid import CID
+from holdfast.content.hashes import FUNCTIONS
+from holdfast.content.profiles import CANDIDATES, Profile, candidates_for, leaves_alike
 from holdfast.content.proof import PassingProof, is_raw
 from holdfast.content.unixfs.files import LeafCutter, Part, Tree
 from holdfast.errors import UnprovenError, VerificationError
@@ -82,7 +82,7 @@ class LayoutProof(PassingProof):
 
     def __init__(self, root: CID) -> None:
         self._root = root
-        self._layouts = Layouts()
+        self._layouts = Layouts(candidates_for(root))
 
     def _look(self, data: bytes) -> None:
         self._layouts.update(data)
@@ -105,8 +105,11 @@ class WriteCheck:
     """
 
     def __init__(self, guess: Profile) -> None:
-        self._layouts = Layouts(each for each in CANDIDATES if leaves_alike(each, guess))
-        self._whole = hashlib.sha256()
+        alike = (each for each in CANDIDATES if leaves_alike(each, guess))
+        self._layouts = Layouts(each.with_hash(guess.hash_code) for each in alike)
+        # The whole upload, while it may be a single block: under which hash function the provider
+        # stores one is known only at the end.
+        self._whole = bytearray()
         self._size = 0
 
     def update(self, data: bytes) -> None:
@@ -114,7 +117,9 @@ class WriteCheck:
         self._layouts.update(data)
         self._size += len(data)
         if self._size <= MAX_BLOCK:
-            self._whole.update(data)  # should the provider make a single block of it
+            self._whole += data
+        else:
+            self._whole.clear()
 
     def profile_of(self, cid: CID) -> Profile | None:
         """The layout under which what went by is `cid`; None if these layouts cannot tell.
@@ -124,9 +129,14 @@ class WriteCheck:
         found = next((each for each, root in self._layouts.roots().items() if root == cid), None)
         if found is not None or not is_raw(cid):
             return found
-        digest = hashlib.sha256(cid.digest).digest() if cid.hash_code == IDENTITY else cid.digest
-        if cid.is_provable and (self._size > MAX_BLOCK or self._whole.digest() != digest):
+        if cid.is_provable and (self._size > MAX_BLOCK or not self._is_block(cid)):
             raise VerificationError(
                 f"the provider stored the upload as {cid}, which is not what was sent", cid=str(cid)
             )
         return None
+
+    def _is_block(self, cid: CID) -> bool:
+        """Return whether the whole upload is the block that `cid` names."""
+        function = FUNCTIONS.get(cid.hash_code)
+        digest = self._whole if function is None else function.new(self._whole).digest()
+        return digest == cid.digest

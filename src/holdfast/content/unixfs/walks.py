@@ -6,29 +6,41 @@ A walk says which block it needs next and is fed it; where the blocks come from 
         for piece in walk.feed(blocks[cid]):
             ...
 
-Sizes that a node declares are compared with those that its parent declared, and what a leaf holds
-with both, so no more bytes come out than the root announces; children that declare no bytes are not
-visited, so shared links cannot make a small DAG into endless work. The block of an identity CID is
-`inline_block`; no one else needs to be asked for it.
+The sizes that a file's node declares must agree with each other, with what its parent declared,
+and with what its children hold; anything else is a `MalformedError`. So no more bytes come out than
+the root declares. A child that is declared empty is not visited, so shared links cannot turn a
+small DAG into endless work; it must be a leaf that is known to be empty by its CID, or a file would
+depend on who reads it. The block of an identity CID is `inline_block`: it is never fetched.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from holdfast.content import dag_pb
-from holdfast.content.blocks import check_block
+from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.dag_pb import Link
 from holdfast.content.unixfs import data, hamt
 from holdfast.content.unixfs.data import Data, Kind
+from holdfast.content.unixfs.empty_leaves import is_empty_leaf
+from holdfast.content.unixfs.files import dag_pb_frame
 from holdfast.errors import MalformedError, NotAFileError, NotFoundError, UnprovenError
 
 MAX_DEPTH: Final = 32  # a terabyte in the narrowest known layout is 5 deep
-MAX_PENDING: Final = 120_000  # links seen but not yet followed: some 40 MiB at the most
+MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at the most
+MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed
+MAX_FILE: Final = (1 << 63) - 1  # what a file system, and a varint of ours, can express
 
 
 class FileNode(NamedTuple):
-    """A node of a file: its own bytes come first, then those of its children."""
+    """A node of a file: its own bytes come first, then those of its children.
+
+    Attributes:
+        size: The bytes of the file below this node, its own included.
+        data: Its own bytes.
+        children: The CID of each child, and how many bytes are below it.
+    """
 
     size: int
     data: bytes
@@ -48,23 +60,65 @@ class Pending(NamedTuple):
     depth: int = 0
 
 
-def file_node(cid: CID, block: bytes) -> FileNode:
-    """What `block`, already proven, holds of a file; the sizes in it agree with each other."""
+def file_node(cid: CID, block: bytes, declared: int | None = None) -> FileNode:
+    """Return what `block`, already verified, holds of a file.
+
+    `declared` is the size that its parent declares for it, or None for the root of a file. Raise
+    `MalformedError` where sizes contradict each other, as far as this block and the CIDs in it
+    can tell.
+    """
     if cid.codec == RAW:
-        return FileNode(len(block), block, [])
-    if cid.codec != DAG_PB:
+        node = FileNode(len(block), block, [])
+    elif cid.codec == DAG_PB:
+        leaf = None if declared is None else _usual_leaf(block, declared)
+        node = leaf or _decode_file(cid, block, is_root=declared is None)
+    else:
         raise not_unixfs(cid)
+    if declared is not None and declared != node.size:
+        raise malformed(cid, f"it has {node.size} bytes, and its parent declares {declared}")
+    return node
+
+
+def _usual_leaf(block: bytes, size: int) -> FileNode | None:
+    """Return the leaf of `size` bytes that `block` is, if it is written as all leaves are."""
+    head, tail = dag_pb_frame(Kind.FILE, size)
+    if len(block) != len(head) + size + len(tail):
+        return None
+    if not (block.startswith(head) and block.endswith(tail)):
+        return None
+    return FileNode(size, block[len(head) : len(head) + size], [])
+
+
+def _decode_file(cid: CID, block: bytes, *, is_root: bool) -> FileNode:
+    """Return the file node in a dag-pb block, whose parts agree with each other."""
     node = dag_pb.decode(block)
     message = data.decode(node.data)
     if message.kind not in {Kind.FILE, Kind.RAW}:
-        raise not_a_file(cid, message.kind)
-    if len(message.block_sizes) != len(node.links):
+        if is_root:
+            raise not_a_file(cid, message.kind)
+        raise malformed(cid, "it is a part of a file, but is not a file itself")
+    sizes = message.block_sizes
+    if len(sizes) != len(node.links):
         raise malformed(cid, "there are not as many block sizes as links")
-    size = len(message.data) + sum(message.block_sizes)
+    size = len(message.data) + sum(sizes)
     if message.size is not None and message.size != size:
         raise malformed(cid, "the declared file size is not that of its parts")
-    children = zip((link.cid for link in node.links), message.block_sizes, strict=True)
-    return FileNode(size, message.data, list(children))
+    if size > MAX_FILE:
+        raise malformed(cid, f"it declares more than {MAX_FILE} bytes")
+    children = [(link.cid, child) for link, child in zip(node.links, sizes, strict=True)]
+    # Ordinary leaves need no look of their own; there may be very many of them.
+    if min(sizes, default=1) == 0 or max(sizes, default=0) > MAX_BLOCK:
+        for child, child_size in children:
+            _check_child(cid, child, child_size)
+    return FileNode(size, message.data, children)
+
+
+def _check_child(cid: CID, child: CID, size: int) -> None:
+    """Raise `MalformedError` where the CID of a child alone contradicts its declared size."""
+    if size == 0 and not is_empty_leaf(child):
+        raise malformed(cid, f"it declares {child} to be empty, which is not known of it")
+    if size > MAX_BLOCK and child.codec == RAW:
+        raise malformed(cid, f"it declares {size} bytes for {child}, which is a single block")
 
 
 def kind_of(cid: CID, block: bytes) -> Kind | None:
@@ -148,13 +202,9 @@ class FileWalk(_Walk):
     def feed(self, block: bytes) -> list[bytes]:
         """The bytes of the file that `block`, which must be the one needed, brings."""
         pending = self._expect(block)
-        node = file_node(pending.cid, block)
+        node = file_node(pending.cid, block, pending.size)
         if pending.size is None:
             self._check_limit(pending.cid, node.size)
-        elif pending.size != node.size:
-            raise malformed(
-                pending.cid, f"it has {node.size} bytes, its parent says {pending.size}"
-            )
         position = pending.start + len(node.data)
         children = []
         for cid, size in node.children:
@@ -167,6 +217,17 @@ class FileWalk(_Walk):
         first = max(0, self._start - pending.start)
         last = None if self._stop is None else self._stop - pending.start
         return [node.data[first:last]]
+
+    def needed_next(self, most: int) -> list[CID]:
+        """Return up to `most` blocks that are needed after `need`, of a few MiB in all."""
+        ahead: list[CID] = []
+        size = 0
+        for pending in islice(reversed(self._pending), 1, most + 1):
+            size += min(pending.size or 0, MAX_BLOCK)
+            if size > MAX_AHEAD:
+                break
+            ahead.append(pending.cid)
+        return ahead
 
     def _check_limit(self, cid: CID, size: int) -> None:
         self.size = size
@@ -188,18 +249,20 @@ class Entry(NamedTuple):
 
 
 class DirectoryWalk(_Walk):
-    """The entries of a directory, sharded or not, in the order of its blocks."""
+    """The entries of a directory, sharded or not, in the order of its blocks.
 
-    def __init__(self, root: CID) -> None:
-        super().__init__(root)
-        self._names: set[bytes] = set()
+    Each name comes once. In a sharded directory its hash leaves only one place for it, so that the
+    names need not be remembered.
+    """
 
     def feed(self, block: bytes) -> list[Entry]:
         """The entries that `block`, which must be the one needed, brings."""
         pending = self._expect(block)
         message, links = directory_node(pending, block)
         if message.kind is Kind.DIRECTORY:
-            entries = [self._entry(link, link.name) for link in links]
+            if len({link.name for link in links}) != len(links):
+                raise malformed(pending.cid, "a directory with an empty, unsafe or doubled name")
+            entries = [_entry(link, link.name) for link in links]
             self._replace([])
             return entries
         fanout = hamt.check_shard(message, links)
@@ -216,18 +279,18 @@ class DirectoryWalk(_Walk):
                 # An entry has its place by its name; a shard that stands in two has none for it.
                 if hamt.murmur3(name) >> (hamt.HASH_BITS - used) != way:
                     raise malformed(pending.cid, "an entry stands in the wrong slot")
-                entries.append(self._entry(link, name))
+                entries.append(_entry(link, name))
             else:
                 shards.append(Pending(link.cid, way, used, pending.depth + 1))
         self._replace(shards)
         return entries
 
-    def _entry(self, link: Link, name: bytes) -> Entry:
-        """An entry under a name that can stand in a file system, and stands here once."""
-        if name in {b"", b".", b".."} or b"/" in name or b"\0" in name or name in self._names:
-            raise malformed(link.cid, "a directory with an empty, unsafe or doubled name")
-        self._names.add(name)
-        return Entry(name.decode("utf-8", "surrogateescape"), link.cid, link.size)
+
+def _entry(link: Link, name: bytes) -> Entry:
+    """Return an entry, or raise `MalformedError` for a name that no file system can have."""
+    if name in {b"", b".", b".."} or b"/" in name or b"\0" in name:
+        raise malformed(link.cid, "a directory with an empty, unsafe or doubled name")
+    return Entry(name.decode("utf-8", "surrogateescape"), link.cid, link.size)
 
 
 class PathWalk(_Walk):

@@ -7,12 +7,13 @@ One response format stands in each file.
 
 from starlette.routing import BaseRoute
 
+from holdfast.node.cached import CachedRepository
 from holdfast.node.gateway.serving import GatewayRoute
-from holdfast.repository.store import Repository
+from holdfast.repository import Repository
 
 __all__ = ["routes"]
 
 
 def routes(repository: Repository) -> list[BaseRoute]:
     """What serves ``/ipfs/…`` out of `repository`, which stays open for as long as they serve."""
-    return [GatewayRoute(repository)]
+    return [GatewayRoute(CachedRepository.of(repository))]

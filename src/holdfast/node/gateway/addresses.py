@@ -62,6 +62,15 @@ class Address:
         """The content path: what the target says, quoted in one way."""
         return "/".join([PREFIX, self.text, *map(quoted, self.names)]) + "/" * self.has_slash
 
+    @property
+    def prefix(self) -> str:
+        """The address below which all content is: ``/ipfs``, after that of the application."""
+        return self.target.partition(f"{PREFIX}/")[0] + PREFIX
+
+    def link(self, depth: int) -> str:
+        """Return the address of what the first `depth` names lead to."""
+        return "/".join([self.prefix, quoted(self.text), *map(quoted, self.names[:depth])])
+
 
 def quoted(name: str) -> str:
     """A name of an entry as a part of an address."""

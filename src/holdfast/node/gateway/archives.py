@@ -14,24 +14,26 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
+from holdfast.content import varint
 from holdfast.content.blocks import inline_block
-from holdfast.content.car import Block, write_car
+from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.walks import DirectoryWalk, file_node, kind_of
 from holdfast.errors import MalformedError
+from holdfast.node.cached import LINK_WEIGHT, BlockPieces, CachedRepository
 from holdfast.node.gateway.addresses import Found
 from holdfast.node.gateway.negotiation import CAR_TYPE, Wanted
-from holdfast.node.gateway.replies import IMMUTABLE, Refusal, begun, disposition, is_known
-from holdfast.repository.blocks import linked_from
-from holdfast.repository.store import Repository
+from holdfast.node.gateway.replies import IMMUTABLE, Refusal, disposition, is_known
+from holdfast.node.streaming import PIECE, BegunPieces, PieceResponse, Pieces
 
 SCOPES: Final = frozenset({"block", "entity", "all"})
 _ENTITY_BYTES: Final = re.compile(r"(-?[0-9]{1,18}):(-?[0-9]{1,18}|\*)")
@@ -75,7 +77,7 @@ class Selection:
 
 
 def archive_reply(
-    request: Request, repository: Repository, found: Found, wanted: Wanted
+    request: Request, repository: CachedRepository, found: Found, wanted: Wanted
 ) -> Response:
     """The archive, streamed. A block that turns out to be missing on the way breaks it off."""
     selection = Selection.of(request.query_params)
@@ -97,14 +99,14 @@ def archive_reply(
             if (value := request.query_params.get(name))
         }
         headers["Content-Location"] = f"{found.address.path}?{urlencode(query, safe=':*')}"
-    blocks = _selected(repository, found.cid, selection, duplicates=wanted.duplicates)
+    walk = ArchiveWalk(repository, duplicates=wanted.duplicates)
+    cids = walk.selected(found.cid, selection)
     if is_known(request, etag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     if request.method == "HEAD":
-        return StreamingResponse(iter(()), headers=headers)
-    way = ((cid, repository.block(cid)) for cid in found.way)
-    sent = _to_send(_in_turn(way, blocks), duplicates=wanted.duplicates)
-    return StreamingResponse(begun(write_car([found.cid], sent)), headers=headers)
+        return PieceResponse(BegunPieces(()), headers=headers)
+    pieces = ArchivePieces(repository, found.cid, walk.to_send(chain(found.way, cids)), walk)
+    return PieceResponse(BegunPieces(pieces), headers=headers)
 
 
 def _path_mark(found: Found) -> str:
@@ -115,86 +117,131 @@ def _path_mark(found: Found) -> str:
     return f".{way.hexdigest()[:16]}"
 
 
-def _in_turn(*parts: Iterable[Block]) -> Iterator[Block]:
-    for part in parts:
-        yield from part
+class ArchiveWalk:
+    """The CIDs of an archive's blocks, in its order. Blocks are read when they are looked into.
+
+    A small DAG can have an endless number of paths through it. Where each block is sent but once,
+    nothing is therefore entered twice; where it is sent each time, it is the client who gives up.
+    """
+
+    def __init__(self, repository: CachedRepository, *, duplicates: bool) -> None:
+        self._repository = repository
+        self._duplicates = duplicates
+        self._sent: set[CID] = set()
+        self._entered: set[CID] = set()
+        self._pending: list[Any] = []
+
+    @property
+    def held(self) -> int:
+        """How many bytes of memory the walk holds, about."""
+        known = len(self._sent) + len(self._entered) + len(self._pending)
+        return known * LINK_WEIGHT
+
+    def to_send(self, cids: Iterable[CID]) -> Iterator[CID]:
+        """Leave out blocks that are in their links, and those that were sent."""
+        for cid in cids:
+            if inline_block(cid) is None and (self._duplicates or cid not in self._sent):
+                if not self._duplicates:
+                    self._sent.add(cid)
+                yield cid
+
+    def selected(self, cid: CID, selection: Selection) -> Iterator[CID]:
+        """Return the blocks of what stands at the end of the path; its own must be here."""
+        block = self._repository.block(cid)
+        if selection.scope == "all":
+            return self._everything(cid)
+        kind = kind_of(cid, block) if selection.scope == "entity" else None
+        if kind in {Kind.FILE, Kind.RAW}:
+            start, stop = selection.span(file_node(cid, block).size)
+            return self._file(cid, start, stop)
+        if kind in {Kind.DIRECTORY, Kind.SHARD}:
+            return self._directory(cid)
+        return iter([cid])
+
+    def _everything(self, root: CID) -> Iterator[CID]:
+        # The links of codecs other than dag-pb are not known here: their blocks count as leaves.
+        self._pending = [(root, 0)]  # on the way down: a node, and which of its links is next
+        yield root
+        while self._pending:
+            cid, index = self._pending.pop()
+            links = self._repository.links(cid)
+            if index == len(links):
+                continue
+            self._pending.append((cid, index + 1))
+            child = links[index]
+            if child not in self._entered:
+                if not self._duplicates:
+                    self._entered.add(child)
+                yield child
+                self._pending.append((child, 0))
+
+    def _file(self, root: CID, start: int, stop: int) -> Iterator[CID]:
+        """Give the blocks that a walk through these bytes of the file needs, in its order."""
+        self._pending = [(root, 0, None)]
+        while self._pending:
+            cid, position, promised = self._pending.pop()
+            if cid in self._entered:
+                continue
+            part = self._repository.file_part(cid)
+            if promised is not None and promised != part.size:
+                raise MalformedError(f"{cid} has {part.size} bytes, its parent says {promised}")
+            # A part on the edge of the range is not sent whole, and is entered for what is left.
+            if not self._duplicates and start <= position and position + part.size <= stop:
+                self._entered.add(cid)
+            position += len(part.data)
+            children = []
+            for child, size in part.children:
+                if size and position < stop and position + size > start:
+                    children.append((child, position, size))
+                position += size
+            self._pending += reversed(children)
+            del part, children
+            yield cid
+
+    def _directory(self, root: CID) -> Iterator[CID]:
+        walk = DirectoryWalk(root)
+        while (cid := walk.need) is not None:
+            walk.feed(self._repository.block(cid))
+            yield cid
 
 
-def _to_send(blocks: Iterable[Block], *, duplicates: bool) -> Iterator[Block]:
-    sent: set[CID] = set()
-    for cid, block in blocks:
-        if inline_block(cid) is None and (duplicates or cid not in sent):
-            if not duplicates:
-                sent.add(cid)
-            yield cid, block
+class ArchivePieces(Pieces):
+    """An archive of the blocks of `cids`, in pieces. Between two pieces no block is held."""
 
+    def __init__(
+        self, repository: CachedRepository, root: CID, cids: Iterator[CID], walk: ArchiveWalk
+    ) -> None:
+        self._repository = repository
+        self._cids = cids
+        self._walk = walk
+        self._head = b"".join(write_car([root], []))
+        self._block: BlockPieces | None = None
 
-def _selected(
-    repository: Repository, cid: CID, selection: Selection, *, duplicates: bool
-) -> Iterator[Block]:
-    """The blocks of what stands at the end of the path; its own must be here."""
-    block = repository.block(cid)
-    if selection.scope == "all":
-        return _everything(repository, cid, duplicates=duplicates)
-    kind = kind_of(cid, block) if selection.scope == "entity" else None
-    if kind in {Kind.FILE, Kind.RAW}:
-        start, stop = selection.span(file_node(cid, block).size)
-        return _file(repository, cid, start, stop, duplicates=duplicates)
-    if kind in {Kind.DIRECTORY, Kind.SHARD}:
-        return _directory(repository, cid)
-    return iter([(cid, block)])
+    @property
+    def held(self) -> int:
+        """How many bytes of memory the walk holds, about."""
+        return self._walk.held
 
+    def next_cached(self) -> bytes | None:
+        """Return the next piece of a block that is in the cache."""
+        return None if self._block is None or self._head else self._block.next_cached()
 
-# A small DAG can have an endless number of paths through it. Where each block is sent but once,
-# nothing is therefore entered twice; where it is sent each time, it is the client who gives up.
-
-
-def _everything(repository: Repository, root: CID, *, duplicates: bool) -> Iterator[Block]:
-    # The links of codecs other than dag-pb are not known here: their blocks count as leaves.
-    entered: set[CID] = set()
-    pending = [root]
-    while pending:
-        cid = pending.pop()
-        if cid in entered:
-            continue
-        if not duplicates:
-            entered.add(cid)
-        block = repository.block(cid)
-        yield cid, block
-        pending += reversed(linked_from(cid, block))
-
-
-def _file(
-    repository: Repository, root: CID, start: int, stop: int, *, duplicates: bool
-) -> Iterator[Block]:
-    """The blocks that a walk through these bytes of the file needs, in its order."""
-    entered: set[CID] = set()
-    pending: list[tuple[CID, int, int | None]] = [(root, 0, None)]
-    while pending:
-        cid, position, promised = pending.pop()
-        if cid in entered:
-            continue
-        block = repository.block(cid)
-        node = file_node(cid, block)
-        if promised is not None and promised != node.size:
-            raise MalformedError(f"{cid} has {node.size} bytes, its parent says {promised}")
-        # A part on the edge of the range is not sent whole, and is entered for what is left.
-        if not duplicates and start <= position and position + node.size <= stop:
-            entered.add(cid)
-        yield cid, block
-        position += len(node.data)
-        children = []
-        for child, size in node.children:
-            if size and position < stop and position + size > start:
-                children.append((child, position, size))
-            position += size
-        pending += reversed(children)
-
-
-def _directory(repository: Repository, root: CID) -> Iterator[Block]:
-    walk = DirectoryWalk(root)
-    while (cid := walk.need) is not None:
-        block = repository.block(cid)
-        yield cid, block
-        for _ in walk.feed(block):
-            pass
+    def __next__(self) -> bytes:
+        parts = [self._head]
+        size = len(self._head)
+        self._head = b""
+        while size < PIECE:
+            piece = None if self._block is None else next(self._block, None)
+            if piece is None:
+                cid = next(self._cids, None)
+                if cid is None:
+                    break
+                block_size = len(self._repository.block(cid))
+                self._block = BlockPieces(self._repository, cid, 0, block_size)
+                name = bytes(cid)
+                piece = varint.encode(len(name) + block_size) + name
+            parts.append(piece)
+            size += len(piece)
+        if not size:
+            raise StopIteration
+        return b"".join(parts)

@@ -1,5 +1,6 @@
 """Directories: their index.html where they have one, else a page that lists what is in them."""
 
+from collections.abc import Iterator
 from html import escape
 from itertools import islice
 from typing import Final
@@ -11,14 +12,16 @@ from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.walks import Entry, kind_of
 from holdfast.errors import NotFoundError
-from holdfast.node.gateway.addresses import Found, quoted
+from holdfast.node.gateway.addresses import PREFIX, Address, Found, quoted
 from holdfast.node.gateway.files import file_reply, redirect_to
 from holdfast.node.gateway.replies import Content, content_reply
 from holdfast.repository.store import Repository
 
 INDEX: Final = "index.html"
 LISTED: Final = 10_000  # names on a page; a directory may have millions
-LISTING_VERSION: Final = 1  # part of the ETag: to be raised when the page changes
+MAX_ROWS: Final = 4 << 20  # characters of them; each row repeats the path, which may be long
+MAX_BREADCRUMBS: Final = 100  # names of the path that are links; each link repeats the path so far
+LISTING_VERSION: Final = 2  # part of the ETag: to be raised when the page changes
 # Kubo's, for pages that it makes: the entries stay the same for ever, the page may not.
 LISTING_CACHED: Final = "public, max-age=604800, stale-while-revalidate=2678400"
 
@@ -34,10 +37,11 @@ h1 {{ font-size: 1rem; overflow-wrap: anywhere }}
 table {{ border-collapse: collapse; width: 100% }}
 td {{ border-top: 1px solid #8884; overflow-wrap: anywhere; padding: .25rem }}
 td + td {{ text-align: right; white-space: nowrap }}
+.ipfs-hash {{ font-family: ui-monospace, monospace }}
 </style>
 </head>
 <body>
-<h1>Index of {path}</h1>
+<h1>Index of {breadcrumbs}</h1>
 <table>
 {rows}
 </table>
@@ -45,7 +49,7 @@ td + td {{ text-align: right; white-space: nowrap }}
 </body>
 </html>
 """
-NOTE: Final = f"<p>Only {LISTED} entries are shown; there are more.</p>"
+NOTE: Final = "<p>Only {shown} entries are shown; there are more.</p>"
 
 
 def directory_reply(request: Request, repository: Repository, found: Found) -> Response:
@@ -62,7 +66,7 @@ def directory_reply(request: Request, repository: Repository, found: Found) -> R
         "Content-Type": "text/html; charset=utf-8",
         "Cache-Control": LISTING_CACHED,
     }
-    etag = f'W/"DirIndex-{LISTING_VERSION}_CID-{found.cid}"'
+    etag = f'"DirIndex-{LISTING_VERSION}_CID-{found.cid}"'
     return content_reply(request, Content.of(page), etag, headers)
 
 
@@ -77,14 +81,36 @@ def _index(repository: Repository, cid: CID) -> CID | None:
 
 def _page(repository: Repository, found: Found) -> bytes:
     entries, is_cut = listed(repository, found.cid)
-    rows = [_row(entry) for entry in entries]
-    if found.address.names:
-        rows.insert(0, '<tr><td><a href="../">..</a></td><td></td></tr>')
-    path = "/".join(["/ipfs", found.address.text, *found.address.names, ""])
+    address = found.address
+    here = escape(address.link(len(address.names)))
+    rows = []
+    if address.names:
+        rows.append(f'<tr><td><a href="{here}/..">..</a></td><td></td><td></td></tr>')
+    shown = size = 0
+    for entry in entries:
+        row = _row(entry, here, escape(address.prefix))
+        size += len(row)
+        if size > MAX_ROWS:
+            is_cut = True
+            break
+        rows.append(row)
+        shown += 1
     page = PAGE.format(
-        path=escape(readable(path)), rows="\n".join(rows), note=NOTE if is_cut else ""
+        path=escape(readable("/".join([PREFIX, address.text, *address.names, ""]))),
+        breadcrumbs="/".join([PREFIX, *_breadcrumbs(address)]),
+        rows="\n".join(rows),
+        note=NOTE.format(shown=shown) if is_cut else "",
     )
     return page.encode()
+
+
+def _breadcrumbs(address: Address) -> Iterator[str]:
+    """Yield each name of the path, with a link to what stands there."""
+    for depth, name in enumerate([address.text, *address.names]):
+        text = escape(readable(name))
+        if depth <= MAX_BREADCRUMBS:
+            text = f'<a href="{escape(address.link(depth))}">{text}</a>'
+        yield text
 
 
 def listed(repository: Repository, cid: CID) -> tuple[list[Entry], bool]:
@@ -93,10 +119,20 @@ def listed(repository: Repository, cid: CID) -> tuple[list[Entry], bool]:
     return sorted(entries[:LISTED]), len(entries) > LISTED
 
 
-def _row(entry: Entry) -> str:
-    # "./" keeps a name with a colon from being read as a scheme.
-    link = f'<a href="./{quoted(entry.name)}">{escape(readable(entry.name))}</a>'
-    return f"<tr><td>{link}</td><td>{_amount(entry.size)}</td></tr>"
+def _row(entry: Entry, here: str, prefix: str) -> str:
+    """Return the row of an entry: its name, its CID, both as links, and its size."""
+    name, cid = quoted(entry.name), str(entry.cid)
+    by_name = f'<a href="{here}/{name}">{escape(readable(entry.name))}</a>'
+    # Escaped twice, as in Kubo's listings: the conformance suite wants this link to the letter.
+    by_cid = f'<a class="ipfs-hash" translate="no" href="{prefix}/{cid}?filename={quoted(name)}">'
+    return (
+        f"<tr><td>{by_name}</td><td>{by_cid}{_short(cid)}</a></td>"
+        f"<td>{_amount(entry.size)}</td></tr>"
+    )
+
+
+def _short(cid: str) -> str:
+    return f"{cid[:4]}\u2026{cid[-4:]}"
 
 
 def readable(name: str) -> str:

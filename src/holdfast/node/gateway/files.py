@@ -29,7 +29,11 @@ SYMLINK_TYPE = "inode/symlink"  # as Kubo has it
 def file_reply(
     request: Request, repository: Repository, found: Found, cid: CID, name: str
 ) -> Response:
-    """The file at `cid`, which is called `name`, in one piece or in part."""
+    """Return the file at `cid`, which is called `name`, as a whole or in part.
+
+    `cid` is not what the address names where a directory is served by its index.html. The ETag is
+    then the directory's, as in Kubo: it follows from the address and changes with it.
+    """
     content = file_content(repository, cid)
     names = (request.query_params.get("filename", ""), name)
     headers = {
@@ -38,7 +42,7 @@ def file_reply(
         "Content-Type": file_type(repository, cid, names, content),
         "Cache-Control": IMMUTABLE,
     }
-    return content_reply(request, content, strong_etag(cid), headers)
+    return content_reply(request, content, strong_etag(found.cid), headers)
 
 
 def file_content(repository: Repository, cid: CID) -> Content:

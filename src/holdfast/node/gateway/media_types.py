@@ -55,9 +55,20 @@ def sniffed_type(size: int, read: Callable[[int, int], bytes]) -> str:
     for start, found in _TEXT_SIGNATURES:
         if start.match(text):
             return found
-    if text and text[0] in _JSON_STARTS and size <= JSON_LIMIT and _is_json(read(0, size)):
+    if text and text[0] in _JSON_STARTS and holds_json(size, read):
         return "application/json"
     return TEXT
+
+
+def holds_json(size: int, read: Callable[[int, int], bytes]) -> bool:
+    """Return whether content of `size` bytes is JSON; content over `JSON_LIMIT` is not read."""
+    if size > JSON_LIMIT:
+        return False
+    try:
+        json_text.from_text(read(0, size))
+    except SerializationError:
+        return False
+    return True
 
 
 def _is_text(head: bytes, *, whole: bool) -> bool:
@@ -66,11 +77,3 @@ def _is_text(head: bytes, *, whole: bool) -> bool:
     except UnicodeDecodeError:
         return False
     return not _BINARY.search(head)
-
-
-def _is_json(content: bytes) -> bool:
-    try:
-        json_text.from_text(content)
-    except SerializationError:
-        return False
-    return True

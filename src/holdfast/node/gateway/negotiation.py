@@ -17,16 +17,15 @@ from holdfast.node.gateway.replies import Refusal
 
 RAW_TYPE: Final = "application/vnd.ipld.raw"
 CAR_TYPE: Final = "application/vnd.ipld.car"
-FORMATS: Final = {"raw": RAW_TYPE, "car": CAR_TYPE}
+TAR_TYPE: Final = "application/x-tar"
 
-# Formats of the path gateway that need codecs which are not here. Of all other types we do not
-# know what the content is before we look, so that they ask for it as it is.
+# Formats of the path gateway that need codecs which are not here. The type of the content is only
+# known when it is read, so a request for any other type gets the content as it is.
 NOT_SERVED: Final = frozenset(
     {
         "application/vnd.ipld.dag-json",
         "application/vnd.ipld.dag-cbor",
         "application/vnd.ipfs.ipns-record",
-        "application/x-tar",
         "application/cbor",
     }
 )
@@ -42,6 +41,11 @@ class Format(Enum):
     DESERIALIZED = ""
     RAW = "raw"
     CAR = "car"
+    TAR = "tar"
+    JSON = "json"
+
+
+FORMATS: Final = {each.value: each for each in Format if each.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +71,20 @@ class MediaRange:
 
 
 def negotiate(request: Request) -> Wanted:
-    """The best format that was asked for and is served; a `Refusal` where there is none."""
+    """Return the best format that was asked for and is served, or raise `Refusal` (406)."""
     accepted = list(_media_ranges(",".join(request.headers.getlist("accept"))))
     # A wildcard says nothing against a format that is named beside it.
     accepted.sort(key=lambda each: (-each.weight, "*" in each.type))
     if name := request.query_params.get("format", ""):
         if name not in FORMATS:
             raise Refusal(
-                HTTPStatus.NOT_ACCEPTABLE, f"there is no format {name[:40]!r} here, only raw or car"
+                HTTPStatus.NOT_ACCEPTABLE,
+                f"there is no format {name[:40]!r} here, only {', '.join(FORMATS)}",
             )
-        asked = MediaRange(FORMATS[name])
-        accepted = [each for each in accepted if each.type == asked.type] or [asked]
+        if FORMATS[name] is not Format.CAR:
+            return Wanted(FORMATS[name])
+        # An Accept header that asks for the same format may have parameters of it.
+        accepted = [each for each in accepted if each.type == CAR_TYPE] or [MediaRange(CAR_TYPE)]
     for each in accepted or [MediaRange("*/*")]:
         wanted = _served(each, request.query_params)
         if wanted is not None and each.weight > 0:
@@ -85,7 +92,7 @@ def negotiate(request: Request) -> Wanted:
     raise Refusal(
         HTTPStatus.NOT_ACCEPTABLE,
         "none of the formats asked for is served: there are the content itself, raw blocks, "
-        "and archives of version 1 in the order dfs",
+        "tar archives, and CAR archives of version 1 in the order dfs",
     )
 
 
@@ -103,6 +110,8 @@ def _media_ranges(header: str) -> Iterator[MediaRange]:
 def _served(asked: MediaRange, query: QueryParams) -> Wanted | None:
     if asked.type == RAW_TYPE:
         return Wanted(Format.RAW)
+    if asked.type == TAR_TYPE:
+        return Wanted(Format.TAR)
     if asked.type == CAR_TYPE:
         version, order, dups = (
             query.get(f"car-{name}") or asked.parameters.get(name, "")

@@ -1,8 +1,11 @@
 """Single blocks (application/vnd.ipld.raw): their bytes as they are, for the client to prove."""
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import Response
 
+from holdfast.node.cached import BlockPieces, CachedRepository
 from holdfast.node.gateway.addresses import Found
 from holdfast.node.gateway.negotiation import RAW_TYPE
 from holdfast.node.gateway.replies import (
@@ -12,12 +15,11 @@ from holdfast.node.gateway.replies import (
     disposition,
     strong_etag,
 )
-from holdfast.repository.store import Repository
 
 
-def raw_block_reply(request: Request, repository: Repository, found: Found) -> Response:
+def raw_block_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
     """The block at the end of the path. The trustless gateway asks for roots only; paths do."""
-    block = repository.block(found.cid)
+    size = len(repository.block(found.cid))
     headers = {
         **found.headers(),
         **disposition(request, f"{found.cid}.bin", attach=True),
@@ -26,4 +28,5 @@ def raw_block_reply(request: Request, repository: Repository, found: Found) -> R
     }
     if "format" not in request.query_params:
         headers["Content-Location"] = f"{found.address.path}?format=raw"
-    return content_reply(request, Content.of(block), strong_etag(found.cid, ".raw"), headers)
+    content = Content(size, partial(BlockPieces, repository, found.cid))
+    return content_reply(request, content, strong_etag(found.cid, ".raw"), headers)

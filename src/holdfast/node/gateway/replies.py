@@ -6,22 +6,21 @@ a part for the whole.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from itertools import chain
 from typing import Final
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.responses import PlainTextResponse, Response
 
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError, VerificationError
+from holdfast.node.gateway.ranges import NotSatisfiableError, asked_range
+from holdfast.node.streaming import BegunPieces, PieceResponse
 
 IMMUTABLE: Final = "public, max-age=29030400, immutable"  # to the letter as the specs have it
-PIECE: Final = 64 << 10  # smaller pieces are put together: each one costs a change of threads
-_RANGE: Final = re.compile(r"bytes=([0-9]{0,99})-([0-9]{0,99})", re.IGNORECASE)
 _ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
 
 
@@ -81,7 +80,7 @@ def content_reply(
     headers["Content-Length"] = str(stop - start)
     if request.method == "HEAD" or start == stop:
         return Response(status_code=status, headers=headers)
-    return StreamingResponse(begun(content.read(start, stop)), status, headers)
+    return PieceResponse(BegunPieces(content.read(start, stop)), status, headers)
 
 
 def is_known(request: Request, etag: str) -> bool:
@@ -91,48 +90,18 @@ def is_known(request: Request, etag: str) -> bool:
 
 
 def _asked_range(request: Request, etag: str, size: int) -> tuple[int, int] | None:
-    """First byte and the one behind the last; None for all: no range, several, or nonsense."""
-    match = _RANGE.fullmatch(request.headers.get("range", "").strip())
-    unchanged = request.headers.get("if-range", etag) == etag
+    """Return the range that a request asks for, or None where it gets the whole content."""
     # RFC 9110 defines ranges for GET alone.
-    if request.method != "GET" or match is None or not unchanged:
+    if request.method != "GET" or request.headers.get("if-range", etag) != etag:
         return None
-    first, last = match.groups()
-    if first:
-        start, stop = int(first), min(int(last) + 1, size) if last else size
-        if last and int(last) < int(first):
-            return None
-    elif last:
-        start, stop = max(0, size - int(last)), size
-    else:
-        return None
-    if start >= size:
+    try:
+        return asked_range(request.headers.get("range", "").strip(), size)
+    except NotSatisfiableError:
         raise Refusal(
             HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
             f"the content has {size} bytes, and the range begins behind them",
             {"Content-Range": f"bytes */{size}"},
-        )
-    return start, stop
-
-
-def begun(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The pieces, of which the first is read at once: its errors can still be answered."""
-    gathered = _gathered(pieces)
-    return chain([next(gathered, b"")], gathered)
-
-
-def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    held: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        held.append(piece)
-        size += len(piece)
-        if size >= PIECE:
-            yield b"".join(held)
-            held.clear()
-            size = 0
-    if held:
-        yield b"".join(held)
+        ) from None
 
 
 def disposition(request: Request, name: str, *, attach: bool = False) -> dict[str, str]:

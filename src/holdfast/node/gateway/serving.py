@@ -3,7 +3,7 @@
 from http import HTTPStatus
 from typing import Any, Final
 
-from starlette.concurrency import run_in_threadpool
+from anyio.to_thread import run_sync
 from starlette.datastructures import URLPath
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,26 +13,34 @@ from starlette.types import Receive, Scope, Send
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.walks import kind_of
 from holdfast.errors import ClientError
+from holdfast.node.cached import CachedRepository
 from holdfast.node.gateway.addresses import PREFIX, Address, Found, find
 from holdfast.node.gateway.archives import archive_reply
 from holdfast.node.gateway.directories import directory_reply
 from holdfast.node.gateway.files import file_reply, redirect_to, symlink_reply
+from holdfast.node.gateway.json_files import json_reply
 from holdfast.node.gateway.negotiation import Format, negotiate
 from holdfast.node.gateway.raw_blocks import raw_block_reply
 from holdfast.node.gateway.replies import Refusal, refusal_for
+from holdfast.node.gateway.tars import tar_reply
 from holdfast.node.replies import SAFE, AddedHeaders
-from holdfast.repository.store import Repository
+from holdfast.node.streaming import resources_of
 
+METHODS: Final = "GET, HEAD, OPTIONS"
+# The path gateway's list, on every reply and not only on those to OPTIONS. The last two of the
+# allowed headers are ours: the first of them for `only-if-cached`, the other is the service's.
 CROSS_ORIGIN: Final = {
     "Access-Control-Allow-Origin": "*",
-    "Access-Control-Expose-Headers": "Content-Length, Content-Range, X-Ipfs-Path, X-Ipfs-Roots",
-}
-METHODS: Final = "GET, HEAD, OPTIONS"
-PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": METHODS,
-    "Access-Control-Allow-Headers": "Cache-Control, Range, X-Pinata-Gateway-Token",
-    "Access-Control-Max-Age": "86400",
+    "Access-Control-Allow-Headers": (
+        "Content-Type, Range, User-Agent, X-Requested-With, Cache-Control, X-Pinata-Gateway-Token"
+    ),
+    "Access-Control-Expose-Headers": (
+        "Content-Length, Content-Range, X-Chunked-Output, X-Ipfs-Path, X-Ipfs-Roots, "
+        "X-Stream-Output"
+    ),
 }
+PREFLIGHT: Final = {"Access-Control-Max-Age": "86400"}
 
 
 class GatewayRoute(BaseRoute):
@@ -41,7 +49,7 @@ class GatewayRoute(BaseRoute):
     A route of its own, as the patterns of Starlette's split names that have ``%2F`` or ``%0A``.
     """
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: CachedRepository) -> None:
         self._repository = repository
         self._app = AddedHeaders(self._serve, SAFE | CROSS_ORIGIN)
 
@@ -62,9 +70,9 @@ class GatewayRoute(BaseRoute):
         await self._app(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The repository blocks: all up to the first bytes is done on a thread in one go, and
-        # Starlette takes each further piece of a body from a thread.
-        response = await run_in_threadpool(self._answer, Request(scope))
+        # The repository blocks: all up to the first bytes is done on a thread in one go.
+        readers = resources_of(scope).readers
+        response = await run_sync(self._answer, Request(scope), limiter=readers)
         await response(scope, receive, send)
 
     def _answer(self, request: Request) -> Response:
@@ -98,6 +106,10 @@ class GatewayRoute(BaseRoute):
                 return raw_block_reply(request, self._repository, found)
             case Format.CAR:
                 return archive_reply(request, self._repository, found, wanted)
+            case Format.TAR:
+                return tar_reply(request, self._repository, found)
+            case Format.JSON:
+                return json_reply(request, self._repository, found)
             case Format.DESERIALIZED:
                 return self._deserialized(request, found)
 

@@ -1,0 +1,74 @@
+"""Limits on what one read may hold in memory or put on the disk before it is verified."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.content.cid import CID, RAW
+from holdfast.content.hashes import IDENTITY
+from holdfast.content.reference import Reference
+from holdfast.errors import MalformedError, UnprovenError, VerificationError
+
+# Memory. Together with the links of a walk (MAX_PENDING) and the batches of a transfer this stays
+# below 64 MiB for any DAG and any archive.
+OUTPUT_SIZE: Final = 1 << 20  # bytes that a proof gives out at a time, and a block more at the most
+PIECE_COST: Final = 256  # bytes of memory that a piece takes besides its content
+MAX_KEPT: Final = 16 << 20  # blocks of an archive that came early or may be needed again
+MAX_UNRELATED: Final = MAX_KEPT  # blocks of an archive that the file has not asked for so far
+MAX_CACHED: Final = 8 << 20  # inner blocks that one read keeps
+
+# Disk: see `max_unverified_bytes` in the configuration, and for single blocks:
+# Blocks of more than 2 MiB do not travel between IPFS nodes, but a gateway may have one.
+MAX_RAW: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLimit:
+    """How many bytes a body may have that is verified only at its end, and the error beyond that.
+
+    Example:
+        >>> limit = SizeLimit(10, UnprovenError("larger than max_unverified_bytes (10)"))
+        >>> limit.check(10)
+        >>> limit.check(11)
+        Traceback (most recent call last):
+            ...
+        holdfast.errors.UnprovenError: larger than max_unverified_bytes (10)
+    """
+
+    size: int
+    error: VerificationError
+
+    def check(self, size: int) -> None:
+        """Raise the error if `size` is beyond the limit."""
+        if size > self.size:
+            raise self.error
+
+
+def unverified_limit(
+    reference: Reference, cid: CID | None, size: int | None, allowed: int
+) -> SizeLimit:
+    """Return the limit for a body that can only be verified at its end, or not at all.
+
+    Args:
+        reference: What is read, for the error.
+        cid: What the reference leads to, where that is verified.
+        size: The bytes of the file, where a verified block tells them.
+        allowed: `max_unverified_bytes`.
+    """
+    about = str(reference)
+    if cid is not None and cid.codec == RAW and cid.hash_code == IDENTITY:
+        size = len(cid.digest)
+    if size is not None:
+        words = f"the bytes that came for {about} are not what this CID names"
+        return SizeLimit(size, VerificationError(words, cid=about))
+    if cid is not None and cid.codec == RAW and allowed > MAX_RAW:
+        words = (
+            f"the body for {about}, a single block, is larger than {MAX_RAW} bytes, the limit for "
+            "one block whatever max_unverified_bytes allows"
+        )
+        return SizeLimit(MAX_RAW, MalformedError(words, cid=about))
+    words = (
+        f"the body for {about} cannot be verified before its end, and is larger than "
+        f"max_unverified_bytes ({allowed}): raise max_unverified_bytes, or add a gateway that "
+        "gives blocks or archives"
+    )
+    return SizeLimit(allowed, UnprovenError(words, cid=about))

@@ -1,0 +1,61 @@
+"""The hash functions that CIDs can be verified with, by their multicodec codes.
+
+A digest has the full length of its function: a truncated one is not accepted as a CID. SHA-1 and
+MD5 are left out because collisions can be made for them; BLAKE3 because Python has no
+implementation of it. Content under such a CID cannot be verified.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
+
+IDENTITY: Final = 0x00  # no hash function: the digest is the block itself
+SHA2_256: Final = 0x12
+
+
+class Hasher(Protocol):
+    """A hash that is being computed."""
+
+    def update(self, data: Any, /) -> None:
+        """Add the next bytes."""
+
+    def digest(self) -> bytes:
+        """Return the digest of all bytes so far."""
+
+
+class HashFunction(NamedTuple):
+    """A hash function: its name, the bytes of its digest, and how to start it."""
+
+    name: str
+    size: int
+    new: Callable[..., Hasher]
+
+
+FUNCTIONS: Final[Mapping[int, HashFunction]] = {
+    SHA2_256: HashFunction("sha2-256", 32, hashlib.sha256),
+    0x13: HashFunction("sha2-512", 64, hashlib.sha512),
+    0x14: HashFunction("sha3-512", 64, hashlib.sha3_512),
+    0x15: HashFunction("sha3-384", 48, hashlib.sha3_384),
+    0x16: HashFunction("sha3-256", 32, hashlib.sha3_256),
+    0x17: HashFunction("sha3-224", 28, hashlib.sha3_224),
+    0xB220: HashFunction("blake2b-256", 32, partial(hashlib.blake2b, digest_size=32)),
+    0xB260: HashFunction("blake2s-256", 32, hashlib.blake2s),
+}
+
+# Names for messages only: content under these is refused.
+REFUSED_NAMES: Final[Mapping[int, str]] = {0x11: "sha1", 0xD5: "md5", 0x1E: "blake3"}
+
+
+def has_wrong_length(code: int, size: int) -> bool:
+    """Return whether the hash function `code` is known and no digest of it has `size` bytes."""
+    function = FUNCTIONS.get(code)
+    return function is not None and function.size != size
+
+
+def name_of(code: int) -> str:
+    """Return the name of a hash function for a message; of an unknown one, its code."""
+    function = FUNCTIONS.get(code)
+    if function is not None:
+        return function.name
+    return REFUSED_NAMES.get(code, f"{code:#x}")

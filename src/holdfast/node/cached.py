@@ -1,0 +1,180 @@
+"""The repository as the gateway reads it: through a cache of verified blocks for all readers.
+
+A reader keeps its place, and no block: while its peer takes nothing, it holds nothing but that.
+When the peer goes on, the block is in the cache still, or is read and verified again.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Final, NamedTuple, Self
+
+from holdfast.content.blocks import inline_block
+from holdfast.content.cid import CID, RAW
+from holdfast.content.unixfs.walks import MAX_DEPTH, file_node, malformed
+from holdfast.node.memory import Cache
+from holdfast.node.streaming import PIECE, Pieces
+from holdfast.repository import Repository
+from holdfast.repository.blocks import linked_from
+
+LINK_WEIGHT: Final = 300  # bytes of a link in memory, about
+ENTRY_WEIGHT: Final = 500  # bytes of an entry of the cache, besides its value
+
+
+class FilePart(NamedTuple):
+    """A verified node of a file: its own bytes, then those of its children."""
+
+    size: int
+    data: bytes
+    children: list[tuple[CID, int]]
+    ends: list[int]  # of each child, counted from the node's beginning
+
+
+class CachedRepository(Repository):
+    """The same repository as `repository`, whose connections it shares, read through a cache."""
+
+    def __init__(self, repository: Repository, cache: Cache | None = None) -> None:
+        self.__dict__.update(vars(repository))
+        self._cache = Cache() if cache is None else cache
+
+    @classmethod
+    def of(cls, repository: Repository) -> Self:
+        """Return `repository` with a cache, unless it has one."""
+        return repository if isinstance(repository, cls) else cls(repository)
+
+    def block(self, cid: CID) -> bytes:
+        """Return the block of `cid`, verified; `UnprovenError` where it is not here."""
+        data = self.cached_block(cid)
+        if data is None:
+            data = super().block(cid)
+            self._cache.put(("block", cid), data, weight=len(data) + ENTRY_WEIGHT)
+        return data
+
+    def cached_block(self, cid: CID) -> bytes | None:
+        """Return the block of `cid` if that takes no time."""
+        inline = inline_block(cid)
+        if inline is not None:
+            return inline
+        cached: bytes | None = self._cache.get(("block", cid))
+        return cached
+
+    def links(self, cid: CID) -> tuple[CID, ...]:
+        """Return what the block of `cid` links to; nothing for codecs other than dag-pb."""
+        if cid.codec == RAW:
+            return ()
+        links: tuple[CID, ...] | None = self._cache.get(("links", cid))
+        if links is None:
+            links = tuple(linked_from(cid, self.block(cid)))
+            weight = len(links) * LINK_WEIGHT + ENTRY_WEIGHT
+            self._cache.put(("links", cid), links, weight=weight)
+        return links
+
+    def file_part(self, cid: CID) -> FilePart:
+        """Return the node of a file at `cid`."""
+        part = self.cached_part(cid)
+        if part is None:
+            node = file_node(cid, super().block(cid))
+            sizes = (size for _, size in node.children)
+            ends = list(accumulate(sizes, initial=len(node.data)))[1:]
+            part = FilePart(node.size, node.data, node.children, ends)
+            weight = len(node.data) + len(ends) * LINK_WEIGHT + ENTRY_WEIGHT
+            self._cache.put(("part", cid), part, weight=weight)
+        return part
+
+    def cached_part(self, cid: CID) -> FilePart | None:
+        """Return the node of a file at `cid` if that takes no time."""
+        part: FilePart | None = self._cache.get(("part", cid))
+        return part
+
+    def read(self, cid: CID, start: int = 0, stop: int | None = None) -> "FilePieces":
+        """Return the bytes of the file at `cid`, or a range of them, in pieces, verified."""
+        return FilePieces(self, cid, start, stop)
+
+
+class FilePieces(Pieces):
+    """The bytes of a file in pieces of at most `PIECE`."""
+
+    def __init__(
+        self, repository: CachedRepository, root: CID, start: int, stop: int | None
+    ) -> None:
+        self._repository = repository
+        self._root = root
+        self._at = start
+        self._stop = stop
+
+    def __next__(self) -> bytes:
+        piece = self._gather(self._repository.file_part)
+        if not piece:
+            raise StopIteration
+        return piece
+
+    def next_cached(self) -> bytes | None:
+        """Return the next piece if all of it is in the cache, else None."""
+        before = self._at
+        piece = self._gather(self._repository.cached_part)
+        if piece is None:
+            self._at = before
+        return piece or None
+
+    def _gather(self, find: Callable[[CID], FilePart | None]) -> bytes | None:
+        """Return the next piece; empty at the end; None where `find` lacks a node for it."""
+        if self._stop is None:
+            root = find(self._root)
+            if root is None:
+                return None
+            self._stop = root.size
+        parts: list[bytes] = []
+        room = min(PIECE, self._stop - self._at)
+        while room > 0:
+            part = self._slice(find, room)
+            if part is None:
+                return None
+            if not part:
+                break  # the range goes on behind the end of the file
+            parts.append(part)
+            self._at += len(part)
+            room -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _slice(self, find: Callable[[CID], FilePart | None], room: int) -> bytes | None:
+        """Return up to `room` bytes from one node, found on the way down from the root."""
+        cid, begin, promised = self._root, 0, None
+        for _ in range(MAX_DEPTH + 1):
+            part = find(cid)
+            if part is None:
+                return None
+            if promised is not None and promised != part.size:
+                raise malformed(cid, f"it has {part.size} bytes, its parent says {promised}")
+            offset = self._at - begin
+            if offset < len(part.data):
+                return part.data[offset : offset + room]
+            index = bisect_right(part.ends, offset)
+            if index == len(part.ends):
+                return b""
+            begin += part.ends[index - 1] if index else len(part.data)
+            cid, promised = part.children[index]
+        raise malformed(cid, f"the DAG is deeper than {MAX_DEPTH} levels")
+
+
+class BlockPieces(Pieces):
+    """The bytes of one block, from `start` to `stop`, in pieces."""
+
+    def __init__(self, repository: CachedRepository, cid: CID, start: int, stop: int) -> None:
+        self._repository = repository
+        self._cid = cid
+        self._at = start
+        self._stop = stop
+
+    def __next__(self) -> bytes:
+        if self._at >= self._stop:
+            raise StopIteration
+        return self._slice(self._repository.block(self._cid))
+
+    def next_cached(self) -> bytes | None:
+        """Return the next piece if the block is in the cache, else None."""
+        block = self._repository.cached_block(self._cid)
+        return None if block is None or self._at >= self._stop else self._slice(block)
+
+    def _slice(self, block: bytes) -> bytes:
+        start, self._at = self._at, min(self._at + PIECE, self._stop)
+        return block[start : self._at]

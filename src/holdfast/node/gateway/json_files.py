@@ -1,0 +1,56 @@
+"""JSON (``?format=json``): a file that holds JSON already, as application/json.
+
+Nothing is converted. The path gateway knows the format for blocks of the codecs json and dag-json
+too, which are not read here.
+"""
+
+from http import HTTPStatus
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.content.unixfs.data import Kind
+from holdfast.content.unixfs.walks import kind_of
+from holdfast.node.gateway.addresses import Found
+from holdfast.node.gateway.files import file_content, file_type
+from holdfast.node.gateway.media_types import JSON_LIMIT, holds_json
+from holdfast.node.gateway.replies import (
+    IMMUTABLE,
+    Content,
+    Refusal,
+    content_reply,
+    disposition,
+    strong_etag,
+)
+from holdfast.repository.store import Repository
+
+JSON_TYPE: Final = "application/json"
+
+
+def json_reply(request: Request, repository: Repository, found: Found) -> Response:
+    """Return the file at the end of the path, or raise `Refusal` (406) if it is not JSON."""
+    is_file = kind_of(found.cid, repository.block(found.cid)) in {Kind.FILE, Kind.RAW}
+    if not is_file:
+        raise Refusal(
+            HTTPStatus.NOT_ACCEPTABLE, f"{found.cid} is not a file, so it cannot be read as JSON"
+        )
+    content = file_content(repository, found.cid)
+    if not _is_json(repository, found, content):
+        raise Refusal(
+            HTTPStatus.NOT_ACCEPTABLE, f"{found.cid} does not hold JSON; read it without ?format="
+        )
+    headers = {
+        **found.headers(),
+        **disposition(request, f"{found.cid}.json"),
+        "Content-Type": JSON_TYPE,
+        "Cache-Control": IMMUTABLE,
+    }
+    return content_reply(request, content, strong_etag(found.cid, ".json"), headers)
+
+
+def _is_json(repository: Repository, found: Found, content: Content) -> bool:
+    """Return whether a file holds JSON; of a large one, whether its name or its pin says so."""
+    if content.size <= JSON_LIMIT:
+        return holds_json(content.size, lambda *ends: b"".join(content.read(*ends)))
+    return file_type(repository, found.cid, found.address.names[-1:], content) == JSON_TYPE

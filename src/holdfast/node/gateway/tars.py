@@ -1,0 +1,201 @@
+"""Tar archives (application/x-tar): a file, a symbolic link, or a directory with all below it.
+
+The top entry is named by its CID. The order of the others needs little memory, and makes the
+archive safe to extract::
+
+    CID/              a directory comes before its entries
+    CID/report.txt    files are sent when they are met
+    CID/docs/         a subdirectory is named here, and entered when its parent is done
+    CID/docs/a.txt
+    CID/latest        symbolic links come last, so that no file can be written through one
+
+The last rule holds for names that only some file systems take for the same, such as ``a`` and
+``A``. Equal names in one directory are refused by the walk through it, as are ``..`` and the like.
+"""
+
+import tarfile
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.content.cid import CID
+from holdfast.content.unixfs.data import Kind
+from holdfast.content.unixfs.walks import DirectoryWalk, Entry, file_node, kind_of
+from holdfast.errors import MalformedError
+from holdfast.node.cached import LINK_WEIGHT, CachedRepository
+from holdfast.node.gateway.addresses import Found
+from holdfast.node.gateway.files import symlink_target
+from holdfast.node.gateway.negotiation import TAR_TYPE
+from holdfast.node.gateway.replies import IMMUTABLE, Refusal, disposition, is_known
+from holdfast.node.streaming import PIECE, BegunPieces, PieceResponse, Pieces
+
+MAX_NAME: Final = 255  # bytes; NAME_MAX of the usual file systems
+MAX_PATH: Final = 4096  # bytes; PATH_MAX of Linux, for paths in the archive and targets of links
+MAX_PENDING: Final = 16 << 20  # bytes, for directories that are not yet entered and for links
+RECORD: Final = 250  # bytes that such a directory or link takes, beside its names
+
+_END: Final = bytes(2 * tarfile.BLOCKSIZE)
+_KINDS: Final = frozenset({Kind.FILE, Kind.RAW, Kind.DIRECTORY, Kind.SHARD, Kind.SYMLINK})
+
+
+class _Place(NamedTuple):
+    """A path in the archive. Entries of one directory share the text of its path."""
+
+    parent: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.parent}/{self.name}" if self.parent else self.name
+
+
+def tar_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
+    """Return the archive as a stream. An error that comes up later breaks it off."""
+    if kind_of(found.cid, repository.block(found.cid)) not in _KINDS:
+        raise _not_possible(f"{found.cid} is not a file, directory or symbolic link")
+    etag = f'W/"{found.cid}.x-tar"'
+    headers = {
+        **found.headers(),
+        **disposition(request, f"{found.cid}.tar", attach=True),
+        "Content-Type": TAR_TYPE,
+        "Cache-Control": IMMUTABLE,
+        "Accept-Ranges": "none",
+        "ETag": etag,
+    }
+    if "format" not in request.query_params:
+        headers["Content-Location"] = f"{found.address.path}?format=tar"
+    if is_known(request, etag):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    if request.method == "HEAD":
+        return PieceResponse(BegunPieces(()), headers=headers)
+    return PieceResponse(BegunPieces(TarPieces(repository, found.cid)), headers=headers)
+
+
+class TarPieces(Pieces):
+    """The archive of `root`, in pieces. Between two pieces no block of a file is held."""
+
+    def __init__(self, repository: CachedRepository, root: CID) -> None:
+        self._repository = repository
+        self._written = self._write(root)
+        self._directories: list[tuple[_Place, CID]] = []
+        self._links: list[tuple[_Place, bytes]] = []
+        self._pending = 0  # bytes that the directories and links take
+        self._entries = 0  # of the block of a directory that is being gone through
+
+    @property
+    def held(self) -> int:
+        """How many bytes of memory the archive holds, about."""
+        return self._pending + self._entries * LINK_WEIGHT
+
+    def __next__(self) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        while size < PIECE and (part := next(self._written, None)) is not None:
+            parts.append(part)
+            size += len(part)
+        if not parts:
+            raise StopIteration
+        return b"".join(parts)
+
+    def _write(self, root: CID) -> Iterator[bytes]:
+        yield from self._member(_Place("", str(root)), root)
+        while self._directories:
+            place, cid = self._directories.pop()
+            self._hold(place, -1)
+            path = place.path
+            for entry in self._list(cid):
+                yield from self._member(_Place(path, entry.name), entry.cid)
+        for place, target in self._links:
+            yield _header(place, tarfile.SYMTYPE, target=target)
+        yield _END
+
+    def _list(self, cid: CID) -> Iterator[Entry]:
+        walk = DirectoryWalk(cid)
+        while (needed := walk.need) is not None:
+            try:
+                entries = walk.feed(self._repository.block(needed))
+            except MalformedError as error:
+                # The words of Kubo, by which clients know why there is no archive.
+                raise _not_possible(
+                    f"{error.message} (relative UnixFS paths outside the root are not allowed)"
+                ) from None
+            self._entries = len(entries)
+            yield from entries
+        self._entries = 0
+
+    def _member(self, place: _Place, cid: CID) -> Iterator[bytes]:
+        """Yield a file or the header of a directory; keep a symbolic link for the end."""
+        _check_name(place)
+        block = self._repository.block(cid)
+        match kind_of(cid, block):
+            case Kind.DIRECTORY | Kind.SHARD:
+                self._hold(place, 1)
+                self._directories.append((place, cid))
+                yield _header(place, tarfile.DIRTYPE)
+            case Kind.FILE | Kind.RAW:
+                size = file_node(cid, block).size
+                del block
+                yield _header(place, tarfile.REGTYPE, size=size)
+                yield from self._file(cid, size)
+            case Kind.SYMLINK:
+                target = symlink_target(block)
+                _check_target(place, target)
+                self._hold(place, 1, extra=len(place.parent) + len(target))
+                self._links.append((place, target))
+            case _:
+                raise _not_possible(f"{cid} is not a file, directory or symbolic link")
+
+    def _file(self, cid: CID, size: int) -> Iterator[bytes]:
+        written = 0
+        for piece in self._repository.read(cid):
+            written += len(piece)
+            yield piece
+        if written != size:
+            # Everything behind it would be read as something else.
+            raise MalformedError(f"{cid} has {written} bytes and declares {size}", cid=str(cid))
+        yield bytes(-size % tarfile.BLOCKSIZE)
+
+    def _hold(self, place: _Place, count: int, *, extra: int = 0) -> None:
+        """Add what a directory or a link takes in memory, or subtract it, and keep the limit."""
+        self._pending += count * (RECORD + len(place.name) + extra)
+        if self._pending > MAX_PENDING:
+            raise _not_possible("it has too many directories or symbolic links")
+
+
+def _header(place: _Place, kind: bytes, *, size: int = 0, target: bytes = b"") -> bytes:
+    """Return the header of an entry: ustar, with pax records where a name or size needs them.
+
+    All that UnixFS does not know is the same for each entry: owner 0, the time 0.
+    """
+    info = tarfile.TarInfo(place.path)
+    info.type = kind
+    info.size = size
+    info.mode = 0o644 if kind == tarfile.REGTYPE else 0o755
+    info.linkname = target.decode("utf-8", "surrogateescape")
+    return info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
+
+
+def _check_name(place: _Place) -> None:
+    """Raise `Refusal` for a name that cannot be extracted, or leads elsewhere on Windows."""
+    name = place.name.encode("utf-8", "surrogateescape")
+    length = len(place.parent.encode("utf-8", "surrogateescape")) + 1 + len(name)
+    if len(name) > MAX_NAME or length > MAX_PATH:
+        raise _not_possible(
+            f"it has a name of more than {MAX_NAME} bytes, or a path of more than {MAX_PATH}"
+        )
+    if name.startswith(b"\\") or b".." in name.split(b"\\"):
+        raise _not_possible("it has a name that leads elsewhere where \\ separates names")
+
+
+def _check_target(place: _Place, target: bytes) -> None:
+    if not target or b"\0" in target or len(target) > MAX_PATH:
+        raise _not_possible(f"the target of the symbolic link {place.name!a} is not valid")
+
+
+def _not_possible(why: str) -> Refusal:
+    return Refusal(
+        HTTPStatus.NOT_ACCEPTABLE, f"no tar archive can be made: {why}; read it with ?format=car"
+    )

@@ -1,0 +1,120 @@
+"""The files of an upload by their paths, within limits, and the directories that these describe.
+
+Only whole paths are kept. Sorted, they list each directory in one run, so that the directories are
+built one after the other::
+
+    a/b/x      open a, open b, x
+    a/b/y      y
+    a/z        close b: it is built, and an entry of a; z
+               close a
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from holdfast.content.unixfs.files import Part
+from holdfast.node.replies import bad_request
+
+MAX_FILES: Final = 100_000
+MAX_FOLDERS: Final = 1_000_000
+MAX_LEVELS: Final = 64
+MAX_PATHS: Final = 32 << 20  # bytes of all paths together
+PART_WEIGHT: Final = 450  # bytes of a file in memory, besides its path
+
+Entries: TypeAlias = list[tuple[bytes, Part]]
+
+
+class UploadTree:
+    """Takes the files of an upload, then builds their directories.
+
+    Its limits keep it under 128 MiB, together with what it takes to build the directories.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[bytes, Part] = {}  # by path; zero bytes stand between its names
+        self._root: str | None = None
+        self._bytes = 0
+        self._folders = 0
+
+    @property
+    def count(self) -> int:
+        """How many files there are."""
+        return len(self._parts)
+
+    @property
+    def held(self) -> int:
+        """How many bytes of memory the files and their paths take, about."""
+        return self._bytes + len(self._parts) * PART_WEIGHT
+
+    def check(self, filename: str) -> bytes:
+        """Return the path of a file that is about to come, for `add`.
+
+        Raise a `Refusal` where the name is no path, is taken, or goes beyond a limit.
+        """
+        names = filename.removeprefix("./").split("/", MAX_LEVELS)
+        if len(names) > MAX_LEVELS:
+            raise bad_request(f"A filename has at most {MAX_LEVELS} levels")
+        if any(name in {"", ".", ".."} or "\0" in name for name in names):
+            raise bad_request("A filename must be a relative path without '..' or empty names")
+        if len(self._parts) >= MAX_FILES:
+            raise bad_request(f"An upload has at most {MAX_FILES} files")
+        if self._root is None:
+            self._root = names[0]
+        elif self._root != names[0]:
+            raise bad_request("More than one file and/or directory was provided for pinning.")
+        path = "\0".join(names).encode()
+        self._bytes += len(path)
+        if self._bytes > MAX_PATHS:
+            raise bad_request(f"The filenames of an upload have at most {MAX_PATHS} bytes together")
+        if path in self._parts:
+            raise bad_request(f"{names[-1]} comes twice")
+        return path
+
+    def add(self, path: bytes, part: Part) -> None:
+        """Take the file at `path`, which `check` gave."""
+        self._parts[path] = part
+
+    def build(
+        self, finish: Callable[[Part], Part], build_directory: Callable[[Entries], Part]
+    ) -> tuple[bytes, Part]:
+        """Return the file or directory at the top, by its name. No file is kept after it.
+
+        `finish` is called with each file, `build_directory` with the entries of each directory.
+        """
+        opened: list[bytes] = []
+        levels: list[Entries] = [[]]
+
+        def close_down_to(depth: int) -> None:
+            while len(opened) > depth:
+                built = build_directory(levels.pop())
+                levels[-1].append((opened.pop(), built))
+
+        for path in sorted(self._parts):
+            *folders, name = path.split(b"\0")
+            depth = _common(opened, folders)
+            close_down_to(depth)
+            for folder in folders[depth:]:
+                self._open(levels, folder)
+                opened.append(folder)
+            levels[-1].append((name, finish(self._parts.pop(path))))
+        close_down_to(0)
+        return levels[0][0]
+
+    def _open(self, levels: list[Entries], folder: bytes) -> None:
+        # In the order of the paths, a file comes right before a directory of its name.
+        if levels[-1] and levels[-1][-1][0] == folder:
+            raise bad_request(f"{folder.decode()} is a file and a directory at once")
+        self._folders += 1
+        if self._folders > MAX_FOLDERS:
+            raise bad_request(f"An upload has at most {MAX_FOLDERS} folders")
+        levels.append([])
+
+
+def _common(one: list[bytes], other: list[bytes]) -> int:
+    """How many names two paths have in common from their beginning."""
+    count = 0
+    for mine, yours in zip(one, other, strict=False):
+        if mine != yours:
+            break
+        count += 1
+    return count

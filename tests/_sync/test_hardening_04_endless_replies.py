@@ -1,0 +1,261 @@
+# WARNING: this file is generated from tests/_async/test_hardening_04_endless_replies.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Replies that never end, and hardly hold any content.
+
+`timeouts.read` bounds the time without progress: a whole head, or bytes of the body. What is
+neither has a budget in bytes, so a flood ends at once and takes no processor time.
+"""
+
+import itertools
+import json
+import ssl
+import time
+
+import pytest
+import trustme
+
+from holdfast import Client
+from holdfast._sync.runtime import sleep
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1
+from holdfast.errors import NetworkError, RequestTimeoutError
+from holdfast.protocol.overhead import MAX_INFORMATIONAL, MAX_OVERHEAD
+from tests.attackers import Attacker
+from tests.content import Blocks
+from tests.support import HELLO_CID, config_for, pinned
+
+READ = 0.2  # seconds
+LONGEST = 20 * READ  # the machine may be busy; without an end, it would be for ever
+PAUSE = 0.02
+FLOOD_CPU = 1.0  # seconds of processor time, of which the attacker here takes most
+
+pytestmark = pytest.mark.timeout(20)
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+def flood(start, piece):
+    """An attack at full speed."""
+
+    def attack():
+        yield start
+        many = piece * (65536 // len(piece))
+        while True:
+            yield many
+
+    return attack
+
+
+def drip(start, piece):
+    """An attack of one piece now and then, long before the time for a read is over."""
+
+    def attack():
+        yield start
+        while True:
+            time.sleep(PAUSE)
+            yield piece
+
+    return attack
+
+
+def dripped(data):
+    """An attack of the bytes of `data`, one by one, and then of their last one."""
+
+    def attack():
+        last = itertools.repeat(data[-1:])
+        for byte in itertools.chain((bytes([each]) for each in data), last):
+            time.sleep(PAUSE)
+            yield byte
+
+    return attack
+
+
+FLOODS = {
+    "100 Continue": flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "103 Early Hints": flood(b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"),
+    "header lines": flood(HEAD, b"X-A: b\r\n"),
+    "informational header lines": flood(b"HTTP/1.1 100 Continue\r\n", b"X-A: b\r\n"),
+    "one header line": flood(HEAD + b"X-A: ", b"b"),
+    "one status line": flood(b"HTTP/1.1 200 ", b"b"),
+    "trailers": flood(CHUNKED + b"5\r\nhello\r\n0\r\n", b"X-A: b\r\n"),
+    "one trailer": flood(CHUNKED + b"5\r\nhello\r\n0\r\nX-A: ", b"b"),
+    "chunk extension": flood(CHUNKED + b"5;a=", b"b"),
+    "chunk size": flood(CHUNKED, b"0"),
+    "large extensions of tiny chunks": flood(CHUNKED, b"1;a=" + b"b" * 60_000 + b"\r\nx\r\n"),
+}
+DRIPS = {
+    "informational replies": drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "a head": dripped(HEAD + b"X-A: b"),
+    "header lines": drip(HEAD, b"X-A: b\r\n"),
+    "trailers": drip(CHUNKED + b"5\r\nhello\r\n0\r\n", b"X-A: b\r\n"),
+    "a chunk extension": drip(CHUNKED + b"5;a=", b"b"),
+    "a chunk size": drip(CHUNKED, b"0"),
+    "the end of a chunk": drip(CHUNKED + b"5\r\nhello", b""),
+}
+CALLS = {
+    "store": lambda client: client.store([1]),
+    "pins": lambda client: client.pins(),
+    "retrieve": lambda client: client.retrieve(HELLO_CID),
+    "download": lambda client: client.download(HELLO_CID),
+}
+
+
+class Outcome:
+    """How a call ended, after how long, and how much the processor did meanwhile."""
+
+    def __init__(self):
+        self.error = None
+        self.seconds = 0.0
+        self.cpu = 0.0
+
+
+def outcome_of(call, attacker, **changes):
+    options = {"timeouts": {"read": READ, "total": None}, **changes}
+    outcome = Outcome()
+    with Client.init(config_for(attacker, **options)) as client:
+        started, cpu = time.monotonic(), time.process_time()
+        try:
+            call(client)
+        except NetworkError as error:
+            outcome.error = error
+        outcome.seconds = time.monotonic() - started
+        outcome.cpu = time.process_time() - cpu
+    return outcome
+
+
+@pytest.mark.parametrize("operation", CALLS)
+@pytest.mark.parametrize("attack", FLOODS)
+def test_a_flood_of_what_is_not_content_ends_at_once(attack, operation):
+    with Attacker(FLOODS[attack]) as attacker:
+        outcome = outcome_of(CALLS[operation], attacker, timeouts={"read": 30, "total": None})
+    assert isinstance(outcome.error, NetworkError)
+    assert not isinstance(outcome.error, RequestTimeoutError)
+    assert outcome.seconds < LONGEST
+    assert outcome.cpu < FLOOD_CPU
+    # What lies in the buffers of the two sockets comes on top.
+    assert attacker.sent < MAX_OVERHEAD + (16 << 20)
+
+
+@pytest.mark.parametrize("operation", ["store", "retrieve"])
+@pytest.mark.parametrize("attack", DRIPS)
+def test_a_drip_of_what_is_not_content_ends_by_the_read_timeout(attack, operation):
+    with Attacker(DRIPS[attack]) as attacker:
+        outcome = outcome_of(CALLS[operation], attacker)
+    assert type(outcome.error) is RequestTimeoutError
+    assert str(outcome.error) == f"127.0.0.1:{attacker.port} did not answer in time"
+    assert READ <= outcome.seconds < LONGEST
+    assert outcome.cpu < FLOOD_CPU
+
+
+@pytest.mark.parametrize("operation", ["pins", "download"])
+def test_the_total_ends_a_drip_too(operation):
+    # `download` has no total; there the read time-out has to do.
+    limits = {"read": READ, "total": READ / 2}
+    with Attacker(DRIPS["trailers"]) as attacker:
+        outcome = outcome_of(CALLS[operation], attacker, timeouts=limits)
+    assert type(outcome.error) is RequestTimeoutError
+    assert outcome.seconds < LONGEST
+
+
+@pytest.mark.parametrize("attack", ["trailers", "chunk extension"])
+def test_a_flood_over_tls_ends_at_once(attack):
+    authority = trustme.CA()
+    serving, trusting = (
+        ssl.create_default_context(purpose)
+        for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH)
+    )
+    authority.issue_cert("127.0.0.1").configure_cert(serving)
+    authority.configure_trust(trusting)
+    with Attacker(FLOODS[attack], tls=serving) as attacker:
+        outcome = outcome_of(
+            CALLS["download"],
+            attacker,
+            timeouts={"read": 30, "total": None},
+            ssl_context=trusting,
+        )
+    assert isinstance(outcome.error, NetworkError)
+    assert not isinstance(outcome.error, RequestTimeoutError)
+    assert outcome.seconds < LONGEST
+    assert outcome.cpu < FLOOD_CPU
+
+
+def test_a_flood_is_not_asked_for_again():
+    with Attacker(FLOODS["100 Continue"]) as attacker:
+        outcome = outcome_of(
+            CALLS["download"], attacker, retries={"attempts": 4, "base": 0.01, "cap": 0.01}
+        )
+        assert attacker.requests == 1
+    peer = f"127.0.0.1:{attacker.port}"
+    assert str(outcome.error) == f"{peer} sent too much that is not content"
+
+
+def test_a_flood_into_a_kept_connection_takes_no_memory():
+    def attack():
+        body = b'{"rows": []}'
+        yield HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        time.sleep(PAUSE)
+        yield from flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n")()
+
+    with Attacker(attack) as attacker:
+        with Client.init(config_for(attacker)) as client:
+            assert client.pins() == []
+            sleep(PAUSE * 10)
+            assert client.pins() == []
+        assert attacker.sent < MAX_OVERHEAD + (16 << 20)
+
+
+# What is no attack
+
+
+@pytest.mark.parametrize("status", [100, 102, 103])
+def test_informational_replies_before_the_real_one_are_skipped(server, status):
+    informational = f"HTTP/1.1 {status} Wait\r\nX-A: b\r\n\r\n".encode()
+    real = HEAD + b"Content-Length: 5\r\n\r\nhello"
+    server.reply(raw=informational * MAX_INFORMATIONAL + real)
+    with Client.init(config_for(server)) as client:
+        assert (client.download(HELLO_CID)).read() == b"hello"
+
+
+def test_more_informational_replies_than_that_are_an_error(server):
+    real = HEAD + b"Content-Length: 5\r\n\r\nhello"
+    server.reply(raw=b"HTTP/1.1 100 Continue\r\n\r\n" * (MAX_INFORMATIONAL + 1) + real)
+    outcome = outcome_of(CALLS["download"], server)
+    assert "sent too much that is not content" in str(outcome.error)
+
+
+def test_a_large_body_in_chunks_of_one_byte_is_read(server):
+    content = b"x" * 400_000
+    root, _ = Blocks.of_file(content, KUBO_LEGACY_CIDV1)
+    chunks = b"".join(b"1\r\nx\r\n" for _ in content)
+    server.reply(raw=CHUNKED + chunks + b"0\r\n\r\n")
+    with Client.init(config_for(server, verify=False)) as client:
+        assert (client.download(str(root))).read() == content
+
+
+def test_a_body_that_drips_is_progress():
+    body = json.dumps(pinned()).encode()
+
+    def attack():
+        yield HEAD + b"Content-Length: %d\r\n\r\n" % len(body)
+        for byte in body:
+            time.sleep(READ / 50)
+            yield bytes([byte])
+
+    with Attacker(attack) as attacker:
+        outcome = outcome_of(CALLS["store"], attacker)
+    assert outcome.error is None
+    assert outcome.seconds > READ
+
+
+def test_a_dripped_tree_that_takes_too_long_is_no_fault_of_the_connection():
+    # The time for the call is over; nothing more is asked for, and nobody is said to be away.
+    root, _ = Blocks.of_file(b"x" * 400_000, KUBO_LEGACY_CIDV1)
+    with Attacker(drip(HEAD + b"Content-Length: 400000\r\n\r\n", b"x")) as attacker:
+        outcome = outcome_of(
+            lambda client: client.retrieve(str(root)),
+            attacker,
+            timeouts={"read": 5, "total": 0.4},
+        )
+        assert attacker.requests == 1
+    assert type(outcome.error) is RequestTimeoutError
+    assert str(outcome.error) == f"127.0.0.1:{attacker.port} did not answer in time"

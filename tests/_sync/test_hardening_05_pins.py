@@ -1,0 +1,172 @@
+# WARNING: this file is generated from tests/_async/test_hardening_05_pins.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Lists of pins that would never end: pages that repeat, overlap, or are larger than asked for."""
+
+from itertools import count
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from holdfast import Client
+from holdfast.errors import ProviderError
+from holdfast.protocol import pinning
+from holdfast.testing import Scripted, ScriptedServer
+from tests.support import HELLO_CID, config_for
+
+SAME_AGAIN = "the provider sent the same pins again in place of the next page: try again"
+
+
+def row(number):
+    return {
+        "id": f"id-{number}",
+        "ipfs_pin_hash": HELLO_CID,
+        "size": 1,
+        "date_pinned": "2024-07-11T23:33:27.665Z",
+    }
+
+
+def asked_of(request):
+    """The offset and the limit that a request asks for."""
+    query = parse_qs(urlsplit(request.target).query)
+    return int(query["pageOffset"][0]), int(query["pageLimit"][0])
+
+
+def list_pins(page, *, limit=None):
+    """List the pins of a service that replies with `page(offset, limit)`: ids, and what was asked.
+
+    An error takes the place of the ids.
+    """
+
+    def script(request):
+        return Scripted(body={"rows": [row(number) for number in page(*asked_of(request))]})
+
+    with ScriptedServer(script) as server:
+        with Client.init(config_for(server)) as client:
+            try:
+                ids = [int(pin.id.removeprefix("id-")) for pin in client.pins(limit=limit)]
+            except ProviderError as error:
+                ids = str(error)
+    return ids, [asked_of(request) for request in server.requests]
+
+
+def test_an_api_that_ignores_the_offset_is_an_error():
+    found, asked = list_pins(lambda offset, limit: range(limit))
+    assert found == SAME_AGAIN
+    assert asked == [(0, 1000), (1000, 1000)]
+
+
+def test_an_api_that_ignores_offset_and_limit_is_an_error():
+    found, asked = list_pins(lambda offset, limit: range(1000), limit=1500)
+    assert found == SAME_AGAIN
+    assert asked == [(0, 1000), (1000, 500)]
+
+
+def test_the_same_pins_in_another_order_are_the_same_pins():
+    found, asked = list_pins(lambda offset, limit: range(limit)[:: -1 if offset else 1])
+    assert found == SAME_AGAIN
+    assert len(asked) == 2
+
+
+def test_a_short_page_of_pins_that_all_came_before_is_an_error():
+    found, asked = list_pins(lambda offset, limit: range(5 if offset else limit))
+    assert found == SAME_AGAIN
+    assert len(asked) == 2
+
+
+def test_pages_that_turn_in_a_circle_are_an_error():
+    found, asked = list_pins(lambda offset, limit: range(offset % 3000, offset % 3000 + limit))
+    assert found == SAME_AGAIN
+    assert [offset for offset, _ in asked] == [0, 1000, 2000, 3000]
+
+
+def test_a_page_of_one_pin_over_and_over_is_an_error():
+    found, asked = list_pins(lambda offset, limit: [7] * limit)
+    assert found == SAME_AGAIN
+    assert len(asked) == 2
+
+
+def test_pages_that_overlap_in_part_are_a_list():
+    """Ten pins are made between any two pages: the last ten of a page stand on the next one too."""
+
+    def page(offset, limit):
+        start = offset - 10 * (offset // 1000)
+        return range(start, min(2500, start + limit))
+
+    found, asked = list_pins(page)
+    assert found == list(range(2500))
+    assert [offset for offset, _ in asked] == [0, 1000, 2000]
+
+
+def test_more_than_a_million_pins_are_an_error(monkeypatch):
+    assert pinning.MAX_PINS == 10**6
+    monkeypatch.setattr(pinning, "MAX_PINS", 2500)
+    found, asked = list_pins(lambda offset, limit: range(offset, offset + limit))
+    assert found == "the provider lists more than 2,500 pins: set a limit, or filter by name"
+    assert [offset for offset, _ in asked] == [0, 1000, 2000]
+
+
+def test_exactly_as_many_pins_as_may_be_are_a_list(monkeypatch):
+    monkeypatch.setattr(pinning, "MAX_PINS", 2500)
+    found, asked = list_pins(lambda offset, limit: range(2500)[offset : offset + limit])
+    assert len(found) == 2500
+    assert len(asked) == 3
+
+
+def test_a_limit_lists_the_newest_of_more_pins_than_may_be(monkeypatch):
+    monkeypatch.setattr(pinning, "MAX_PINS", 2500)
+    found, asked = list_pins(lambda offset, limit: range(offset, offset + limit), limit=2400)
+    assert found == list(range(2400))
+    assert asked == [(0, 1000), (1000, 1000), (2000, 400)]
+
+
+def test_pages_with_one_new_pin_each_come_to_an_end(monkeypatch):
+    monkeypatch.setattr(pinning, "MAX_ROWS", 5000)
+    numbers = count(1000)
+    found, asked = list_pins(lambda offset, limit: [*range(limit - 1), next(numbers)])
+    assert found == "the provider repeats pins in its list: 5,000 rows did not end it"
+    assert len(asked) == 6
+
+
+def test_a_list_of_too_many_bytes_is_an_error(monkeypatch):
+    monkeypatch.setattr(pinning, "MAX_LIST_BYTES", 200_000)
+    found, asked = list_pins(lambda offset, limit: range(offset, offset + limit))
+    assert found == "the provider's list of pins is longer than 200,000 bytes"
+    assert len(asked) == 2
+
+
+def test_pages_larger_than_asked_for_are_taken_whole_and_cut_to_the_limit():
+    pages = iter([range(1500), range(1500, 3000), range(3000, 3010)])
+    found, asked = list_pins(lambda offset, limit: next(pages))
+    assert found == list(range(3010))
+    assert asked == [(0, 1000), (1500, 1000), (3000, 1000)]
+
+    found, asked = list_pins(lambda offset, limit: range(1000), limit=20)
+    assert found == list(range(20))
+    assert asked == [(0, 20)]
+
+
+def test_a_limit_is_kept_where_a_page_repeats_pins():
+    pages = iter([range(1000), range(990, 1490), range(1490, 1600)])
+    found, asked = list_pins(lambda offset, limit: next(pages), limit=1500)
+    assert found == list(range(1500))
+    assert asked == [(0, 1000), (1000, 500), (1500, 10)]
+
+
+@pytest.mark.parametrize("identity", [None, "", True, 1.5, [], {}], ids=repr)
+def test_a_row_without_an_id_is_no_list_of_pins(server, client, identity):
+    server.reply(200, {"rows": [{**row(1), "id": identity}]})
+    with pytest.raises(ProviderError, match="no list of pins"):
+        client.pins()
+
+
+def test_an_empty_page_ends_the_list_whatever_the_count_says(server, client):
+    server.reply(200, {"count": 5, "rows": []})
+    assert client.pins() == []
+    assert len(server.requests) == 1
+
+
+def test_a_page_that_is_too_long_is_not_held(server, client, monkeypatch):
+    monkeypatch.setattr(pinning, "MAX_PAGE", 100_000)
+    server.reply(200, {"rows": [row(number) for number in range(1000)]})
+    with pytest.raises(ProviderError, match="no list of pins"):
+        client.pins()

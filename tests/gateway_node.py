@@ -1,0 +1,84 @@
+"""A node's gateway on a port of this machine, and a client that sends targets to the letter."""
+
+import hashlib
+import http.client
+import socket
+import threading
+from typing import NamedTuple
+
+import uvicorn
+from starlette.applications import Starlette
+
+from holdfast.content.cid import CID, SHA2_256
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.files import Part
+from holdfast.files.importing import import_content
+from holdfast.node.gateway import routes
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+
+class Node:
+    """The gateway on a port of this machine, and the repository behind it."""
+
+    def __init__(self, repository):
+        self.repository = repository
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        app = Starlette(routes=routes(repository))
+        self._server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],))
+        self._thread.start()
+
+    def close(self):
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def get(self, target, method="GET", **headers):
+        """A reply, read whole; the target is sent to the letter."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            names = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, target, headers=names)
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+        finally:
+            connection.close()
+
+    def head(self, target, **headers):
+        reply = self.get(target, "HEAD", **headers)
+        assert reply.body == b""
+        return reply
+
+    def add(self, content, profile=UNIXFS_V1_2025, **about):
+        """Store and pin `content`; its CID."""
+        with self.repository.adding() as adding:
+            part = import_content(content, profile, adding.put)
+            return adding.pin(part.cid, size=part.dag_size, **about)[0].cid
+
+    def add_directory(self, entries):
+        """Store a directory of small files, links and directories; its part."""
+        with self.repository.adding() as adding:
+            parts = []
+            for name, content in entries.items():
+                part = content
+                if not isinstance(content, Part):
+                    part = import_content(content, UNIXFS_V1_2025, adding.put)
+                parts.append((name if isinstance(name, bytes) else name.encode(), part))
+            part = build_directory(parts, UNIXFS_V1_2025, adding.put)
+            adding.pin(part.cid, size=part.dag_size)
+        return part
+
+    def put(self, codec, block):
+        """Store one block as it is; its CID."""
+        cid = CID(1, codec, SHA2_256, hashlib.sha256(block).digest())
+        with self.repository.adding() as adding:
+            adding.put(cid, block)
+            adding.flush()
+        return cid

@@ -1,0 +1,135 @@
+"""Our CIDs against those of a real Kubo, and Kubo's build by `make engines`."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scripts import build_engines
+
+from holdfast import compute_cid
+from tests.engines import ADD_OPTIONS
+
+MIB = 1 << 20
+SCRIPT = Path(build_engines.__file__)
+# Around the borders of chunks, of a full node (174 leaves are 43.5 MiB) and of one block.
+SIZES = [0, 1, 262_144, 262_145, MIB, MIB + 1, 5_000_000, 174 * 262_144, 174 * 262_144 + 1]
+
+
+@pytest.mark.parametrize("profile", ADD_OPTIONS)
+def test_files_have_the_cids_that_kubo_gives_them(kubo, profile):
+    for size in SIZES:
+        data = hashlib.shake_128(str(size).encode()).digest(size)
+        theirs = kubo.add(data, **ADD_OPTIONS[profile], trickle=False, hash="sha2-256")
+        assert (size, compute_cid(data, profile=profile)) == (size, theirs)
+
+
+def run_script(**variables):
+    """Run the build with these variables and no others but the machine's own."""
+    environment = {"HOME": os.environ.get("HOME", "/"), **variables}
+    return subprocess.run(  # noqa: S603
+        [sys.executable, SCRIPT], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def make_program(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_without_go_one_sentence_says_what_is_missing(tmp_path):
+    done = run_script(PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == (
+        "Kubo is built with Go 1.26 or newer, which is not installed: https://go.dev/dl\n"
+    )
+
+
+def test_an_older_go_is_named(tmp_path):
+    make_program(tmp_path / "bin/go", "echo go1.25.3")
+    done = run_script(PATH=str(tmp_path / "bin"), XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Kubo is built with Go 1.26 or newer; this is go1.25.3: https://go.dev/dl\n"
+    )
+
+
+FAKE_GO = r"""
+echo "$@" >> "$LOG"
+case "$1" in
+  env) echo go1.26.8 ;;
+  install) sleep "${SLOW:-0}"; [ -z "$REFUSE" ] || exit 1; cp "$FAKE" "$GOBIN/ipfs" ;;
+  mod) echo "{\"Dir\": \"$MODULE\"}" ;;
+  build) [ -d cmd/ipfs ] && cp "$FAKE" "$3" ;;
+esac
+"""
+
+
+@pytest.fixture
+def fake_go(tmp_path):
+    """Variables for a Go that "builds" in no time a program that says it is the wanted Kubo."""
+    make_program(tmp_path / "bin/go", FAKE_GO)
+    make_program(tmp_path / "fake", "echo 0.43.0")
+    module = tmp_path / "module"
+    (module / "cmd/ipfs").mkdir(parents=True)
+    (module / "go.mod").touch()
+    for folder in (module / "cmd/ipfs", module / "cmd", module):
+        folder.chmod(0o555)  # as in Go's cache of modules
+    return {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "LOG": str(tmp_path / "log"),
+        "FAKE": str(tmp_path / "fake"),
+        "MODULE": str(module),
+    }
+
+
+def commands_of(variables):
+    return [line.split()[0] for line in Path(variables["LOG"]).read_text().splitlines()]
+
+
+def test_the_second_clone_builds_nothing(fake_go, tmp_path):
+    first, second = run_script(**fake_go), run_script(**fake_go)
+    binary = tmp_path / "cache/holdfast-engines/kubo-v0.43.0/ipfs"
+    assert (first.returncode, first.stdout) == (0, f"{binary}\n")
+    assert (second.returncode, second.stdout, second.stderr) == (0, f"{binary}\n", "")
+    assert commands_of(fake_go) == ["env", "install"]
+    assert sorted(path.name for path in binary.parent.iterdir()) == ["ipfs", "lock"]
+
+
+def test_where_go_install_refuses_a_copy_of_the_module_is_built(fake_go):
+    done = run_script(**fake_go, REFUSE="1")
+    assert done.returncode == 0
+    assert commands_of(fake_go) == ["env", "install", "mod", "build"]
+    folder = Path(done.stdout.strip()).parent
+    assert sorted(path.name for path in folder.iterdir()) == ["ipfs", "lock"]
+
+
+def test_two_at_once_build_once(fake_go):
+    command = [sys.executable, SCRIPT]
+    environment = {**fake_go, "SLOW": "0.5"}
+    both = [subprocess.Popen(command, env=environment) for _ in range(2)]  # noqa: S603
+    assert [each.wait() for each in both] == [0, 0]
+    assert commands_of(fake_go) == ["env", "install"]
+
+
+def test_what_an_interrupted_or_wrong_build_left_is_replaced(fake_go, tmp_path):
+    folder = tmp_path / "cache/holdfast-engines/kubo-v0.43.0"
+    make_program(folder / "ipfs", "echo 0.42.0")
+    (folder / "partial/source").mkdir(parents=True)
+    (folder / "partial/ipfs").write_bytes(b"half")
+    assert run_script(**fake_go).returncode == 0
+    assert subprocess.check_output([folder / "ipfs", "version"], text=True) == "0.43.0\n"  # noqa: S603
+    assert not (folder / "partial").exists()
+
+
+def test_a_build_that_gives_something_else_is_not_kept(fake_go, tmp_path):
+    make_program(tmp_path / "fake", "echo 0.41.0")
+    done = run_script(**fake_go)
+    assert done.returncode == 1
+    assert "does not say that it is v0.43.0" in done.stderr
+    assert not (tmp_path / "cache/holdfast-engines/kubo-v0.43.0/ipfs").exists()
