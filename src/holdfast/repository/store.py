@@ -94,11 +94,12 @@ class Repository:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).expanduser()
         self.path.mkdir(parents=True, exist_ok=True)
-        self._owner = Owner(self.path / OWNERS)
+        self._root = self.path.absolute()  # the current folder may change
+        self._owner = Owner(self._root / OWNERS)
         self._owner.claim()
         try:
-            self._database = Database(self.path)
-            self._files = BlockFiles(self.path / FOLDER, self._owner)
+            self._database = Database(self._root)
+            self._files = BlockFiles(self._root / FOLDER, self._owner)
         except BaseException:
             self._owner.close()
             raise
@@ -356,9 +357,9 @@ class Repository:
         """
         self._database.close()
         try:
-            repaired = repair(self.path, self._files, self._owner)
+            repaired = repair(self._root, self._files, self._owner)
         finally:
-            self._database = Database(self.path)
+            self._database = Database(self._root)
         if pin_roots:
             for root in repaired.roots:
                 if root.whole:
