@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import stat
+import time
 import unicodedata
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,6 +26,7 @@ from holdfast.repository.identity import (
 )
 
 BUSY_SECONDS: Final = 60.0
+PAUSE: Final = 0.01
 CACHE_KIB: Final = 8 << 10
 DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
@@ -95,6 +97,11 @@ def open_databases(folder: Path) -> Opened:
 def is_damage(error: sqlite3.Error) -> bool:
     """Return whether SQLite says that a file is damaged, or no database at all."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Return whether another connection has what is wanted."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def is_full(error: sqlite3.Error) -> bool:
@@ -195,7 +202,16 @@ def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | 
 
 
 def _configure(connection: sqlite3.Connection, name: str) -> None:
-    connection.execute(f"PRAGMA {name}.journal_mode = WAL")
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute(f"PRAGMA {name}.journal_mode = WAL")
+            break
+        except sqlite3.OperationalError as error:
+            # While others make the file, or one was killed at it, SQLite does not wait by itself.
+            if not is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(PAUSE)
     connection.execute(f"PRAGMA {name}.synchronous = FULL")
     connection.execute(f"PRAGMA {name}.cache_size = -{CACHE_KIB}")
 
