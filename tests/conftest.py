@@ -1,4 +1,6 @@
+import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,25 @@ from holdfast.testing import ScriptedServer, running_node
 from tests.browser import Visit, running_browser
 from tests.commands import Commands
 from tests.engines import running_kubo
+
+
+@pytest.fixture
+def public_folder():
+    """A folder that other users of this machine can reach; pytest's own are closed to them."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.fixture
+def memory_folder(tmp_path):
+    """A folder in memory, where there is such a place: a store makes everything durable."""
+    memory = Path("/dev/shm")  # noqa: S108
+    if not os.access(memory, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

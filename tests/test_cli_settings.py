@@ -63,14 +63,23 @@ def test_each_field_has_its_own_source(commands):
     assert line.split() == ["rate_limit", "60", user]
 
 
-def test_the_project_is_found_from_a_folder_inside_it_and_its_paths_are_its_own(commands):
-    (commands.folder / "holdfast.toml").write_text('path = "store"\n')
+def test_the_project_is_found_from_a_folder_inside_it(commands):
+    project = commands.folder / "holdfast.toml"
+    project.write_text("rate_limit = 60\n")
     inside = commands.folder / "deep/down"
     inside.mkdir(parents=True)
-    cid = commands.text("store", "1", cwd=inside)
-    assert (commands.folder / "store/holdfast.sqlite3").is_file()
-    assert commands.text("retrieve", cid, "--path", commands.folder / "store") == "1"
-    assert commands.text("check", cwd=inside).startswith("sound: 1 pins")
+    shown = commands.json("config", cwd=inside)
+    assert shown["rate_limit"] == {"value": 60, "source": str(project)}
+
+
+def test_the_paths_in_the_file_of_the_user_begin_at_its_folder(commands):
+    commands.user_file.parent.mkdir(parents=True)
+    commands.user_file.write_text('path = "store"\n')
+    cid = commands.text("store", "1")
+    store = commands.user_file.parent / "store"
+    assert (store / "holdfast.sqlite3").is_file()
+    assert commands.text("retrieve", cid, "--path", store) == "1"
+    assert commands.text("check").startswith("sound: 1 pins")
 
 
 def test_a_profile_brings_its_cid_version(commands):
@@ -99,7 +108,7 @@ def test_a_profile_brings_its_cid_version(commands):
         ("rate_limit = 1\nrate_limit = 2\n", "is not TOML (Cannot overwrite a value, at line 2"),
         ("on_event = 1", "on_event is for Python programs"),
         ("ssl_context = 1", "ssl_context is for Python programs"),
-        ('path = ""', "path is empty"),
+        ('path = ""', "path may not stand in a project's file"),
     ],
 )
 def test_what_is_wrong_in_a_file_names_the_file(commands, text, words):
@@ -116,7 +125,8 @@ def test_what_is_wrong_in_a_file_names_the_file(commands, text, words):
 def test_what_no_variable_can_set_is_not_sent_there(commands):
     (commands.folder / "holdfast.toml").write_text("provider_options = {}\n")
     _, lines = commands.failure("store", "1")
-    assert lines[0].endswith(f"which is shared: set it in {commands.user_file}")
+    words = f"which is shared: take it out, and set it in {commands.user_file}"
+    assert lines[0].endswith(words)
 
 
 def test_config_shows_what_is_wrong_beside_all_the_rest(commands):

@@ -68,7 +68,7 @@ def test_gc_removes_what_was_revoked_and_check_finds_damage(commands):
     assert commands.json("gc") == {"blocks": 1, "size": 200_000}
     assert commands.text("gc") == "removed 0 blocks, 0 B"
     assert commands.text("check") == "sound: 1 pins, 100.0 kB"
-    assert commands.json("check") == {"pins": 1, "size": 100_000, "damage": []}
+    assert commands.json("check") == {"pins": 1, "size": 100_000, "damage": [], "foreign": []}
     folder = commands.folder.parent / "data/holdfast/blocks"
     (file,) = (path for path in folder.rglob("*") if path.is_file())
     file.write_bytes(bytes(each ^ 1 for each in file.read_bytes()))

@@ -80,6 +80,17 @@ class Deadline:
             return self._at
         return self._at + self._call.postponed - self._postponed
 
+    def copy(self) -> "Deadline":
+        """Return another deadline at the same time."""
+        return Deadline(self.at, self._call)
+
+    def tighten(self, seconds: float | None) -> None:
+        """Let no more than `seconds` be left; None changes nothing."""
+        if seconds is not None:
+            at, self._call = self.at, None
+            until = time.monotonic() + seconds
+            self._at = until if at is None else min(at, until)
+
     def left(self) -> float | None:
         """The seconds that are left; less than 0 when it has passed."""
         at = self.at

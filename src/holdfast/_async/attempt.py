@@ -119,7 +119,8 @@ class AsyncAttempt:
                     await self.finish(await self.begin(strategy))
             except UnprovenError as error:
                 if obstacle is None or isinstance(obstacle, RefusedError):
-                    obstacle = error
+                    # Without its frames, which hold the sink and all that is in it.
+                    obstacle = error.with_traceback(None)
             else:
                 self._peer.confirm_trustless()
                 return

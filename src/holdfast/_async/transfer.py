@@ -68,7 +68,9 @@ class AsyncTransfer:
         return isinstance(self.proof, ArchiveProof)
 
     async def aclose(self) -> None:
-        """Let go of the reply."""
+        """Let go of the reply, and of what the proof holds."""
+        if isinstance(self.proof, ArchiveProof):
+            self.proof.close()
         if self.response is not None:
             await self.response.aclose()
 
@@ -94,7 +96,7 @@ class AsyncTransfer:
                 # be won so, with nothing verified before the end.
                 await self._import(self.proof)
             else:
-                self.pieces += await run_blocking(self.proof.feed_block, block)
+                self.pieces += (await run_blocking(prove_block, self.proof, block)).pieces
         self.peer.reading.learn_size(self.proof.size)
         if self.ended:
             await self._check_end()

@@ -121,7 +121,8 @@ class Attempt:
                     self.finish(self.begin(strategy))
             except UnprovenError as error:
                 if obstacle is None or isinstance(obstacle, RefusedError):
-                    obstacle = error
+                    # Without its frames, which hold the sink and all that is in it.
+                    obstacle = error.with_traceback(None)
             else:
                 self._peer.confirm_trustless()
                 return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holdfast._sync.runtime import now
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
-from holdfast.content.proof import Proof
+from holdfast.content.proof import Proof, joined
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.errors import NetworkError
 
@@ -93,7 +93,7 @@ class Proven(NamedTuple):
 def prove(proof: Proof, chunks: list[bytes]) -> Proven:
     """Feed the next bytes of a body and return what may go on."""
     if isinstance(proof, ArchiveProof):
-        pieces = proof.update(b"".join(chunks))
+        pieces = list(joined(proof.update(b"".join(chunks))))
         return Proven(pieces, None, proof.has_more, proof.progress)
     return Proven(passed(proof, chunks), proof.need)
 

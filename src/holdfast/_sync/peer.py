@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from holdfast._sync.reading import Reading
 from holdfast._sync.runtime import now, run_blocking, together
-from holdfast._sync.session import Session, read_content
+from holdfast._sync.session import Session, read_content, read_whole
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
 from holdfast.content.proof import Proof
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.errors import (
+    NetworkError,
     ProviderError,
     RequestTimeoutError,
     UnprovenError,
@@ -32,12 +33,11 @@ from holdfast.protocol.gateway import (
     Gateway,
     too_many_redirects,
 )
-from holdfast.protocol.http import MAX_REPLY, Reply, Request
+from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.retrying import is_transient
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
-
 
 BLOCKS_AT_ONCE = 8  # that are fetched from one gateway at the same time
 
@@ -174,7 +174,7 @@ class Peer:
         except ProviderError as error:
             if error.status not in FORMAT_REFUSALS:
                 raise
-            self.plain_refusal = error
+            self.plain_refusal = error.with_traceback(None)
         raise self.refusal(self.plain_refusal)
 
     def open_or_refuse(self, request: Request) -> "Response":
@@ -184,21 +184,25 @@ class Peer:
         except ProviderError as error:
             if is_transient(error):
                 raise
-            refusal = self.refusal(error)
+            refusal = self.refusal(error.with_traceback(None))
         raise refusal
 
     def open(self, request: Request) -> "Response":
         """Return the reply to `request`, redirects followed, its body still to come."""
         source, reply = request, Reply(200, {})
         for _ in range(MAX_REDIRECTS + 1):
+            deadline = self._deadline.copy()
             try:
-                response = self._session.send(request, self.reading.call, deadline=self._deadline)
+                response = self._session.send(request, self.reading.call, deadline=deadline)
             except PrivateAddressError:
                 raise self.gateway.not_followed(source, reply, INTO_PRIVATE) from None
             try:
                 source, reply = request, Reply(response.status, response.headers)
                 if reply.status not in REDIRECTS:
-                    self.gateway.check(reply if reply.ok else self._read_error(response))
+                    if not reply.ok:
+                        deadline.tighten(self._session.timeouts.read)
+                        reply = self._with_words(response)
+                    self.gateway.check(reply)
                     return response
                 request = self.gateway.redirected(
                     request, reply, self.reading.reference, response.address
@@ -209,16 +213,12 @@ class Peer:
             response.close()
         raise too_many_redirects(request)
 
-    def _read_error(self, response: "Response") -> Reply:
-        """Return a reply that is an error with its words, as far as they come in time."""
-        body = bytearray()
-        begun = now()
-        patience = self._session.timeouts.read
-        for chunk in response.chunks():
-            body += chunk
-            if len(body) > MAX_REPLY or (patience is not None and now() - begun > patience):
-                break
-        return Reply(response.status, response.headers, bytes(body[:MAX_REPLY]))
+    def _with_words(self, response: "Response") -> Reply:
+        """Return an error with its words; without them where they do not come in time."""
+        try:
+            return read_whole(response)
+        except NetworkError:
+            return Reply(response.status, response.headers)
 
     def refusal(self, reason: ProviderError | None = None) -> RefusedError:
         """Return the error for a gateway that does not give what a strategy needs."""

@@ -70,7 +70,9 @@ class Transfer:
         return isinstance(self.proof, ArchiveProof)
 
     def close(self) -> None:
-        """Let go of the reply."""
+        """Let go of the reply, and of what the proof holds."""
+        if isinstance(self.proof, ArchiveProof):
+            self.proof.close()
         if self.response is not None:
             self.response.close()
 
@@ -96,7 +98,7 @@ class Transfer:
                 # be won so, with nothing verified before the end.
                 self._import(self.proof)
             else:
-                self.pieces += run_blocking(self.proof.feed_block, block)
+                self.pieces += (run_blocking(prove_block, self.proof, block)).pieces
         self.peer.reading.learn_size(self.proof.size)
         if self.ended:
             self._check_end()

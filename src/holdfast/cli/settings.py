@@ -24,11 +24,15 @@ FILE_NAME: Final = "holdfast.toml"
 PROJECT_FIELDS: Final = frozenset(
     {
         *("provider", "gateway_url", "cid_version", "profile", "timeouts", "retries", "rate_limit"),
-        *("hedge_after", "max_json_bytes", "path", "cache_path"),
+        *("hedge_after", "max_json_bytes"),
     }
 )
 """What a project's file may say. It came with somebody's repository: it holds no secrets, says not
-where yours go, and switches no check off."""
+where yours go, switches no check off, and chooses no folder in which files are made and removed."""
+
+FOLDER_FIELDS: Final = frozenset({"path", "cache_path"})
+"""The folders, which only the user chooses. Where the user did, a project's choice has no effect;
+else it is an error, so that nobody believes that the project's folder is used."""
 
 PROGRAM_FIELDS: Final = frozenset({"on_event", "ssl_context"})
 """What only Python can give."""
@@ -56,10 +60,14 @@ def gather(
     """
     user, project = user_file(), _project_file()
     own = _add({}, _file_layer(user, str(user)) if user is not None and _is_there(user) else ())
+    environment = dict(_environment_layer())
+    given = {name: _checked(name, *value) for name, value in flags.items()}
+    chosen = FOLDER_FIELDS & {*own, *environment, *given}
     found = dict(own)
-    _add(found, _project_layer(project) if project is not None else ())
-    _add(found, _environment_layer())
-    _add(found, ((name, _checked(name, *given)) for name, given in flags.items()))
+    if project is not None:
+        _add(found, (each for each in _project_layer(project) if each[0] not in chosen))
+    _add(found, environment.items())
+    _add(found, given.items())
     if fields is not None:
         found = {
             name: each for name, each in found.items() if name in fields or each.source == name
@@ -204,7 +212,7 @@ def _is_trusted(provider: str, own: Setting | None) -> bool:
 def _for_yourself(name: str, file: Path) -> str:
     return (
         f"{file}: {name} may not stand in a project's file, which is shared: "
-        f"set it in {_own_place(name)}"
+        f"take it out, and set it in {_own_place(name)}"
     )
 
 

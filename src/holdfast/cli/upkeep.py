@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holdfast.repository import Damage, Repository
 
 commands = group()
+SHOWN = 10
 
 
 @command(commands, store_options)
@@ -33,10 +34,15 @@ def check(run: Run) -> None:
     with run.repository() as repository:
         damage = list(repository.check())
         pins, size = _totals(repository)
+        foreign = [str(path) for path in repository.foreign_files()]
     found = [{"cid": each.cid, "what": each.what} for each in damage]
     lines = [_line(each) for each in damage]
     sound = f"sound: {pins} pins, {output.size_text(size)}"
-    run.emit({"pins": pins, "size": size, "damage": found}, *(lines or [sound]))
+    value = {"pins": pins, "size": size, "damage": found, "foreign": foreign}
+    others = [f"not of this store, and left alone: {path}" for path in foreign[:SHOWN]]
+    if len(foreign) > SHOWN:
+        others.append(f"… and {len(foreign) - SHOWN} more")
+    run.emit(value, *(lines or [sound]), *others)
     if damage:
         raise _damage_error(damage)
 

@@ -12,7 +12,7 @@ from holdfast.errors import MalformedError, UnprovenError, VerificationError
 # below 64 MiB for any DAG and any archive.
 OUTPUT_SIZE: Final = 1 << 20  # bytes that a proof gives out at a time, and a block more at the most
 PIECE_COST: Final = 256  # bytes of memory that a piece takes besides its content
-MAX_KEPT: Final = 16 << 20  # blocks of an archive that came early or may be needed again
+MAX_KEPT: Final = 8 << 20  # blocks of an archive that came early or may be needed again
 MAX_UNRELATED: Final = MAX_KEPT  # blocks of an archive that the file has not asked for so far
 MAX_CACHED: Final = 8 << 20  # inner blocks that one read keeps
 

@@ -108,6 +108,12 @@ class CarReader:
             return None, 0
         return cid, count
 
+    def close(self) -> None:
+        """Let go of the bytes, where the archive is not read to its end."""
+        self._parser.close()
+        self._buffer = bytearray()
+        self._position = 0
+
     # The parser is one generator; it yields None where it needs more bytes than there are.
 
     def _parse(self) -> Generator[Block | None]:

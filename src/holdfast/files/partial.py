@@ -4,16 +4,21 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import secrets
+import sys
 import time
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from holdfast.atomic import PendingFile, check_size, sync_data, sync_folder
 from holdfast.content.reference import Reference
+from holdfast.errors import ConfigError
+from holdfast.folders import Folder, check_owner
 from holdfast.locks import try_lock
 
 SUFFIX: Final = ".part"
+NAME: Final = re.compile(r"[0-9a-f]{40}(?:\.[0-9a-f]{16})?\.part")
 FORGOTTEN_AFTER: Final = 7 * 24 * 3600  # seconds since it was last written to
 WORTH_KEEPING: Final = 1 << 20
 COPY_SIZE: Final = 1 << 20
@@ -24,27 +29,31 @@ class PartialFile:
 
     One download at a time has that name; a second one of the same content goes its own way, and
     keeps nothing. What is found was proven when it was written, but not since: prove it again.
+    A symbolic or hard link, or a file of another user, under that name is left alone.
 
     Attributes:
         kept: How many bytes were found.
     """
 
     def __init__(self, folder: Path, reference: Reference) -> None:
-        self._folder = folder
-        self._path = folder / (_key(reference) + SUFFIX)
+        self._folder = Folder(folder.parent, folder.name)
+        self._name = _key(reference) + SUFFIX
         self._file: BinaryIO | None = None
         self._shared_name = True
         self.kept = 0
 
     def open(self) -> None:
         """Open the file, or make it; an `OSError` where the folder cannot have it."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _forget_old(self._folder)
-        self._file = _open_locked(self._path)
-        if self._file is None:
-            self._shared_name = False
-            self._path = self._path.with_suffix(f".{secrets.token_hex(8)}{SUFFIX}")
-            self._file = _open(self._path, os.O_EXCL)
+        try:
+            self._folder.make(0o700)
+            _forget_old(self._folder)
+            self._file = _open_locked(self._folder, self._name)
+            if self._file is None:
+                self._shared_name = False
+                self._name = f"{self._name.removesuffix(SUFFIX)}.{secrets.token_hex(8)}{SUFFIX}"
+                self._file = self._folder.create(self._name)
+        except ConfigError as error:  # a symbolic link, or a folder of another user
+            raise OSError(errno.EPERM, str(error)) from None
         self.kept = os.fstat(self._file.fileno()).st_size
         self._file.seek(0, os.SEEK_END)
 
@@ -59,14 +68,14 @@ class PartialFile:
         try:
             self._opened().write(data)
         except OSError as error:
-            raise _with_remedy(error, self._folder) from None
+            raise _with_remedy(error, self._folder.path) from None
 
     def check_size(self, size: int) -> None:
         """An `OSError` unless the file has `size` bytes."""
         try:
             self._opened().flush()
         except OSError as error:
-            raise _with_remedy(error, self._folder) from None
+            raise _with_remedy(error, self._folder.path) from None
         check_size(self._opened(), size)
 
     def sync(self) -> None:
@@ -85,12 +94,12 @@ class PartialFile:
         file = self._opened()
         file.flush()
         os.fsync(file.fileno())
-        if mode is not None:
-            self._path.chmod(mode)
+        if sys.platform != "win32" and mode is not None:
+            os.fchmod(file.fileno(), mode)
         if os.name == "nt":
             file.close()  # or it cannot be renamed
         try:
-            self._path.replace(target)
+            self._folder.move_out(self._name, target)
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
@@ -111,17 +120,18 @@ class PartialFile:
             with contextlib.suppress(OSError):  # a full disk, say: what is kept is checked anyway
                 self.truncate(proven)
         else:
-            self._path.unlink(missing_ok=True)
+            self._folder.remove(self._name)
         with contextlib.suppress(OSError):
             self._file.close()
 
     def _copy_to(self, target: Path) -> None:
         """For a target on another file system: there, too, it appears whole or not at all."""
-        with PendingFile(target) as pending, self._path.open("rb") as file:
+        descriptor = self._folder.open(self._name)
+        with os.fdopen(descriptor, "rb") as file, PendingFile(target) as pending:
             while chunk := file.read(COPY_SIZE):
                 pending.write(chunk)
             pending.commit()
-        self._path.unlink(missing_ok=True)
+        self._folder.remove(self._name)
 
     def _opened(self) -> BinaryIO:
         if self._file is None:
@@ -136,34 +146,41 @@ def _key(reference: Reference) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()[:40]
 
 
-def _open(path: Path, flags: int) -> BinaryIO:
-    flags |= os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    # Mode 0o666 lets the umask decide: in the end it is a file like any that the user makes.
-    return os.fdopen(os.open(path, flags, 0o666), "r+b")
+def _open_locked(folder: Folder, name: str) -> BinaryIO | None:
+    """The file, locked against other downloads; None where it is not to be had.
 
-
-def _open_locked(path: Path) -> BinaryIO | None:
-    """The file, locked against other downloads; None where one of them has it."""
-    file = _open(path, 0)
+    Another download may have it, or it may be nothing that a download of ours has left.
+    """
     try:
+        # Mode 0o666 lets the umask decide: in the end it is a file like any that the user makes.
+        file = os.fdopen(folder.open(name, os.O_RDWR | os.O_CREAT), "r+b")
+    except ConfigError:
+        return None
+    try:
+        status = os.fstat(file.fileno())
+        check_owner(status, folder.path / name)
+        locked = try_lock(file.fileno())
         # Another may have finished in between, and the name be gone with its file.
-        if try_lock(file.fileno()) and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+        there = folder.status(name)
+        is_there = there is not None and (there.st_ino, there.st_nlink) == (status.st_ino, 1)
+        if locked and is_there:
             return file
-    except OSError:
+    except (OSError, ConfigError):
         pass
     file.close()
     return None
 
 
-def _forget_old(folder: Path) -> None:
+def _forget_old(folder: Folder) -> None:
     oldest = time.time() - FORGOTTEN_AFTER
-    for path in folder.glob(f"*{SUFFIX}"):
+    for name in filter(NAME.fullmatch, folder.entries().files):
         with contextlib.suppress(OSError):  # another process may be at it too
-            if path.stat().st_mtime < oldest:
+            status = folder.status(name)
+            if status is not None and status.st_mtime < oldest:
                 # The clock may have jumped: the lock says whether a download still has it.
-                file = _open_locked(path)
+                file = _open_locked(folder, name)
                 if file is not None:
-                    path.unlink()
+                    folder.remove(name)
                     file.close()
 
 

@@ -84,6 +84,30 @@ class MemorySink(_FreshSink):
         self.data.clear()
 
 
+class RangeSink(_FreshSink):
+    """A range of `size` bytes, wanted at once, for which the memory is set aside beforehand."""
+
+    def __init__(self, size: int) -> None:
+        self.data = bytearray(size)
+        self._written = 0
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes; raise ValueError when they are too many."""
+        stop = self._written + len(data)
+        if stop > len(self.data):
+            raise ValueError(f"a range of {len(self.data)} bytes is over")
+        self.data[self._written : stop] = data
+        self._written = stop
+
+    def restart(self, size: int = 0) -> None:
+        """Forget what was written, but for the first `size` bytes."""
+        self._written = size
+
+    def discard(self) -> None:
+        """Forget what was written."""
+        self._written = 0
+
+
 class TextSink(MemorySink):
     """A JSON document on its way, of at most `limit` bytes."""
 

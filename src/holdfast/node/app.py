@@ -1,6 +1,7 @@
 """The node as an ASGI application: the pinning API, the gateway, the page, and what guards them."""
 
 import errno
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holdfast.errors import ClientError, VerificationError
 from holdfast.node import gateway
 from holdfast.node.cached import CachedRepository
 from holdfast.node.calls import PinningCalls
@@ -23,6 +25,8 @@ from holdfast.node.replies import AddedHeaders, Refusal
 from holdfast.node.settings import NodeSettings
 from holdfast.node.streaming import Resources, sending_in_pieces
 from holdfast.repository import Repository
+
+logger = logging.getLogger("holdfast.node")
 
 NOWHERE: Final = "*"  # a target that no route has
 
@@ -44,6 +48,7 @@ def create_app(repository: Repository, settings: NodeSettings) -> "Guard":
             Refusal: _refused,
             HTTPException: _not_found,
             OSError: _disk_trouble,
+            ClientError: _store_trouble,
         },
         lifespan=lifespan,
     )
@@ -114,4 +119,15 @@ async def _not_found(_: Request, error: Exception) -> Response:
 async def _disk_trouble(_: Request, error: Exception) -> Response:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return JSONResponse({"error": "The disk of the node is full"}, 507)
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        return JSONResponse({"error": "The store of the node is read-only"}, 500)
     raise error
+
+
+async def _store_trouble(_: Request, error: Exception) -> Response:
+    """Answer for a store that cannot be used; what is wrong with it stands in the log."""
+    logger.error("%s", error)
+    if isinstance(error, VerificationError):
+        text = "The store of the node is damaged: whoever runs it can run `holdfast check`"
+        return JSONResponse({"error": text}, 500)
+    return JSONResponse({"error": "The store of the node cannot be used now; try again"}, 503)

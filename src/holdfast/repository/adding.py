@@ -46,7 +46,7 @@ class Adding:
 
     def flush(self) -> None:
         """Enter what was put so far."""
-        with self._database.writing() as connection:
+        with self._database.writing(self._small_bytes()) as connection:
             if self._lease is None:
                 sql = "SELECT coalesce(max(id), 0) FROM blocks"
                 (self._newest,) = connection.execute(sql).fetchone()
@@ -56,7 +56,7 @@ class Adding:
 
     def pin(self, cid: CID, **about: Any) -> tuple[Pin, bool]:
         """Enter the rest and pin `cid`; the pin, and whether it was there before. The end."""
-        with self._database.writing() as connection:
+        with self._database.writing(self._small_bytes()) as connection:
             self._check_lease(connection)
             self._files.enter(connection, self._pending)
             pinned = add_pin(connection, cid, **about)
@@ -64,6 +64,10 @@ class Adding:
         self._lease = None
         self._forget_pending()
         return pinned
+
+    def _small_bytes(self) -> int:
+        """How many bytes go into the database, and not into files."""
+        return sum(len(block.data) for block in self._pending if block.data is not None)
 
     def _forget_pending(self) -> None:
         self._files.discard(self._pending)
@@ -110,8 +114,7 @@ class Adding:
             return
         self._forget_pending()
         if self._lease is not None:
-            with self._database.writing() as connection:
-                self._end_lease(connection)
+            self._database.freeing(self._end_lease)
             self._lease = None
 
     def __enter__(self) -> Self:

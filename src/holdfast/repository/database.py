@@ -4,17 +4,18 @@ Write-ahead log with full synchronisation: what is committed survives the loss o
 do not wait. Writers of one process queue on a lock, which is quick; those of several on SQLite's.
 """
 
-import errno
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from holdfast.errors import ClientClosedError
+from holdfast.errors import ClientClosedError, ClientError, VerificationError
 from holdfast.forks import renew_after_fork
 from holdfast.repository import schema
+from holdfast.repository.database_errors import is_of_content, read_only_error, typed, typed_errors
+from holdfast.repository.database_files import check_tables
 from holdfast.repository.identity import (
     COPY,
     DATABASE,
@@ -26,7 +27,22 @@ from holdfast.repository.identity import (
     why_apart,
     why_unsound,
 )
-from holdfast.repository.opening import attach_copy, connect, is_damage, is_full, open_databases
+from holdfast.repository.opening import (
+    BUSY_SECONDS,
+    Opened,
+    attach_copy,
+    connect,
+    open_databases,
+)
+from holdfast.repository.read_only import state_of, unchanged
+from holdfast.repository.space import Space, is_full
+
+Result = TypeVar("Result")
+
+LEAST_PAGES: Final = 256  # of 4 KiB that nothing uses: fewer are left for the next blocks
+SHRUNK_PAGES: Final = 2000  # given back under one lock
+TIGHT_PAGES: Final = 100  # … on a full disk: the log of it fits into the reserve
+SETTLE_MS: Final = 200  # how long to wait for readers
 
 ATTEMPTS: Final = 5
 
@@ -34,12 +50,16 @@ ATTEMPTS: Final = 5
 class Database:
     """Connections to the databases in `folder`, which are made if no store is there.
 
+    With `read_only` nothing is made or written, and every attempt to write is an `OSError`.
+
     Attributes:
         fault: Why the store is unsound, as far as was seen when it was opened; else None.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         self._folder = folder
+        self._read_only = read_only
+        self._space = Space(folder)
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
@@ -48,12 +68,13 @@ class Database:
         # One connection for all writers: what it has in its cache stays true.
         self._writer: sqlite3.Connection | None = None
         self._writer_files: list[tuple[int, int] | None] = []
-        self._reader_file: tuple[int, int] | None = None
+        self._reader_file: object = None
         self.fault: str | None = None
-        try:
-            self._open_writer()
-        except UnsoundError as error:
-            self.fault = str(error)
+        if not read_only:
+            try:
+                self._open_writer()
+            except UnsoundError as error:
+                self.fault = str(error)
         renew_after_fork(self)
 
     @contextmanager
@@ -61,12 +82,13 @@ class Database:
         """A connection with an unchanging view, for as long as the block lasts."""
         connection = self._reader()
         try:
-            with _known_errors(self._folder):
+            with typed_errors(self._folder), self._unchanged():
                 connection.execute("BEGIN")
                 try:
                     yield connection
                 finally:
-                    connection.execute("ROLLBACK")
+                    if connection.in_transaction:  # some errors of SQLite end it
+                        connection.execute("ROLLBACK")
         finally:
             with self._lock:
                 if self._closed:
@@ -78,7 +100,7 @@ class Database:
         path = self._folder / DATABASE
         with self._lock:
             self._check_open()
-            file = _file_at(path)
+            file = self._file(path)
             if file != self._reader_file:  # a repair has replaced it, or somebody removed it
                 while self._idle:
                     self._idle.pop().close()
@@ -87,19 +109,121 @@ class Database:
                 return self._idle.pop()
         if file is None:
             raise damaged(self._folder, f"{DATABASE} is missing")
-        with _known_errors(self._folder):
-            connection = connect(path, "rw")
-            if schema.version_of(connection) == schema.VERSION:
-                return connection
-            connection.close()
-            raise UnsoundError(self.fault or f"{DATABASE} was replaced")
+        with typed_errors(self._folder):
+            connection = connect(path, self._mode)
+            try:
+                self._check_version(connection)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+
+    def _check_version(self, connection: sqlite3.Connection) -> None:
+        version = schema.version_of(connection)
+        if version == schema.VERSION:
+            check_tables(connection, "main")
+        # What is read is the same in version 1, and a read-only store cannot be migrated.
+        elif not (self._read_only and version == 1):
+            raise UnsoundError(self.fault or f"{DATABASE} is of another version, or was replaced")
+
+    @property
+    def _mode(self) -> str:
+        return "ro" if self._read_only else "rw"
+
+    def _file(self, path: Path) -> object:
+        """Return what tells whether connections to `path` are still good; None where it is gone."""
+        if self._read_only:
+            state = state_of(path)
+            return state if state.file else None
+        return _file_at(path)
+
+    def _unchanged(self) -> AbstractContextManager[None]:
+        return unchanged(self._folder / DATABASE) if self._read_only else nullcontext()
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """The connection that may write; all is committed at the end, or nothing."""
-        with _known_errors(self._folder), self._locked() as connection:
-            count = connection.total_changes
+    def writing(self, size: int = 0) -> Iterator[sqlite3.Connection]:
+        """The connection that may write; all is committed at the end, or nothing.
+
+        `size` is how many bytes go into the databases, if they are many. The `OSError` of a full
+        disk is raised before the last of the space is used.
+        """
+        # Twice for the log and the database, and all of it again for the second copy.
+        if not self._read_only:
+            self._space.check(4 * size)
+        with self._changing() as connection:
+            yield connection
+
+    def freeing(self, change: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run `change` in a writing transaction that frees space, also on a full disk.
+
+        `change` may run twice: SQLite commits the two databases one after the other, so where the
+        disk is full its first run may have had an effect.
+        """
+        if not self._space.is_short():
+            try:
+                with self._changing() as connection:
+                    return change(connection)
+            except OSError as error:
+                if not is_full(error):
+                    raise
+        with self._space.released():
+            try:
+                with self._changing() as connection:
+                    return change(connection)
+            finally:
+                self._settle()
+
+    def is_short_of_space(self) -> bool:
+        """Whether only calls that free space can write."""
+        return self._space.is_short()
+
+    def shrink(self) -> None:
+        """Give the disk what the databases do not use any more, a few pages at a time."""
+        pages = TIGHT_PAGES if self._space.is_short() else SHRUNK_PAGES
+        with suppress(OSError, ClientError):  # what was to be removed is removed
+            while any(self._shrink(name, pages) for name in ("main", "copy")):
+                self._settle()
+
+    def _shrink(self, name: str, pages: int) -> bool:
+        """Give back some pages; whether there may be more. Stores of before 0.2 cannot do it."""
+        released = self._space.released() if self._space.is_short() else nullcontext()
+        with typed_errors(self._folder), self._writing, released:
+            connection = self._writer
+            if connection is None:
+                return False
+            (before,) = connection.execute(f"PRAGMA {name}.freelist_count").fetchone()
+            if before < LEAST_PAGES:
+                return False
+            connection.execute(f"PRAGMA {name}.incremental_vacuum({pages})").fetchall()
+            (after,) = connection.execute(f"PRAGMA {name}.freelist_count").fetchone()
+            return bool(after < before)
+
+    def _settle(self) -> None:
+        """Bring the logs into the databases, so that they take no space: as far as readers let."""
+        with self._writing, suppress(sqlite3.Error):
+            if self._writer is not None:
+                self._writer.execute(f"PRAGMA busy_timeout = {SETTLE_MS}")
+                try:
+                    for name in ("main", "copy"):
+                        self._writer.execute(f"PRAGMA {name}.wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    self._writer.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+
+    @contextmanager
+    def frozen(self) -> Iterator[sqlite3.Connection]:
+        """A connection to read, for as long as nobody else writes."""
+        if self._read_only or self.fault is not None:
+            with self.reading() as connection:
+                yield connection
+            return
+        with typed_errors(self._folder), self._locked() as connection:
+            yield connection
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        with typed_errors(self._folder), self._locked() as connection:
             _bring_into_step(connection)
+            count = connection.total_changes
             yield connection
             if connection.total_changes != count:
                 schema.advance(connection)
@@ -110,6 +234,8 @@ class Database:
         """The connection that may write; nothing of it stays without a ``COMMIT``."""
         with self._writing:
             self._check_open()
+            if self._read_only:
+                raise read_only_error(self._folder)
             connection = self._begin()
             try:
                 yield connection
@@ -135,28 +261,49 @@ class Database:
         raise UnsoundError("its databases are replaced all the time")
 
     def _open_writer(self) -> None:
-        opened = open_databases(self._folder)
+        opened = self._open()
+        self._space.fill()
         self.fault = opened.fault
         if opened.writable:
             self._writer, self._writer_files = opened.connection, self._files()
         else:
             opened.connection.close()
 
+    def _open(self) -> Opened:
+        """Open the databases; on a full disk, with the space that is kept in reserve."""
+        if not self._space.is_short():
+            try:
+                return open_databases(self._folder)
+            except OSError as error:
+                if not is_full(error):
+                    raise
+        with self._space.released():
+            return open_databases(self._folder)
+
     def _files(self) -> list[tuple[int, int] | None]:
         return [_file_at(self._folder / name) for name in (DATABASE, COPY)]
+
+    def has_copy(self) -> bool:
+        """Whether there is to be a second copy: not for version 1, which can only be read."""
+        if not self._read_only:
+            return True
+        with self.reading() as connection:
+            return schema.version_of(connection) > 1
 
     def find_fault(self) -> str | None:
         """Say why the files of the store do not belong together; None where they do."""
         try:
-            with self._locked() as connection:
+            if not self.has_copy():
+                return None
+            with self.comparing() if self._read_only else self._locked() as connection:
                 marks = mark_of(connection), mark_of_copy(connection)
                 return why_unsound(read_id(self._folder), *marks)
-        except UnsoundError as error:
+        except (UnsoundError, VerificationError) as error:
             return str(error)
-        except sqlite3.DatabaseError as error:
-            if is_damage(error):
+        except sqlite3.Error as error:
+            if is_of_content(error):
                 return f"{DATABASE} or {COPY} cannot be read: {error}"
-            raise
+            raise typed(error, self._folder) from None
 
     def check_sound(self) -> None:
         """Raise `VerificationError` unless blocks may be deleted on the word of the database."""
@@ -171,11 +318,14 @@ class Database:
     @contextmanager
     def comparing(self) -> Iterator[sqlite3.Connection]:
         """A connection with an unchanging view of both databases at one moment."""
-        with _known_errors(self._folder):
-            connection = connect(self._folder / DATABASE, "rw")
+        with typed_errors(self._folder), self._unchanged():
+            connection = connect(self._folder / DATABASE, self._mode)
             try:
-                attach_copy(connection, self._folder / COPY, "rw")
-                with self._locked():
+                if (self._folder / COPY).exists() or not self._read_only:
+                    attach_copy(connection, self._folder / COPY, self._mode)
+                else:
+                    connection.execute("ATTACH DATABASE ':memory:' AS copy")
+                with nullcontext() if self._read_only else self._locked():
                     connection.execute("BEGIN")
                     mark_of(connection)
                     mark_of_copy(connection)
@@ -208,13 +358,22 @@ class Database:
 
 
 def _bring_into_step(connection: sqlite3.Connection) -> None:
-    """Bring the second copy into step, if a crash left it one transaction behind."""
-    main, copy = mark_of(connection), mark_of_copy(connection)
-    fault = f"{COPY} is empty" if copy is None else why_apart(main, copy)
-    if fault is not None:
-        raise UnsoundError(fault)
-    if copy is not None and copy.token != main.token:
+    """Bring the second copy into step, if a crash or a full disk left it one transaction behind.
+
+    That is a transaction of its own, which writes to the copy alone: if it fails as well, the copy
+    is still only one behind.
+    """
+    for _ in range(ATTEMPTS):
+        main, copy = mark_of(connection), mark_of_copy(connection)
+        fault = f"{COPY} is empty" if copy is None else why_apart(main, copy)
+        if fault is not None:
+            raise UnsoundError(fault)
+        if copy is None or copy.token == main.token:
+            return
         schema.run(connection, schema.RESYNC)
+        connection.execute("COMMIT")
+        connection.execute("BEGIN IMMEDIATE")
+    raise UnsoundError(f"{COPY} falls behind all the time")
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
@@ -224,18 +383,3 @@ def _file_at(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-@contextmanager
-def _known_errors(folder: Path) -> Iterator[None]:
-    """Raise the system's error for a full disk, and ours for a damaged store."""
-    try:
-        yield
-    except UnsoundError as error:
-        raise damaged(folder, str(error)) from None
-    except sqlite3.DatabaseError as error:
-        if is_full(error):
-            raise OSError(errno.ENOSPC, "the disk of the repository is full") from None
-        if is_damage(error):
-            raise damaged(folder, f"{DATABASE} cannot be read: {error}") from None
-        raise

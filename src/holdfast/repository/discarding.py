@@ -2,7 +2,7 @@
 
 from holdfast.repository.blocks import BlockFiles
 from holdfast.repository.database import Database
-from holdfast.repository.garbage import LIVE, remove_some
+from holdfast.repository.garbage import BATCH, LIVE, remove_marked
 
 
 def discard(database: Database, files: BlockFiles, lease: int, newest: int) -> None:
@@ -20,5 +20,5 @@ def discard(database: Database, files: BlockFiles, lease: int, newest: int) -> N
         )
         connection.execute("DELETE FROM leases WHERE adding = ?", (lease,))
         connection.execute("DELETE FROM adds WHERE id = ?", (lease,))
-    while remove_some(database, files):
+    while remove_marked(database, files, BATCH):
         pass

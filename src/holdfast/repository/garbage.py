@@ -1,17 +1,25 @@
-"""Upkeep: collecting blocks that nothing needs, and checking those that are kept."""
+"""Collecting the blocks that nothing needs."""
 
-import re
 import sqlite3
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
 
-from holdfast.content.blocks import check_block, inline_block
-from holdfast.errors import VerificationError
-from holdfast.repository.blocks import STALE_SECONDS, BlockFiles, age, cid_of
+from holdfast.repository.blocks import (
+    STALE_SECONDS,
+    BlockFiles,
+    age,
+    cid_of,
+    natural,
+)
 from holdfast.repository.database import Database
 from holdfast.repository.owners import Owner
+from holdfast.repository.space import is_full
+
+Result = TypeVar("Result")
 
 BATCH: Final = 200  # blocks removed under one lock, so that adds need not wait for long
+SMALL_BATCH: Final = 20  # … on a full disk: the logs of both databases fit into the reserve
+ALL: Final = -1
 
 LIVE: Final = """
 WITH RECURSIVE live(key) AS (
@@ -44,40 +52,67 @@ def collect(database: Database, files: BlockFiles, owner: Owner) -> Collected:
     `VerificationError` where the database may not be the one that knows the blocks.
     """
     database.check_sound()
-    with database.writing() as connection:
-        _end_dead_adds(connection, owner)
-        connection.execute(
-            f"{LIVE} UPDATE blocks SET dying = 1"  # noqa: S608 - ours
-            " WHERE key NOT IN live AND id NOT IN (SELECT block FROM leases)"
-        )
+    database.freeing(lambda connection: _end_dead_adds(connection, owner))
+    batch = SMALL_BATCH if database.is_short_of_space() else BATCH
     count = size = 0
-    while removed := remove_some(database, files):
-        count += len(removed)
-        size += sum(removed)
+    more = True
+    while more:
+        more = _on_full_disk_fewer(lambda limit: _mark(database, limit), ALL)
+        while removed := remove_marked(database, files, batch):
+            count += len(removed)
+            size += sum(removed)
     _remove_orphans(database, files)
     owner.remove_dead()
+    database.shrink()
     return Collected(count, size)
+
+
+def _on_full_disk_fewer(change: Callable[[int], Result], limit: int) -> Result:
+    """Call `change` for at most `limit` blocks, and for fewer where their log finds no space."""
+    while True:
+        try:
+            return change(limit)
+        except OSError as error:
+            if not is_full(error) or limit == 1:
+                raise
+        limit = BATCH if limit == ALL else max(1, limit // 4)
+
+
+def _mark(database: Database, limit: int) -> bool:
+    """Mark at most `limit` blocks that nothing needs; return whether there may be more."""
+    # UPDATE is the first word: else Python counts no rows.
+    sql = (
+        f"UPDATE blocks SET dying = 1 WHERE id IN ({LIVE} SELECT id FROM blocks WHERE NOT dying"  # noqa: S608
+        " AND key NOT IN live AND id NOT IN (SELECT block FROM leases) LIMIT ?)"
+    )
+    count = database.freeing(lambda connection: connection.execute(sql, (limit,)).rowcount)
+    return count == limit
 
 
 def _end_dead_adds(connection: sqlite3.Connection, owner: Owner) -> None:
     """Drop the leases of adds whose process has ended."""
     for (name,) in connection.execute("SELECT DISTINCT owner FROM adds").fetchall():
-        if not owner.is_alive(name):
+        if not (isinstance(name, str) and owner.is_alive(name)):
             connection.execute("DELETE FROM adds WHERE owner = ?", (name,))
     connection.execute("DELETE FROM leases WHERE adding NOT IN (SELECT id FROM adds)")
 
 
-def remove_some(database: Database, files: BlockFiles) -> list[int]:
-    """Remove a few of the blocks that are marked; return their sizes."""
-    with database.writing() as connection:
-        rows = connection.execute(
-            "SELECT id, key, size FROM blocks WHERE dying LIMIT ?", (BATCH,)
-        ).fetchall()
-        for number, key, _ in rows:
+def remove_marked(database: Database, files: BlockFiles, limit: int) -> list[int]:
+    """Remove at most `limit` blocks that are marked; return the sizes of those that are gone."""
+    gone: dict[object, int] = {}  # by key: on a full disk an attempt that fails may have an effect
+
+    def remove(connection: sqlite3.Connection, limit: int) -> None:
+        sql = "SELECT id, key, size FROM blocks WHERE dying LIMIT ?"
+        for number, key, size in connection.execute(sql, (limit,)).fetchall():
+            gone[key] = natural(size)
             files.remove(key)
             connection.execute("DELETE FROM links WHERE parent = ?", (number,))
             connection.execute("DELETE FROM blocks WHERE id = ?", (number,))
-    return [size for _, _, size in rows]
+
+    _on_full_disk_fewer(
+        lambda limit: database.freeing(lambda connection: remove(connection, limit)), limit
+    )
+    return list(gone.values())
 
 
 def _remove_orphans(database: Database, files: BlockFiles) -> None:
@@ -87,44 +122,14 @@ def _remove_orphans(database: Database, files: BlockFiles) -> None:
     under way. The day is there for people who put a file back.
     """
     with database.reading() as connection:
-        known = {bytes(key).hex() for (key,) in connection.execute("SELECT key FROM blocks")}
+        known = {
+            bytes(cid_of(key)).hex() for (key,) in connection.execute("SELECT key FROM blocks")
+        }
     files.remove_leftovers()
     for path in files.all_files():
-        # What is not named by a key is not ours.
-        is_key = re.fullmatch("(?:[0-9a-f]{2})+", path.name)
-        if path.name not in known and is_key and age(path) > STALE_SECONDS:
-            with database.writing() as connection:
+        if path.name not in known and age(path) > STALE_SECONDS:
+            with database.frozen() as connection:
                 key = bytes.fromhex(path.name)
                 sql = "SELECT 1 FROM blocks WHERE key = ?"
                 if connection.execute(sql, (key,)).fetchone() is None:
-                    path.unlink(missing_ok=True)
-
-
-def check(database: Database, files: BlockFiles) -> Iterator[Damage]:
-    """Hash every block, then look for blocks that pins need and that are not here."""
-    last = 0
-    while True:
-        with database.reading() as connection:
-            sql = "SELECT id, key FROM blocks WHERE id > ? AND NOT dying ORDER BY id LIMIT ?"
-            rows = connection.execute(sql, (last, BATCH)).fetchall()
-            for number, key in rows:
-                last = number
-                cid = cid_of(key)
-                data = files.read(connection, cid)
-                if data is None:
-                    yield Damage(str(cid), "its file is gone")
-                    continue
-                try:
-                    check_block(cid, data)
-                except VerificationError as error:
-                    yield Damage(str(cid), f"it is damaged: {error}")
-        if not rows:
-            break
-    with database.reading() as connection:
-        missing = connection.execute(
-            f"{LIVE} SELECT key FROM live"  # noqa: S608 - ours
-            " WHERE key NOT IN (SELECT key FROM blocks WHERE NOT dying)"
-        ).fetchall()
-    for (key,) in missing:
-        if inline_block(cid_of(key)) is None:
-            yield Damage(str(cid_of(key)), "a pin needs it, and it is missing")
+                    files.remove(key)

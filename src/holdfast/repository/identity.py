@@ -41,7 +41,7 @@ class Mark(NamedTuple):
 def damaged(folder: Path, why: str) -> VerificationError:
     """The error for a store that has to be repaired first."""
     error = VerificationError(
-        f"the store in {folder} is damaged: {why}; `holdfast repair` rebuilds it"
+        f"the store in {folder} is damaged: {' '.join(why.split())}; `holdfast repair` rebuilds it"
     )
     vars(error)["remedy"] = REMEDY  # what the command line shows below the message
     return error
@@ -52,7 +52,11 @@ def mark_of(connection: sqlite3.Connection) -> Mark:
     row = connection.execute("SELECT id, token, before, changes, established FROM store").fetchone()
     if row is None:
         raise UnsoundError(f"{DATABASE} has no id")
-    return Mark(*row)
+    mark = Mark(*row)
+    kinds = [str, bytes, bytes if mark.before is not None else type(None), int, int]
+    if [type(value) for value in mark] != kinds:
+        raise UnsoundError(f"{DATABASE} says nothing of use about itself")
+    return mark
 
 
 def mark_of_copy(connection: sqlite3.Connection) -> Mark | None:

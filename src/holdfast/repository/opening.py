@@ -2,7 +2,6 @@
 
 import os
 import sqlite3
-import stat
 import time
 import unicodedata
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Final, NamedTuple
 
 from holdfast.errors import ConfigError
 from holdfast.repository import schema
+from holdfast.repository.database_errors import is_of_content, typed
+from holdfast.repository.database_files import check_files, check_kinds, check_tables, harden
 from holdfast.repository.identity import (
     COPY,
     DATABASE,
@@ -24,10 +25,14 @@ from holdfast.repository.identity import (
     why_unsound,
     write_id,
 )
+from holdfast.repository.read_only import address_of
 
 BUSY_SECONDS: Final = 60.0
 PAUSE: Final = 0.01
 CACHE_KIB: Final = 8 << 10
+LOG_PAGES: Final = (
+    256  # of 4 KiB: a log is brought into its database before it outgrows the reserve
+)
 DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -44,8 +49,9 @@ class Opened(NamedTuple):
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open the SQLite file at `path`: `mode` "rw" never makes one, "rwc" may."""
+    """Open the SQLite file at `path`; `mode` "rwc" may make it, and "ro" writes nothing."""
     check_regular(path)
+    is_new = not path.exists() or not path.stat().st_size
     connection = sqlite3.connect(
         _uri(path, mode),
         uri=True,
@@ -55,7 +61,14 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     )
     try:
         connection.create_function("fold", 1, _fold, deterministic=True)
-        _configure(connection, "main")
+        harden(connection)
+        # In memory: what a collection sorts must not need space on a disk that is full.
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+        if is_new and mode == "rwc":
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        _configure(connection, "main", mode)
+        check_kinds(connection, "main")
     except BaseException:
         connection.close()
         raise
@@ -63,11 +76,11 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def check_regular(path: Path) -> None:
-    """Raise `ConfigError` if something other than a regular file stands at `path`."""
-    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-        raise ConfigError(
-            f"path {path.parent} holds no sound repository: {path.name} is not a regular file"
-        )
+    """Raise `ConfigError` if the database at `path` is nothing that SQLite may open."""
+    try:
+        check_files(path)
+    except ConfigError as error:
+        raise ConfigError(f"path {path.parent} holds no sound repository: {error}") from None
 
 
 def open_databases(folder: Path) -> Opened:
@@ -83,6 +96,7 @@ def open_databases(folder: Path) -> Opened:
         connection = connect(path, "rwc")
         try:
             _prepare(connection, folder)
+            check_tables(connection, "main")
             fault, writable = _attach(connection, folder)
         except BaseException:
             connection.close()
@@ -90,6 +104,8 @@ def open_databases(folder: Path) -> Opened:
     except sqlite3.Error as error:
         if is_damage(error) and has_traces(folder):
             raise UnsoundError(f"{DATABASE} cannot be read: {error}") from None
+        if not is_of_content(error):
+            raise typed(error, folder) from None
         raise ConfigError(f"path {folder} holds no sound repository: {error}") from None
     return Opened(connection, fault, writable)
 
@@ -173,8 +189,14 @@ def _attach(connection: sqlite3.Connection, folder: Path) -> tuple[str | None, b
 
 def attach_copy(connection: sqlite3.Connection, path: Path, mode: str) -> None:
     """Attach the second copy to a connection, as `copy`."""
+    check_regular(path)
+    is_new = not path.exists() or not path.stat().st_size
     connection.execute("ATTACH DATABASE ? AS copy", (_uri(path, mode),))
-    _configure(connection, "copy")
+    if is_new and mode == "rwc":
+        connection.execute("PRAGMA copy.auto_vacuum = INCREMENTAL")
+    _configure(connection, "copy", mode)
+    if connection.execute("SELECT count(*) FROM copy.sqlite_master").fetchone()[0]:
+        check_tables(connection, "copy")
 
 
 def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | None, str | None]:
@@ -201,7 +223,7 @@ def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | 
     return main, copy, found
 
 
-def _configure(connection: sqlite3.Connection, name: str) -> None:
+def _use_log(connection: sqlite3.Connection, name: str) -> None:
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
@@ -212,12 +234,17 @@ def _configure(connection: sqlite3.Connection, name: str) -> None:
             if not is_busy(error) or time.monotonic() > deadline:
                 raise
             time.sleep(PAUSE)
+
+
+def _configure(connection: sqlite3.Connection, name: str, mode: str) -> None:
+    if mode != "ro":
+        _use_log(connection, name)
     connection.execute(f"PRAGMA {name}.synchronous = FULL")
     connection.execute(f"PRAGMA {name}.cache_size = -{CACHE_KIB}")
 
 
 def _uri(path: Path, mode: str) -> str:
-    return f"{path.absolute().as_uri()}?mode={mode}"
+    return address_of(path) if mode == "ro" else f"{path.absolute().as_uri()}?mode={mode}"
 
 
 def _fold(text: str) -> str:

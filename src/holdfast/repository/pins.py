@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.records import now_ms
-from holdfast.repository.blocks import key_of
+from holdfast.repository.blocks import BadRowError, key_of, natural
 
 # What pins can be sorted by, and how SQLite does it.
 SORTS: Final = {
@@ -21,6 +21,7 @@ SORTS: Final = {
     "size": "size",
     "type": "type COLLATE NOCASE",
 }
+LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 COLUMNS: Final = "uuid, cid, name, keyvalues, size, files, type, created, removed"
 FETCHED_AT_ONCE: Final = 500  # rows by their ids: SQLite takes 999 parameters at the least
 STEPS: Final = 50  # of SQLite's machine, between two questions whether to stop: a few rows
@@ -223,7 +224,7 @@ def list_pin_ids(
             return [number for (number,) in rows]
         sql = f"SELECT id, keyvalues {chosen}"
         rows = connection.execute(sql, (*values, -1, 0))
-        matching = (number for number, text in rows if query.matches(json.loads(text)))
+        matching = (number for number, text in rows if query.matches(_parsed(text)))
         end = None if query.limit is None else query.offset + query.limit
         return list(islice(matching, query.offset, end))
 
@@ -247,7 +248,7 @@ def count_pins(
             return int(connection.execute(sql, values).fetchone()[0])
         sql = f"SELECT keyvalues FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
         rows: Iterable[tuple[str]] = connection.execute(sql, values)
-        return sum(query.matches(json.loads(text)) for (text,) in rows)
+        return sum(query.matches(_parsed(text)) for (text,) in rows)
 
 
 def total_pins(connection: sqlite3.Connection, stopped: Stopped | None = None) -> tuple[int, int]:
@@ -255,7 +256,7 @@ def total_pins(connection: sqlite3.Connection, stopped: Stopped | None = None) -
     sql = "SELECT count(*), coalesce(sum(size), 0) FROM pins WHERE removed IS NULL"
     with _until(connection, stopped):
         pins, size = connection.execute(sql).fetchone()
-    return int(pins), int(size)
+    return natural(pins), natural(size)
 
 
 def _key_of_text(text: str) -> bytes:
@@ -267,15 +268,38 @@ def _key_of_text(text: str) -> bytes:
 
 
 def _pin(row: tuple[Any, ...]) -> Pin:
+    """Return the pin of a row; `BadRowError` where the row is nothing that a store writes."""
     number, cid, name, keyvalues, size, files, media_type, created, removed = row
+    if not all(isinstance(text, str) for text in (number, cid, name, media_type)):
+        raise BadRowError("a text of a pin in it is of another type")
+    try:
+        CID.parse(cid)
+    except InvalidCIDError:
+        raise BadRowError("the CID of a pin in it is none") from None
     return Pin(
         id=number,
         cid=cid,
         name=name,
-        keyvalues=json.loads(keyvalues),
-        size=size,
-        files=files,
+        keyvalues=_parsed(keyvalues),
+        size=natural(size),
+        files=natural(files),
         type=media_type,
-        created=created,
-        removed=removed,
+        created=_time(created),
+        removed=None if removed is None else _time(removed),
     )
+
+
+def _parsed(text: object) -> dict[str, Any]:
+    try:
+        value = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise BadRowError("the key-values of a pin in it are no JSON object")
+    return value
+
+
+def _time(value: object) -> int:
+    if natural(value) > LATEST:
+        raise BadRowError("a time in it is none")
+    return natural(value)

@@ -20,7 +20,7 @@ CREATE TABLE store (                 -- one row
     id          TEXT NOT NULL,       -- random; the same as in the file holdfast.id
     established INTEGER NOT NULL,    -- 0 until the second copy and holdfast.id are made
     token       BLOB NOT NULL,       -- random, new in each transaction
-    before      BLOB,                -- the token of a copy that has not seen the last transaction
+    before      BLOB,                -- the token of the transaction before
     changes     INTEGER NOT NULL     -- how many transactions there were
 );
 """
@@ -116,6 +116,7 @@ INSERT INTO copied_blocks SELECT id, key, data FROM blocks WHERE data IS NOT NUL
 DELETE FROM copied_pins WHERE id IN (
     SELECT id FROM (SELECT * FROM copied_pins EXCEPT SELECT * FROM pins));
 INSERT INTO copied_pins SELECT * FROM pins WHERE id NOT IN (SELECT id FROM copied_pins);
+UPDATE copied_store SET (token, changes) = (SELECT token, changes FROM store);
 """
 
 
@@ -168,14 +169,9 @@ def mirror(connection: sqlite3.Connection) -> None:
 
 
 def advance(connection: sqlite3.Connection) -> None:
-    """Give both files the token of the transaction that is about to be committed.
-
-    `before` becomes the one that the copy keeps if a crash or a full disk comes between the two
-    commits, also when that has happened before and the copy was brought into step just now.
-    """
+    """Give both files the token of the transaction that is about to be committed."""
     connection.execute(
-        "UPDATE store SET before = (SELECT token FROM copied_store), token = randomblob(16),"
-        " changes = changes + 1"
+        "UPDATE store SET before = token, token = randomblob(16), changes = changes + 1"
     )
     connection.execute(
         "UPDATE copied_store SET (token, changes) = (SELECT token, changes FROM store)"

@@ -5,7 +5,7 @@ from typing import Final
 
 from holdfast.content.blocks import check_block
 from holdfast.errors import ClientError, VerificationError
-from holdfast.repository.blocks import cid_of
+from holdfast.repository.blocks import BadRowError, cid_of
 from holdfast.repository.database import Database
 from holdfast.repository.identity import COPY, DATABASE, mark_of, mark_of_copy
 
@@ -31,7 +31,7 @@ def find_faults(database: Database) -> Iterator[str]:
             yield str(error)
         return
     yield from (f"{DATABASE}: {text}" for (text,) in rows if text != "ok")
-    if fault is None:
+    if fault is None and database.has_copy():
         yield from _find_faults_of_copy(database)
 
 
@@ -50,7 +50,7 @@ def _find_faults_of_copy(database: Database) -> Iterator[str]:
         for key, data in connection.execute("SELECT key, data FROM copied_blocks"):
             try:
                 check_block(cid_of(key), data)
-            except ClientError:
+            except (ClientError, BadRowError):
                 damaged += 1
     if damaged:
         yield f"{COPY}: {damaged} blocks in it are damaged"

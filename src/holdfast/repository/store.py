@@ -28,12 +28,14 @@ from holdfast.content.unixfs.walks import (
 from holdfast.errors import MalformedError, VerificationError
 from holdfast.files.importing import import_content
 from holdfast.files.sources import Uploadable
+from holdfast.folders import Folder
 from holdfast.repository.adding import Adding
-from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from
+from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from, natural
+from holdfast.repository.checking import check
 from holdfast.repository.database import Database
+from holdfast.repository.database_errors import read_only_error
 from holdfast.repository.file_sizes import check_file_sizes
-from holdfast.repository.garbage import Collected, Damage, check, collect
-from holdfast.repository.identity import FOLDER
+from holdfast.repository.garbage import Collected, Damage, collect
 from holdfast.repository.owners import OWNERS, Owner
 from holdfast.repository.pins import (
     Pin,
@@ -49,13 +51,14 @@ from holdfast.repository.pins import (
     total_pins,
     update_pin,
 )
+from holdfast.repository.read_only import is_read_only
 from holdfast.repository.repair import Repaired, repair
 from holdfast.repository.soundness import find_faults
 
-RECOVERED: Final = "recovered"
 READ_BYTES: Final = 1 << 20  # what is read from blocks in one look at the database …
 READ_BLOCKS: Final = 10_000  # … and from how many of them at the most
 
+RECOVERED: Final = "recovered"
 
 # Every block under a pin or a CID, its own included; with what is not here as NULL.
 REACHABLE: Final = """
@@ -80,7 +83,12 @@ class Totals(NamedTuple):
 class Repository:
     """Blocks and pins in the folder at `path`, which is made if it is not there.
 
-    Any number of threads and processes may have the same folder open.
+    Any number of threads and processes may have the same folder open. One that this user cannot
+    write to can be read; whatever would change it is an `OSError`.
+
+    Attributes:
+        path: The folder.
+        read_only: Whether it can only be read.
 
     Example:
         >>> import tempfile
@@ -93,19 +101,25 @@ class Repository:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).expanduser()
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._root = self.path.absolute()  # the current folder may change
-        self._owner = Owner(self._root / OWNERS)
-        self._owner.claim()
+        self._root = root = self.path.absolute()  # the current folder may change
+        Folder(root).make()
+        self._owner = Owner(root / OWNERS)
+        self.read_only = is_read_only(root)
         try:
-            self._database = Database(self._root)
-            self._files = BlockFiles(self._root / FOLDER, self._owner)
+            if not self.read_only:
+                self._owner.claim()
+            self._files = BlockFiles(root, self._owner, read_only=self.read_only)
+            self._database = Database(root, read_only=self.read_only)
+            if self.read_only:
+                self.totals()  # one that cannot be read at all is told of here
         except BaseException:
             self._owner.close()
             raise
 
     def adding(self) -> Adding:
         """An add: put blocks into it, then pin. What is not pinned at the end may be collected."""
+        if self.read_only:
+            raise read_only_error(self.path)
         return Adding(self._database, self._files, self._owner)
 
     def add(self, content: Uploadable, profile: Profile, **about: Any) -> tuple[Pin, bool]:
@@ -218,7 +232,8 @@ class Repository:
     ) -> tuple[Pin, bool]:
         sizes = self._reachable(connection, cid)
         about = {"type": self._type(connection, cid, about.get("name", "")), **about}
-        return add_pin(connection, cid, size=sum(size or 0 for size in sizes.values()), **about)
+        total = sum(natural(size) for size in sizes.values() if size is not None)
+        return add_pin(connection, cid, size=total, **about)
 
     def _type(self, connection: sqlite3.Connection, cid: CID, name: str) -> str:
         block = self._find(connection, cid)
@@ -227,8 +242,9 @@ class Repository:
 
     def unpin(self, cid: CID) -> bool:
         """Let go of `cid`; whether it was pinned. Its blocks stay until they are collected."""
-        with self._database.writing() as connection:
-            return remove_pin(connection, cid)
+        was_pinned = []  # `freeing` may run this twice, and the second run finds it done
+        self._database.freeing(lambda each: was_pinned.append(remove_pin(each, cid)))
+        return any(was_pinned)
 
     def update_pin(self, cid: CID, **changes: Any) -> Pin | None:
         """Give a pin another name or other notes; None where `cid` is not pinned."""
@@ -355,6 +371,8 @@ class Repository:
             ...     repository.repair().lost
             []
         """
+        if self.read_only:
+            raise read_only_error(self.path)
         self._database.close()
         try:
             repaired = repair(self._root, self._files, self._owner)
@@ -366,6 +384,10 @@ class Repository:
                     with suppress(VerificationError):  # of a codec that cannot be walked
                         self.pin(CID.parse(root.cid), name=RECOVERED)
         return repaired
+
+    def foreign_files(self) -> Iterator[Path]:
+        """What lies among the block files and is not the store's; it is never removed."""
+        return self._files.strangers()
 
     def close(self) -> None:
         """Close the files. A second time does nothing."""

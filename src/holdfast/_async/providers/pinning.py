@@ -23,7 +23,7 @@ from holdfast.content.unixfs.layouts import Layouts, WriteCheck
 from holdfast.errors import ConfigError, UnprovenError, VerificationError
 from holdfast.files.checked import CheckedSource
 from holdfast.files.cids import compute_cid, verify
-from holdfast.files.sinks import MemorySink, SpoolSink, TargetSink, TextSink
+from holdfast.files.sinks import MemorySink, RangeSink, SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.locations import cache_folder
 from holdfast.protocol import json_text
@@ -265,7 +265,7 @@ class _AsyncGatewayRanges:
 
     async def read(self, start: int, stop: int) -> bytes | bytearray:
         """Return the bytes from `start` up to `stop`."""
-        sink = MemorySink()
+        sink = RangeSink(stop - start)
         async with self._session.call("open", str(self._known.reference)) as call:
             await self._reader.read_part(self._known, start, stop, call, sink)
         return sink.data

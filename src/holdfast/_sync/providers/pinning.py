@@ -25,7 +25,7 @@ from holdfast.content.unixfs.layouts import Layouts, WriteCheck
 from holdfast.errors import ConfigError, UnprovenError, VerificationError
 from holdfast.files.checked import CheckedSource
 from holdfast.files.cids import compute_cid, verify
-from holdfast.files.sinks import MemorySink, SpoolSink, TargetSink, TextSink
+from holdfast.files.sinks import MemorySink, RangeSink, SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.locations import cache_folder
 from holdfast.protocol import json_text
@@ -267,7 +267,7 @@ class _AsyncGatewayRanges:
 
     def read(self, start: int, stop: int) -> bytes | bytearray:
         """Return the bytes from `start` up to `stop`."""
-        sink = MemorySink()
+        sink = RangeSink(stop - start)
         with self._session.call("open", str(self._known.reference)) as call:
             self._reader.read_part(self._known, start, stop, call, sink)
         return sink.data

@@ -1,6 +1,6 @@
 """The verified bytes of a file out of an archive of its DAG, as the archive arrives."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from holdfast.content.blocks import BLOCK_COST, BlockCache, inline_block, missing_block
@@ -10,7 +10,7 @@ from holdfast.content.cid import CID
 from holdfast.content.unixfs.walks import FileWalk, PathWalk
 from holdfast.errors import UnprovenError
 
-MIN_SECTION: Final = 8  # bytes that a block takes in an archive besides its content
+INLINE_COST: Final = 64  # what a block that its own CID carries counts for, besides its content
 
 
 class ArchiveProof:
@@ -42,8 +42,6 @@ class ArchiveProof:
         self._way = PathWalk(root, path)
         self._file: FileWalk | None = None
         self._used = 0
-        self._work = 0
-        self._output = self._run()
         self.has_more = False
         self._begin_file()
 
@@ -70,18 +68,21 @@ class ArchiveProof:
     def update(self, data: bytes) -> list[Any]:
         """Take the next bytes of the archive; return some bytes of the file that are verified."""
         self._reader.push(data)
-        self._work = 0
-        pieces = []
-        self.has_more = False
-        for piece in self._output:
-            if piece is None:
-                break
-            if piece:
-                pieces.append(piece)
-                self._work += PIECE_COST
-            if self._work >= OUTPUT_SIZE:
-                self.has_more = True
-                break
+        pieces: list[Any] = []
+        work = 0  # bytes that were hashed or that wait in memory
+        while work < OUTPUT_SIZE:
+            need = self._needed()
+            block = self._kept.take(need) if need is not None else None
+            if block is None:
+                arrived = self._reader.next_block()
+                if arrived is None:
+                    self.has_more = False
+                    return pieces
+                block = self._accept(*arrived)
+            if block is not None:
+                pieces += self._feed(block)
+                work += len(block) + PIECE_COST
+        self.has_more = True
         return pieces
 
     def finish(self) -> None:
@@ -91,42 +92,32 @@ class ArchiveProof:
         if need is not None:
             raise missing_block(need)
 
+    def close(self) -> None:
+        """Let go of the blocks."""
+        self._reader.close()
+        self._kept = _Kept()
+
     def _needed(self) -> CID | None:
         return self._way.need if self._file is None else self._file.need
 
-    def _run(self) -> Iterator[bytes | None]:
-        """Give the file's bytes piece by piece; None where the archive must bring more first."""
-        while True:
-            yield from self._advance()
-            arrived = self._reader.next_block()
-            if arrived is None:
-                yield None
-            elif self.is_complete:
-                continue  # more than the file: read to its end, where that is near
-            elif arrived[0] != self._needed():
-                self._used += self._kept.add_early(*arrived)
-            else:
-                self._used += len(arrived[1])
-                self._kept.add_used(*arrived)
-                yield from self._feed(arrived[1])
+    def _accept(self, cid: CID, block: bytes) -> bytes | None:
+        """Keep a block that arrived; return it if it is the one that is needed."""
+        need = self._needed()
+        if cid == need:
+            self._used += len(block)
+            self._kept.add_used(cid, block)
+            return block
+        if need is not None:
+            self._used += self._kept.add_early(cid, block)
+        return None  # without a need, the archive goes on behind the file
 
-    def _advance(self) -> Iterator[bytes]:
-        """Follow the links as far as the blocks that are here reach."""
-        while (need := self._needed()) is not None:
-            block = self._kept.take(need)
-            if block is None:
-                return
-            yield from self._feed(block)
-
-    def _feed(self, block: bytes) -> Iterator[bytes]:
-        """Go on with the block that is needed."""
-        self._work += len(block)
+    def _feed(self, block: bytes) -> list[bytes]:
+        """Go on with the block that is needed; return the bytes of the file that it brings."""
         if self._file is not None:
-            yield from self._file.feed(block)
-        else:
-            self._way.feed(block)
-            self._begin_file()
-        yield b""  # a place to stop at, also where a block brings no bytes
+            return self._file.feed(block)
+        self._way.feed(block)
+        self._begin_file()
+        return []
 
     def _begin_file(self) -> None:
         if self._way.found is not None:
@@ -174,7 +165,7 @@ class _Kept:
         Raise UnprovenError if there are too many that nothing has asked for.
         """
         is_inline = inline_block(cid) is not None
-        cost = len(block) + MIN_SECTION if is_inline else _cost(block)
+        cost = len(block) + INLINE_COST if is_inline else _cost(block)
         if cost <= self._repeats:
             self._repeats -= cost
             return len(block)

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from holdfast.content.cid import CID
-from holdfast.errors import ClientError, VerificationError
+from holdfast.errors import ClientError, ConfigError, ProviderError, VerificationError
 from holdfast.node.gateway.ranges import NotSatisfiableError, asked_range
 from holdfast.node.streaming import BegunPieces, PieceResponse
 
@@ -48,6 +48,8 @@ def refusal_for(error: ClientError) -> Refusal:
     """What an error of the repository or of a walk means to the client."""
     if type(error) is VerificationError:
         return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"the store is damaged: {error.message}")
+    if type(error) in {ProviderError, ConfigError}:  # of the store, not of what was asked for
+        return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, error.message)
     # The path gateway's 404: "an invalid or missing DAG node", or a name that is not there.
     return Refusal(HTTPStatus.NOT_FOUND, error.message)
 

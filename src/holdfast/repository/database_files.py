@@ -1,0 +1,110 @@
+"""What is looked at before a database of a store is trusted: its files, and its tables.
+
+The folder may have been made by somebody else. SQLite opens whatever has the name of a database or
+of its logs, follows symbolic links, and waits for ever on a pipe. Its tables may carry triggers and
+views, which run as a part of our own statements.
+"""
+
+import functools
+import os
+import re
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from holdfast.errors import ConfigError
+from holdfast.folders import check_owner, no_regular_file
+from holdfast.repository import schema
+
+SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
+# How a rollback journal ends that names a "super-journal". When SQLite has rolled it back, it
+# deletes the file of that name, wherever it is. A store never makes one.
+SUPER_JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")
+
+Schema = dict[tuple[str, str], str]
+
+
+def check_files(database: Path) -> None:
+    """Raise `ConfigError` unless the database and its logs are files that SQLite may open.
+
+    Each is a regular file with one name, and of this user, or is not there.
+    """
+    for suffix in SUFFIXES:
+        path = Path(f"{database}{suffix}")
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            raise no_regular_file(path)
+        check_owner(status, path)
+        if status.st_nlink > 1:
+            raise ConfigError(
+                f"{path} is a hard link: writing to it would change the file under its other name "
+                "too; put a copy of it in its place"
+            )
+    _check_journal(Path(f"{database}-journal"))
+
+
+def _check_journal(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - len(SUPER_JOURNAL)))
+            end = file.read()
+    except FileNotFoundError:
+        return
+    if end == SUPER_JOURNAL:
+        raise ConfigError(
+            f"{path} was not made by Holdfast, and SQLite would delete the file that it names: "
+            "remove it"
+        )
+
+
+def harden(connection: sqlite3.Connection) -> None:
+    """Have SQLite distrust what is in the database."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    defensive = getattr(sqlite3, "SQLITE_DBCONFIG_DEFENSIVE", None)  # from Python 3.12 on
+    if defensive is not None:
+        connection.setconfig(defensive, True)  # type: ignore[attr-defined, unused-ignore]  # noqa: FBT003
+
+
+def check_kinds(connection: sqlite3.Connection, name: str) -> None:
+    """Raise `sqlite3.DatabaseError` where there is anything but plain tables and indexes."""
+    for (kind, each), sql in _schema(connection, name).items():
+        if kind not in {"table", "index"} or sql.startswith("create virtual"):
+            raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} in it is not a store's")
+
+
+def check_tables(connection: sqlite3.Connection, name: str) -> None:
+    """Raise `sqlite3.DatabaseError` unless the database `name` has exactly the tables of ours."""
+    found, known = _schema(connection, name), _known_schemas()[name]
+    for key in (*found, *known):
+        if found.get(key) != known.get(key):
+            kind, each = key
+            how = "is missing in it" if key not in found else "in it is not a store's"
+            raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} {how}")
+
+
+def _schema(connection: sqlite3.Connection, name: str) -> Schema:
+    rows = connection.execute(f"SELECT type, name, sql FROM {name}.sqlite_master")  # noqa: S608
+    return {(str(kind), str(each)): _plain(sql) for kind, each, sql in rows.fetchall()}
+
+
+@functools.cache
+def _known_schemas() -> dict[str, Schema]:
+    """Return the tables of the database and of its second copy, as new ones have them."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.execute("ATTACH DATABASE ':memory:' AS copy")
+        schema.create(connection)
+        schema.fill_copy(connection)
+        return {name: _schema(connection, name) for name in ("main", "copy")}
+
+
+def _plain(sql: object) -> str:
+    """Return a statement without comments, quotes and white space that mean nothing."""
+    text = re.sub(r"--[^\n]*", " ", str(sql)).replace('"', "")
+    text = re.sub(r"\s+", " ", text)
+    return re.sub(r" ?([(),]) ?", r"\1", text).strip().lower()

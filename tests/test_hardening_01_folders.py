@@ -1,0 +1,306 @@
+"""Folders that somebody else has prepared: nothing is followed, read or removed outside of them."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+import holdfast.folders
+from holdfast.content.cid import CID
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.errors import ConfigError
+from holdfast.folders import Folder
+from holdfast.repository import Repository
+
+LARGE = b"x" * 50_000
+OLD = time.time() - 30 * 24 * 3600
+DEAD = 4_194_305  # above the largest process id of Linux
+
+
+def old_file(path, data=b"precious"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    os.utime(path, (OLD, OLD))
+    return path
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def tmp_path(memory_folder):
+    return memory_folder
+
+
+@pytest.fixture
+def precious(tmp_path):
+    """A folder of the user's, with files of every name that the store gives to its own."""
+    folder = tmp_path / "precious"
+    key = bytes(CID.of_raw(b"another")).hex()
+    for name in ("letter.txt", f"{DEAD}-{'a' * 16}", key, f"{key[-3:-1]}/{key}", "ab/" + "c" * 38):
+        old_file(folder / name)
+    return folder
+
+
+@pytest.fixture(params=["descriptors", "lstat"])
+def way(request, monkeypatch):
+    """Both ways to reach a folder: the one of POSIX, and the one for systems without it."""
+    if request.param == "lstat":
+        monkeypatch.setattr(holdfast.folders, "HAS_DIR_FD", False)
+    return request.param
+
+
+# The two attacks, word for word, with the installed command.
+
+
+def test_a_linked_temporary_folder_of_a_cloned_project_is_not_swept(commands, precious):
+    """`holdfast.toml` with a path, and `store/blocks/tmp` as a link to another folder."""
+    before = contents(precious)
+    temporary = commands.folder / "store/blocks/tmp"
+    temporary.parent.mkdir(parents=True)
+    temporary.symlink_to(precious)
+    (commands.folder / "holdfast.toml").write_text('path = "store"\n')
+    code, lines = commands.failure("store", "1")
+    assert code == 3
+    assert "path may not stand in a project's file" in lines[0]
+    assert "HOLDFAST_PATH" in lines[0]
+    assert str(commands.user_file) in lines[0]
+    assert not (commands.folder / "store/holdfast.sqlite3").exists()
+    # Nor is it swept where the user chooses that folder.
+    code, lines = commands.failure("store", "1", HOLDFAST_PATH="store")
+    assert code == 3
+    assert "blocks/tmp is a symbolic link" in lines[0]
+    assert contents(precious) == before
+
+
+def test_linked_blocks_are_not_collected(commands, tmp_path):
+    """`blocks` linked to another repository's `.git/objects`, and `holdfast gc`."""
+    project = tmp_path / "project"
+    project.mkdir()
+    git = {"cwd": project, "capture_output": True}
+    subprocess.run(["git", "init", "-q"], check=True, **git)  # noqa: S607
+    for number in range(20):
+        command = ["git", "hash-object", "-w", "--stdin"]
+        subprocess.run(command, input=b"%d" % number, check=True, **git)  # noqa: S603
+    before = contents(project / ".git/objects")
+    assert len(before) == 20
+    store = commands.folder / "store"
+    commands.text("store", "1", "--path", store)
+    for path in sorted((store / "blocks").rglob("*"), reverse=True):
+        path.rmdir()
+    (store / "blocks").rmdir()
+    (store / "blocks").symlink_to(project / ".git/objects")
+    code, lines = commands.failure("gc", "--path", store)
+    assert code == 3
+    assert "blocks is a symbolic link" in lines[0]
+    assert contents(project / ".git/objects") == before
+
+
+@pytest.mark.parametrize("field", ["path", "cache_path"])
+def test_a_project_chooses_no_folder_and_the_user_does(commands, field):
+    (commands.folder / "holdfast.toml").write_text(f'{field} = "store"\n')
+    variable = f"HOLDFAST_{field.upper()}"
+    code, lines = commands.failure("list")
+    assert code == 3
+    assert f"{field} may not stand in a project's file" in lines[0]
+    assert variable in lines[0]
+    # What the error advises works, with the project's file as it is.
+    own = commands.folder.parent / "own"
+    assert commands.json("config", **{variable: str(own)})[field]["value"] == str(own)
+    commands.user_file.parent.mkdir(parents=True)
+    commands.user_file.write_text(f'{field} = "{own}"\n')
+    shown = commands.json("config")[field]
+    assert shown == {"value": str(own), "source": str(commands.user_file)}
+    assert not (commands.folder / "store").exists()
+
+
+# Below the root nothing is followed.
+
+
+@pytest.mark.parametrize("name", ["blocks", "blocks/tmp", "blocks/SUB", "holdfast.sqlite3"])
+@pytest.mark.parametrize("target", ["other store", "missing", "file"])
+def test_links_below_the_root_are_refused(tmp_path, precious, way, name, target):
+    store, other = tmp_path / "store", tmp_path / "other"
+    for path in (store, other):
+        with Repository(path) as repository:
+            pin, _ = repository.add(LARGE, UNIXFS_V1_2025)
+    cid = CID.parse(pin.cid)
+    key = bytes(cid).hex()
+    name = name.replace("SUB", key[-3:-1])
+    if (store / name).is_dir():
+        (store / name).rename(tmp_path / "aside")
+    else:
+        (store / name).unlink()
+    targets = {"other store": other / name, "missing": tmp_path / "no", "file": precious / key}
+    (store / name).symlink_to(targets[target])
+    before = contents(other), contents(precious)
+    with pytest.raises(ConfigError, match=r"symbolic link"), Repository(store) as repository:
+        b"".join(repository.read(cid))
+    if "/" in name and "tmp" not in name:
+        with Repository(store) as repository:
+            repository.unpin(cid)
+            with pytest.raises(ConfigError, match=r"symbolic link"):
+                repository.collect_garbage()
+            with pytest.raises(ConfigError, match=r"symbolic link"):
+                repository.add(LARGE, UNIXFS_V1_2025)
+    assert (contents(other), contents(precious)) == before
+    assert (store / name).is_symlink()
+    assert not (tmp_path / "no").exists()
+
+
+def test_the_root_itself_may_be_a_link(tmp_path, way):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with Repository(tmp_path / "link") as repository:
+        pin, _ = repository.add(LARGE, UNIXFS_V1_2025)
+    with Repository(tmp_path / "real") as repository:
+        assert b"".join(repository.read(CID.parse(pin.cid))) == LARGE
+
+
+def test_a_link_in_the_place_of_a_block_is_not_read(tmp_path, way):
+    with Repository(tmp_path / "store") as repository:
+        pin, _ = repository.add(LARGE, UNIXFS_V1_2025)
+        cid = CID.parse(pin.cid)
+        path = repository._files.path(bytes(cid))
+        outside = old_file(tmp_path / "outside", LARGE)
+        for kind in ("link", "pipe", "folder"):
+            path.unlink()
+            {"link": lambda: path.symlink_to(outside), "pipe": lambda: os.mkfifo(path)}.get(
+                kind, path.mkdir
+            )()
+            with pytest.raises(ConfigError, match="no regular file"):
+                repository.block(cid)
+            with pytest.raises(ConfigError, match="no regular file"):
+                repository.add(LARGE, UNIXFS_V1_2025)
+            (damage,) = repository.check()
+            assert damage.cid == pin.cid
+            repository.unpin(cid)
+            repository.collect_garbage()
+            assert os.path.lexists(path)
+            path.rmdir() if kind == "folder" else path.unlink()
+            repository.add(LARGE, UNIXFS_V1_2025)
+        assert outside.read_bytes() == LARGE
+
+
+# Only files of ours are removed.
+
+
+def test_only_files_with_names_of_ours_are_removed(tmp_path, way):
+    with Repository(tmp_path) as repository:
+        pin, _ = repository.add(LARGE, UNIXFS_V1_2025)
+        key = bytes(CID.parse(pin.cid)).hex()
+        repository.unpin(CID.parse(pin.cid))
+    blocks = tmp_path / "blocks"
+    orphan = bytes(CID.of_raw(b"never entered")).hex()
+    ours = [
+        old_file(blocks / "tmp" / f"{DEAD}-{'0123456789abcdef'}"),
+        old_file(blocks / orphan[-3:-1] / orphan),
+    ]
+    others = [
+        *(old_file(blocks / "tmp" / name) for name in ("letter", f"{DEAD}", f"{DEAD}-xyz")),
+        *(old_file(blocks / "tmp" / f"{DEAD}-{'0' * 16}{end}") for end in (".txt", "0", "\n")),
+        old_file(blocks / "tmp" / f"{DEAD}-{'A' * 16}"),
+        old_file(blocks / "tmp" / "deep" / f"{DEAD}-{'a' * 16}"),
+        old_file(blocks / "letter"),
+        old_file(blocks / orphan),  # in no folder
+        old_file(blocks / "zz" / orphan),  # in the folder of others
+        old_file(blocks / orphan[-3:-1] / orphan.upper()),
+        old_file(blocks / orphan[-3:-1] / f"{orphan}.orig"),
+        old_file(blocks / orphan[-3:-1] / f"{orphan}00"),
+        old_file(blocks / key[-3:-1] / ("c" * 38)),  # as git calls its objects
+    ]
+    (blocks / "tmp" / f"{DEAD}-{'b' * 16}").mkdir()
+    (blocks / orphan[-3:-1] / f"{orphan[:-4]}{orphan[-3]}{orphan[-3:]}").mkdir()
+    with Repository(tmp_path) as repository:
+        assert repository.collect_garbage().blocks == 1
+        strangers = set(repository.foreign_files())
+        assert list(repository.check()) == []
+    assert [path for path in ours if path.exists()] == []
+    assert [path for path in others if not path.exists()] == []
+    assert strangers.isdisjoint(ours)
+    assert strangers >= {path for path in others if path.parent.name != "deep"}
+
+
+# Folders of other users.
+
+OPEN_AS = """
+import os, sys, tempfile
+from holdfast import Client
+from holdfast.errors import ConfigError
+with Client.init(path=tempfile.mkdtemp()) as client:
+    client.store(1)  # what it imports may lie in a folder that is root's alone
+os.setuid(int(sys.argv[2]))
+try:
+    with Client.init(path=sys.argv[1]) as client:
+        client.store(1)
+except ConfigError as error:
+    print(error)
+"""
+needs_root = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away"
+)
+
+
+@needs_root
+@pytest.mark.parametrize("name", ["", "blocks", "blocks/tmp", "blocks/SUB", "holdfast.sqlite3"])
+def test_what_belongs_to_another_user_is_refused_even_for_root(tmp_path, way, name):
+    with Repository(tmp_path / "store") as repository:
+        pin, _ = repository.add(LARGE, UNIXFS_V1_2025)
+    cid = CID.parse(pin.cid)
+    path = tmp_path / "store" / name.replace("SUB", bytes(cid).hex()[-3:-1])
+    os.chown(path, 12345, 12345)
+    with (
+        pytest.raises(ConfigError, match=r"belongs to another user .*chown"),
+        Repository(tmp_path / "store") as repository,
+    ):
+        repository.block(cid)
+
+
+@needs_root
+def test_a_folder_of_root_that_all_may_write_to_is_refused(public_folder):
+    store = public_folder / "store"
+    store.mkdir()
+    store.chmod(0o777)
+    result = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", OPEN_AS, str(store), "65534"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.stderr == ""
+    assert "belongs to another user" in result.stdout
+    assert list(store.iterdir()) == []
+
+
+# The folder itself.
+
+
+def test_a_folder_refuses_links_and_keeps_to_regular_files(tmp_path, way):
+    folder = Folder(tmp_path, "a", "b")
+    assert not folder.exists()
+    assert folder.read("x", 10) is None
+    folder.make()
+    with folder.create("x") as file:
+        file.write(b"hello")
+    assert folder.read("x", 4) == b"hell"
+    assert folder.entries() == (["x"], [], [])
+    os.mkfifo(tmp_path / "a/b/pipe")
+    (tmp_path / "a/b/link").symlink_to(tmp_path / "a/b/x")
+    (tmp_path / "a/b/folder").mkdir()
+    for name in ("pipe", "link", "folder"):
+        with pytest.raises(ConfigError, match="no regular file"):
+            folder.read(name, 10)
+        assert folder.remove(name) is False
+        with pytest.raises(ConfigError, match="no regular file"):
+            folder.move("x", folder, name)
+        with pytest.raises(FileExistsError):
+            folder.create(name)
+    folder.move("x", folder, "y")
+    assert folder.remove("y") is True
+    assert folder.remove("y") is False
+    assert folder.entries().files == []
+    assert folder.entries().folders == ["folder"]
+    assert sorted(folder.entries().others) == ["link", "pipe"]
