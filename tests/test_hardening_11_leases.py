@@ -311,7 +311,7 @@ with Repository(sys.argv[1]) as repository:
 """
 
 
-def test_a_new_folder_may_be_opened_by_several_at_once(tmp_path):
+def test_a_new_folder_may_be_opened_by_several_at_once_and_one_be_killed(tmp_path):
     folder = tmp_path / "store"
     processes = [
         subprocess.Popen(  # noqa: S603
@@ -320,15 +320,17 @@ def test_a_new_folder_may_be_opened_by_several_at_once(tmp_path):
             stdout=subprocess.PIPE,
             text=True,
         )
-        for number in range(4)
+        for number in range(5)
     ]
     time.sleep(0.5)  # until all have loaded what they need
     for process in processes:
         process.stdin.write("\n")
         process.stdin.flush()
-    assert [process.communicate()[0] for process in processes] == ["\n"] * 4
+    time.sleep(0.01)
+    processes[0].kill()
+    assert [process.communicate()[0] for process in processes][1:] == ["\n"] * 4
     with Repository(folder) as repository:
-        assert repository.totals().pins == 4
+        assert repository.totals().pins >= 4
         assert list(repository.check()) == []
 
 

@@ -215,12 +215,14 @@ def test_the_second_copy_follows_all_that_is_done(folder):
         assert repository.pins() == expected
 
 
-def test_a_crash_between_the_two_commits_is_made_good_by_the_next_write(folder):
-    pins = fill(folder)
-    before = (folder / COPY).read_bytes()
-    with Repository(folder) as repository:
-        repository.unpin(CID.parse(pins[0].cid))
-    (folder / COPY).write_bytes(before)  # SQLite commits the copy second
+def test_crashes_between_the_two_commits_are_made_good_by_the_next_write(folder):
+    for pin in fill(folder):
+        with Repository(folder) as repository:
+            assert not repository.unpin(CID.of_raw(b"not here"))  # brings it into step
+        before = (folder / COPY).read_bytes()
+        with Repository(folder) as repository:
+            assert repository.unpin(CID.parse(pin.cid))
+        (folder / COPY).write_bytes(before)  # SQLite commits the copy second
     with Repository(folder) as repository:
         assert list(repository.check()) == []
         repository.add(b"next", UNIXFS_V1_2025, name="next")
@@ -251,6 +253,17 @@ def test_a_file_from_an_old_backup_is_noticed_and_nothing_newer_is_lost(folder, 
         assert list(repository.check()) == []
         repository.collect_garbage()
     assert block_files(folder) == files
+
+
+def test_a_store_may_have_any_name_and_the_current_folder_may_change(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Repository("a?b#c%20 d&mode=ro") as repository:
+        repository.add(b"before", UNIXFS_V1_2025)
+        monkeypatch.chdir("/")
+        repository.add(CONTENTS["large"], UNIXFS_V1_2025)
+        assert repository.collect_garbage().blocks == 0
+        assert list(repository.check()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["a?b#c%20 d&mode=ro"]
 
 
 def test_a_store_that_is_copied_while_it_is_closed_is_sound(folder, tmp_path):

@@ -82,6 +82,7 @@ def serve(
     )
     raise_descriptor_limit()
     with Repository(path) as repository:
+        repository.totals()  # a store that cannot be read is an error now, not for each client
         server = NodeServer(repository, settings, host=host, port=port)
         addresses = Addresses(
             pin_api_url=server.url,

@@ -1,10 +1,13 @@
 """Opening the two databases of a store: make, migrate or finish them, or see what is wrong."""
 
+import functools
 import os
 import sqlite3
+import time
 import unicodedata
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigError
 from holdfast.repository import schema
@@ -26,7 +29,11 @@ from holdfast.repository.identity import (
 )
 from holdfast.repository.read_only import address_of
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
 BUSY_SECONDS: Final = 60.0
+PAUSE: Final = 0.01
 CACHE_KIB: Final = 8 << 10
 LOG_PAGES: Final = (
     256  # of 4 KiB: a log is brought into its database before it outgrows the reserve
@@ -46,6 +53,28 @@ class Opened(NamedTuple):
     writable: bool
 
 
+def patient(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Call `function` again while another connection has what it wants, for a minute at the most.
+
+    SQLite waits by itself in most cases, but not while others make the file or were killed at it.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return function(*args, **kwargs)
+            except sqlite3.OperationalError as error:
+                is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+                if not is_busy or time.monotonic() > deadline:
+                    raise
+                time.sleep(PAUSE)
+
+    return call
+
+
+@patient
 def connect(path: Path, mode: str) -> sqlite3.Connection:
     """Open the SQLite file at `path`; `mode` "rwc" may make it, and "ro" writes nothing."""
     check_regular(path)
@@ -91,21 +120,25 @@ def open_databases(folder: Path) -> Opened:
     if has_traces(folder) and not os.path.lexists(path):
         raise UnsoundError(f"{DATABASE} is missing")
     try:
-        connection = connect(path, "rwc")
-        try:
-            _prepare(connection, folder)
-            check_tables(connection, "main")
-            fault, writable = _attach(connection, folder)
-        except BaseException:
-            connection.close()
-            raise
+        return _open(folder)
     except sqlite3.Error as error:
         if is_damage(error) and has_traces(folder):
             raise UnsoundError(f"{DATABASE} cannot be read: {error}") from None
         if not is_of_content(error):
             raise typed(error, folder) from None
         raise ConfigError(f"path {folder} holds no sound repository: {error}") from None
-    return Opened(connection, fault, writable)
+
+
+@patient
+def _open(folder: Path) -> Opened:
+    connection = connect(folder / DATABASE, "rwc")
+    try:
+        _prepare(connection, folder)
+        check_tables(connection, "main")
+        return Opened(connection, *_attach(connection, folder))
+    except BaseException:
+        connection.close()
+        raise
 
 
 def is_damage(error: sqlite3.Error) -> bool:

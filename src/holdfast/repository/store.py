@@ -1,6 +1,5 @@
 """The repository: blocks come in by `adding`, are kept by pins, and read back proven."""
 
-import contextlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -102,14 +101,15 @@ class Repository:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).expanduser()
-        Folder(self.path).make()
-        self._owner = Owner(self.path / OWNERS)
-        self.read_only = is_read_only(self.path)
+        self._root = root = self.path.absolute()  # the current folder may change
+        Folder(root).make()
+        self._owner = Owner(root / OWNERS)
+        self.read_only = is_read_only(root)
         try:
             if not self.read_only:
                 self._owner.claim()
-            self._files = BlockFiles(self.path, self._owner, read_only=self.read_only)
-            self._database = Database(self.path, read_only=self.read_only)
+            self._files = BlockFiles(root, self._owner, read_only=self.read_only)
+            self._database = Database(root, read_only=self.read_only)
             if self.read_only:
                 self.totals()  # one that cannot be read at all is told of here
         except BaseException:
@@ -375,13 +375,13 @@ class Repository:
             raise read_only_error(self.path)
         self._database.close()
         try:
-            repaired = repair(self.path, self._files, self._owner)
+            repaired = repair(self._root, self._files, self._owner)
         finally:
-            self._database = Database(self.path)
+            self._database = Database(self._root)
         if pin_roots:
             for root in repaired.roots:
                 if root.whole:
-                    with contextlib.suppress(VerificationError):  # of a codec that cannot be walked
+                    with suppress(VerificationError):  # of a codec that cannot be walked
                         self.pin(CID.parse(root.cid), name=RECOVERED)
         return repaired
 
