@@ -61,6 +61,8 @@ def collect(database: Database, files: BlockFiles, owner: Owner) -> Collected:
         while removed := remove_marked(database, files, batch):
             count += len(removed)
             size += sum(removed)
+        if more:
+            database.shrink()  # so that more can be marked at once
     _remove_orphans(database, files)
     owner.remove_dead()
     database.shrink()
