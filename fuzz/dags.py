@@ -32,8 +32,8 @@ from holdfast.errors import ClientError
 from holdfast.repository import Repository
 
 MAX_MEMORY = 64 << 20
-MAX_OUTPUT = 2000  # bytes of a bomb that are read before it is left
-STORED_EVERY = 200  # inputs: a store synchronises its files, which takes its time
+MAX_OUTPUT = 300  # bytes of a bomb that are read before it is left
+STORED_EVERY = 500  # inputs: a store synchronises its files, which takes its time
 BOMB_EVERY = 5000  # inputs: large ones
 
 SIZES = [0, 1, 2, 3, 5, 100, 1 << 20, (2 << 20) + 1, 1 << 40, (1 << 63) - 1]
@@ -117,7 +117,7 @@ def random_dag(chance: random.Random) -> tuple[CID, Dag]:
     root = dag.known[-1][0]
     levels = chance.choice([1, 2, 3, 6, MAX_DEPTH + 3])
     for _ in range(levels):
-        width = chance.choice([0, 1, 2, 5]) if levels > 3 else chance.choice([1, 2, 5, 60])
+        width = chance.choice([0, 1, 2, 5]) if levels > 3 else chance.choice([1, 2, 5, 20])
         children = chance.choices(dag.known[-4:], k=width)
         root = dag.node(children, honest=honest)
     return root, dag
@@ -247,7 +247,9 @@ def one_input(chance: random.Random, *, large: bool, repository: Repository | No
     step = 1 << 16 if large else chance.choice([1 << 16, 1000, 50])
     second = outcome(by_archive, root, archive, step)
     whole = isinstance(first, tuple) and first[1]
-    if is_sound and (whole or isinstance(first, str)) and not large and second != first:
+    is_cut = large or (isinstance(second, tuple) and not second[1])
+    comparable = is_sound and (whole or isinstance(first, str)) and not is_cut
+    if comparable and second != first:
         raise AssertionError(f"by walk {first!r}, by archive {second!r}")
     if isinstance(second, tuple) and isinstance(first, tuple):
         shorter = min(len(first[0]), len(second[0]))

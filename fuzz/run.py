@@ -1,8 +1,8 @@
 """Feed every decoder mutated inputs: what comes is a value or an error of the typed set.
 
-`make fuzz`, or `python fuzz/run.py [inputs for each target] [seed] [dags]`; with the last word, only
-DAGs and archives. The corpus is built from sound values; a finding is printed with its input and
-makes the run fail.
+`make fuzz`, or `python fuzz/run.py [inputs for each target] [seed] [dags]`: the word "dags" leaves
+out all but DAGs and archives. The corpus is built from sound values; a finding is printed with its
+input and makes the run fail.
 """
 
 import hashlib
