@@ -301,7 +301,7 @@ def test_a_killed_archive_is_collected(tmp_path):
     with Repository(tmp_path / "store") as repository:
         assert stored(repository)[0] > 0
         repository.collect_garbage()
-        assert stored(repository) == (0, 0, 0)
+        assert stored(repository)[:2] == (0, 0)
 
 
 def test_the_command_line_passes_over_an_unsupported_block_and_names_a_needed_one(tmp_path):
