@@ -1,5 +1,6 @@
 """Walking, exporting and proving DAGs: fixtures of Kubo's, and properties that hold for all."""
 
+import hashlib
 import io
 import os
 import subprocess
@@ -14,10 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast import Blob, compute_cid, verify
+from holdfast.content import dag_pb
 from holdfast.content.blocks import check_block, inline_block
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, PROFILES, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.content.unixfs import data
+from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter
@@ -612,3 +616,18 @@ def test_a_large_buffer_is_not_copied():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 5 << 20
+
+
+def test_an_archive_with_shared_blocks_in_another_order():
+    """A block that comes early is not taken for the repeat of one that was used twice."""
+    parts = [b"a" * 100, b"b" * 100, b"c" * 100]
+    cids = [CID.of_raw(part) for part in parts]
+    chosen = [0, 0, 1, 2]
+    message = data.file_data(400, [100] * 4)
+    block = dag_pb.encode([dag_pb.Link(cids[each], b"", 100) for each in chosen], message)
+    root = CID(1, DAG_PB, SHA2_256, hashlib.sha256(block).digest())
+    a, b, c = zip(cids, parts, strict=True)
+    proof = ArchiveProof(root)
+    out = proof.update(b"".join(write_car([root], [(root, block), a, c, b])))
+    proof.finish()
+    assert b"".join(out) == b"".join(parts[each] for each in chosen)

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from holdfast._async.batches import ARCHIVE_BATCH, BATCH_SIZE, in_batches
-from holdfast._async.peer import AsyncPeer, RefusedError
+from holdfast._async.peer import BLOCKS_AT_ONCE, AsyncPeer, RefusedError
 from holdfast._async.reading import Reading
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
@@ -241,12 +241,13 @@ class AsyncAttempt:
             await run_blocking(reading.restart, reading.sink.proven)
 
     async def _walk(self) -> None:
-        """Fetch the file block after block."""
+        """Fetch the file block after block, several at a time."""
         reading = self.reading
         walk = FileWalk(await self._target(), reading.position, reading.stop)
         while (need := walk.need) is not None:
             self._peer.check_time()
-            pieces = await run_blocking(walk.feed, await self._peer.block(need))
+            block = await self._peer.block(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
+            pieces = await run_blocking(walk.feed, block)
             reading.learn_size(walk.size)
             await run_blocking(reading.take, pieces, proven=True)
             reading.tell(walk.size)

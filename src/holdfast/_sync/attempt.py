@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from holdfast._sync.batches import ARCHIVE_BATCH, BATCH_SIZE, in_batches
-from holdfast._sync.peer import Peer, RefusedError
+from holdfast._sync.peer import BLOCKS_AT_ONCE, Peer, RefusedError
 from holdfast._sync.reading import Reading
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
@@ -243,12 +243,13 @@ class Attempt:
             run_blocking(reading.restart, reading.sink.proven)
 
     def _walk(self) -> None:
-        """Fetch the file block after block."""
+        """Fetch the file block after block, several at a time."""
         reading = self.reading
         walk = FileWalk(self._target(), reading.position, reading.stop)
         while (need := walk.need) is not None:
             self._peer.check_time()
-            pieces = run_blocking(walk.feed, self._peer.block(need))
+            block = self._peer.block(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
+            pieces = run_blocking(walk.feed, block)
             reading.learn_size(walk.size)
             run_blocking(reading.take, pieces, proven=True)
             reading.tell(walk.size)

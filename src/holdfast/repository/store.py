@@ -25,7 +25,7 @@ from holdfast.content.unixfs.walks import (
     kind_of,
     not_unixfs,
 )
-from holdfast.errors import MalformedError, VerificationError
+from holdfast.errors import ClientError, MalformedError, VerificationError
 from holdfast.files.importing import import_content
 from holdfast.files.sources import Uploadable
 from holdfast.folders import Folder
@@ -319,7 +319,7 @@ class Repository:
                 return self._import_car(adding, pieces, name)
             except BaseException:
                 # Where even that fails, on a full disk say, a collection of garbage removes them.
-                with suppress(OSError, sqlite3.Error):
+                with suppress(OSError, sqlite3.Error, ClientError):
                     adding.discard()
                 raise
 

@@ -166,7 +166,8 @@ class _Kept:
         """
         is_inline = inline_block(cid) is not None
         cost = len(block) + INLINE_COST if is_inline else _cost(block)
-        if cost <= self._repeats:
+        is_known = not is_inline and (cid in self._early or self._used.get(cid) is not None)
+        if is_known and cost <= self._repeats:
             self._repeats -= cost
             return len(block)
         self._unrelated += cost
