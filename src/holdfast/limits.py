@@ -11,7 +11,7 @@ class Timeouts:
 
     Attributes:
         connect: For a connection, TLS included.
-        read: Between two pieces of a reply.
+        read: Without progress: until the head of a reply is whole, and between bytes of its body.
         write: For a piece of an upload to be taken.
         total: For a whole call, all its attempts and the waits between them; not the wait for a
             turn under `rate_limit`. `upload` and `download` have none: there, stalled progress

@@ -224,16 +224,12 @@ def _with_count(error: NetworkError, call: Call) -> NetworkError:
     return error
 
 
-async def read_whole(
-    response: "AsyncResponse", limit: int = MAX_REPLY, *, patience: float | None = None
-) -> Reply:
+async def read_whole(response: "AsyncResponse", limit: int = MAX_REPLY) -> Reply:
     """Return the reply with its body, of which at most `limit` bytes are kept.
 
-    Credentials that the peer has echoed are masked. After `patience` seconds, what has come of the
-    body by then is all.
+    Credentials that the peer has echoed are masked.
     """
-    body = await response.read_masked(limit, patience)
-    return Reply(response.status, response.headers, body)
+    return Reply(response.status, response.headers, await response.read_masked(limit))
 
 
 async def read_content(response: "AsyncResponse", limit: int) -> Reply:

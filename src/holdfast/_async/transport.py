@@ -9,7 +9,6 @@ import io
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from math import inf
 from typing import Any, Final
 
 try:
@@ -31,7 +30,7 @@ from holdfast._async.connections import (
     PrivateAddressError,
     current_patience,
 )
-from holdfast._async.runtime import now, run_interruptible
+from holdfast._async.runtime import run_interruptible
 from holdfast.config import ClientConfig
 from holdfast.errors import ClientClosedError
 from holdfast.events import NEVER, Deadline
@@ -181,17 +180,13 @@ class AsyncResponse:
         """Return the whole body, but at most `limit` bytes of it."""
         return (await self._read(limit)).getvalue()[:limit]
 
-    async def read_masked(self, limit: int, patience: float | None = None) -> bytes:
-        """Return the same, with the credentials masked that the peer has echoed.
+    async def read_masked(self, limit: int) -> bytes:
+        """Return the same, with the credentials masked that the peer has echoed."""
+        return self._scrubber.data((await self._read(limit)).getvalue())[:limit]
 
-        After `patience` seconds, what has come by then is all.
-        """
-        return self._scrubber.data((await self._read(limit, patience)).getvalue())[:limit]
-
-    async def _read(self, limit: int, patience: float | None = None) -> io.BytesIO:
-        until = inf if patience is None else now() + patience
+    async def _read(self, limit: int) -> io.BytesIO:
         body = io.BytesIO()  # a traceback shows no more of it than its name
-        while body.tell() <= limit and now() < until and body.write(await self._next()):
+        while body.tell() <= limit and body.write(await self._next()):
             pass
         return body
 

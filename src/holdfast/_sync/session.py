@@ -222,16 +222,12 @@ def _with_count(error: NetworkError, call: Call) -> NetworkError:
     return error
 
 
-def read_whole(
-    response: "Response", limit: int = MAX_REPLY, *, patience: float | None = None
-) -> Reply:
+def read_whole(response: "Response", limit: int = MAX_REPLY) -> Reply:
     """Return the reply with its body, of which at most `limit` bytes are kept.
 
-    Credentials that the peer has echoed are masked. After `patience` seconds, what has come of the
-    body by then is all.
+    Credentials that the peer has echoed are masked.
     """
-    body = response.read_masked(limit, patience)
-    return Reply(response.status, response.headers, body)
+    return Reply(response.status, response.headers, response.read_masked(limit))
 
 
 def read_content(response: "Response", limit: int) -> Reply:

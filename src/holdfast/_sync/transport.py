@@ -7,7 +7,6 @@ import http.client
 import io
 import threading
 from collections.abc import Callable, Iterator
-from math import inf
 from typing import Any, Final
 
 import urllib3
@@ -22,7 +21,6 @@ from holdfast._sync.connections import (
     SecurePool,
     current_limits,
 )
-from holdfast._sync.runtime import now
 from holdfast.config import ClientConfig
 from holdfast.errors import ClientClosedError
 from holdfast.events import NEVER, Deadline
@@ -129,17 +127,13 @@ class Response:
         """Return the whole body, but at most `limit` bytes of it."""
         return self._read(limit).getvalue()[:limit]
 
-    def read_masked(self, limit: int, patience: float | None = None) -> bytes:
-        """Return the same, with the credentials masked that the peer has echoed.
+    def read_masked(self, limit: int) -> bytes:
+        """Return the same, with the credentials masked that the peer has echoed."""
+        return self._scrubber.data(self._read(limit).getvalue())[:limit]
 
-        After `patience` seconds, what has come by then is all.
-        """
-        return self._scrubber.data(self._read(limit, patience).getvalue())[:limit]
-
-    def _read(self, limit: int, patience: float | None = None) -> io.BytesIO:
-        until = inf if patience is None else now() + patience
+    def _read(self, limit: int) -> io.BytesIO:
         body = io.BytesIO()  # a traceback shows no more of it than its name
-        while body.tell() <= limit and now() < until and body.write(self._next()):
+        while body.tell() <= limit and body.write(self._next()):
             pass
         return body
 
