@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from holdfast.node.memory import MemoryShare
 from holdfast.node.replies import Refusal, bad_request
 
-PIECE_SIZE = 256 << 10  # what goes to a worker thread at a time
+PIECE_SIZE = 64 << 10  # what goes to a worker thread at a time
 IDLE_BYTES = 1 << 10  # a body that brings fewer in the idle time stands still
 PROGRESS_BYTES = 16 << 10  # a body that brings fewer than this ends first where memory is short
 
@@ -48,13 +48,14 @@ class Body:
             if total > self._limit:
                 raise self._too_large()
             piece += chunk
-            if len(piece) >= PIECE_SIZE:
-                yield bytes(piece)
-                piece.clear()
             kept = 0 if held is None else held()
-            self._share.hold(len(piece) + kept, progress=progress >= PROGRESS_BYTES)
+            self._share.hold(2 * len(piece) + kept, progress=progress >= PROGRESS_BYTES)
             if progress >= PROGRESS_BYTES:
                 progress = 0
+            if len(piece) >= PIECE_SIZE:
+                self._check_share()
+                yield bytes(piece)
+                piece.clear()
         if piece:
             yield bytes(piece)
 

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -29,6 +31,7 @@ from holdfast.repository import Pin, Repository
 from holdfast.repository.pins import Stopped
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
+UPLOADS_AT_ONCE = 8  # worker threads that take bytes of uploads
 CONTENT_NAMES = ("pinataContent", "pinContent")
 REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
 
@@ -43,6 +46,7 @@ class PinningCalls:
         self._settings = settings
         self._memory = memory
         self._admission = Admission(settings)
+        self._uploaders = CapacityLimiter(UPLOADS_AT_ONCE)
         self.queries = Queries()
         self.jobs = Jobs(repository, settings.gateways, max_bytes=settings.max_upload)
 
@@ -109,7 +113,7 @@ class PinningCalls:
             with MemoryShare(self._memory) as share:
                 body = self._body(request, share, self._settings.max_upload)
                 async for piece in body.pieces(lambda: upload.held):
-                    await run_in_threadpool(upload.feed, piece)
+                    await run_sync(upload.feed, piece, limiter=self._uploaders)
             return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
         finally:
             await run_in_threadpool(upload.close)

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import h11
+from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 20.0  # for a whole head, from the connection's beginning or the last reply's end
@@ -12,7 +14,7 @@ STALL_BYTES: Final = 16 << 10  # a peer that takes fewer in `STALL_SECONDS` stan
 CHECKS: Final = 12  # of a reply's progress in `STALL_SECONDS`
 MAX_HEAD: Final = 32 << 10
 MAX_HEADERS: Final = 100
-RECEIVE_SIZE: Final = 32 << 10  # what is read ahead of a connection at the most
+RECEIVE_SIZE: Final = 16 << 10  # what is read ahead of a connection at the most
 WRITE_BUFFER: Final = 32 << 10  # what waits for the peer beyond the system's own buffer
 
 # ASGI extensions, for what stands around the application: the transport, to end the connection; and
@@ -36,6 +38,7 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for a request."""
+        self.conn._receive_buffer = _ShortHeads()  # noqa: SLF001 - h11 has no setting for it
         transport.set_write_buffer_limits(high=WRITE_BUFFER)
         super().connection_made(WatchedTransport(transport, self.loop))  # type: ignore[arg-type]
         self._wait()
@@ -90,6 +93,17 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
         else:
             self._timer = None
             self.transport.abort()
+
+
+class _ShortHeads(ReceiveBuffer):
+    """What h11 has received, of which it parses no head with too many headers: that takes long."""
+
+    def maybe_extract_lines(self) -> Any:
+        """Return the lines of a head, once it is whole."""
+        lines = super().maybe_extract_lines()
+        if lines is not None and len(lines) > MAX_HEADERS + 1:
+            raise h11.RemoteProtocolError("too many headers", error_status_hint=431)
+        return lines
 
 
 class WatchedTransport:

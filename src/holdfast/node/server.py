@@ -1,5 +1,6 @@
 """The node as a running server: in the foreground, or on a thread beside a test or a notebook."""
 
+import asyncio
 import os
 import socket
 import threading
@@ -17,6 +18,7 @@ from holdfast.node.connections import MAX_HEAD, NodeProtocol
 from holdfast.node.settings import NodeSettings
 from holdfast.repository import Repository
 
+GRACE_SECONDS = 1.0  # for requests that are under way when the node stops
 SEND_BUFFER = 256 << 10  # the system's, for each connection: it would give 4 MiB to slow peers
 
 
@@ -46,7 +48,13 @@ class LimitedServer(uvicorn.Server):
             self._acceptor.close()
         if self.before_shutdown is not None:
             self.before_shutdown()
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._abort_all)
         await super().shutdown(sockets)
+
+    def _abort_all(self) -> None:
+        """End the requests that are left: uvicorn would log each as an error, a second later."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
 
 class NodeServer:
