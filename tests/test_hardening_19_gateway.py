@@ -2,6 +2,7 @@
 
 import html
 import re
+import socket
 
 import pytest
 import urllib3
@@ -11,6 +12,7 @@ from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.dag_pb import Link
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
 from holdfast.content.unixfs.directories import build_symlink
+from holdfast.node.gateway import directories
 from holdfast.repository import Repository
 from holdfast.testing import running_node
 from tests.gateway_node import Node
@@ -223,6 +225,31 @@ def test_a_long_path_does_not_make_a_large_page_of_a_small_directory(node, monke
     assert re.findall(r"Only 2\d\d entries are shown; there are more", page)
     crumbs = re.findall(r'<a href="([^"]*)">', re.search(r"<h1>(.*)</h1>", page)[1])
     assert crumbs == ["/".join(["/ipfs", str(part.cid), *names[:at]]) for at in range(6)]
+
+
+def test_a_listing_is_made_once_for_all_who_ask_for_it_and_do_not_read(node, monkeypatch):
+    made = []
+
+    def page(repository, found):
+        made.append(found.cid)
+        return directories_page(repository, found)
+
+    directories_page = directories._page
+    monkeypatch.setattr(directories, "_page", page)
+    root = node.add_directory({f"{at:04}": b"" for at in range(1000)})
+    asked = f"GET /ipfs/{root.cid}/ HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    peers = [socket.create_connection(("127.0.0.1", node.port)) for _ in range(30)]
+    try:
+        for peer in peers:
+            peer.sendall(asked)
+        bodies = {node.get(f"/ipfs/{root.cid}/").body for _ in range(3)}
+        assert node.get(f"/ipfs/{TEXT_CID}").body == TEXT
+        assert [peer.recv(15) for peer in peers] == [b"HTTP/1.1 200 OK"] * 30
+    finally:
+        for peer in peers:
+            peer.close()
+    assert made == [root.cid]
+    assert len(bodies) == 1
 
 
 # Other origins

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID, RAW
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import MAX_DEPTH, file_node, kind_of, malformed
+from holdfast.content.unixfs.walks import MAX_DEPTH, Entry, file_node, kind_of, malformed
 from holdfast.node.memory import Cache
 from holdfast.node.streaming import PIECE, Pieces
 from holdfast.repository import Repository
@@ -22,6 +22,7 @@ from holdfast.repository.blocks import linked_from
 T = TypeVar("T", bound=Sized)
 
 LINK_WEIGHT: Final = 300  # bytes of a link in memory, about
+SMALL: Final = 16 << 10  # bytes of a block that is sooner decoded again than looked up
 ENTRY_WEIGHT: Final = 500  # bytes of an entry of the cache, besides its value
 
 
@@ -65,14 +66,20 @@ class CachedRepository(Repository):
 
     def kind(self, cid: CID) -> Kind | None:
         """Return what the node at `cid` is; None where it is not UnixFS."""
-        if cid.codec == RAW:
-            return Kind.RAW
-        return self.made(("kind", cid), lambda: (kind_of(cid, self.block(cid)),), weight=0)[0]
+        block = self.block(cid)
+        if cid.codec == RAW or len(block) <= SMALL:
+            return kind_of(cid, block)
+        return self.made(("kind", cid), lambda: (kind_of(cid, block),))[0]
 
-    def made(self, key: Hashable, make: Callable[[], T], *, weight: int | None = None) -> T:
+    def plain_entries(self, cid: CID) -> list[Entry]:
+        """Return the entries of a directory that is not sharded."""
+        return self.made(("entries", cid), lambda: list(self.entries(cid)), weight=LINK_WEIGHT)
+
+    def made(self, key: Hashable, make: Callable[[], T], *, weight: int = 1) -> T:
         """Return what `make` returns, from the cache where it is there still.
 
         One thread makes something at a time: those that want the same then find it in the cache.
+        `weight` is that of each item of it.
         """
         made: T | None = self.cached(key)
         if made is None:
@@ -80,8 +87,8 @@ class CachedRepository(Repository):
                 made = self.cached(key)
                 if made is None:
                     made = make()
-                    weight = len(made) if weight is None else weight
-                    self._cache.put(("made", key), made, weight=weight + ENTRY_WEIGHT)
+                    weight = weight * len(made) + ENTRY_WEIGHT
+                    self._cache.put(("made", key), made, weight=weight)
         return made
 
     def cached(self, key: Hashable) -> Any:

@@ -93,7 +93,7 @@ def _index(repository: CachedRepository, cid: CID) -> CID | None:
         except NotFoundError:
             return (None,)
 
-    index = repository.made(("index", cid), resolve, weight=0)[0]
+    index = repository.made(("index", cid), resolve)[0]
     is_file = index is not None and repository.kind(index) in {Kind.FILE, Kind.RAW}
     return index if is_file else None
 

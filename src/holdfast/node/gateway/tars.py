@@ -23,7 +23,7 @@ from starlette.responses import Response
 
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import DirectoryWalk, Entry, file_node, kind_of
+from holdfast.content.unixfs.walks import DirectoryWalk, Entry
 from holdfast.errors import MalformedError
 from holdfast.node.cached import LINK_WEIGHT, CachedRepository
 from holdfast.node.gateway.addresses import Found
@@ -113,35 +113,39 @@ class TarPieces(Pieces):
         yield _END
 
     def _list(self, cid: CID) -> Iterator[Entry]:
+        try:
+            for entries in self._batches(cid):
+                self._entries = len(entries)
+                yield from entries
+        except MalformedError as error:
+            # The words of Kubo, by which clients know why there is no archive.
+            raise _not_possible(
+                f"{error.message} (relative UnixFS paths outside the root are not allowed)"
+            ) from None
+        self._entries = 0
+
+    def _batches(self, cid: CID) -> Iterator[list[Entry]]:
+        if self._repository.kind(cid) is Kind.DIRECTORY:
+            yield self._repository.plain_entries(cid)
+            return
         walk = DirectoryWalk(cid)
         while (needed := walk.need) is not None:
-            try:
-                entries = walk.feed(self._repository.block(needed))
-            except MalformedError as error:
-                # The words of Kubo, by which clients know why there is no archive.
-                raise _not_possible(
-                    f"{error.message} (relative UnixFS paths outside the root are not allowed)"
-                ) from None
-            self._entries = len(entries)
-            yield from entries
-        self._entries = 0
+            yield walk.feed(self._repository.block(needed))
 
     def _member(self, place: _Place, cid: CID) -> Iterator[bytes]:
         """Yield a file or the header of a directory; keep a symbolic link for the end."""
         _check_name(place)
-        block = self._repository.block(cid)
-        match kind_of(cid, block):
+        match self._repository.kind(cid):
             case Kind.DIRECTORY | Kind.SHARD:
                 self._hold(place, 1)
                 self._directories.append((place, cid))
                 yield _header(place, tarfile.DIRTYPE)
             case Kind.FILE | Kind.RAW:
-                size = file_node(cid, block).size
-                del block
+                size = self._repository.file_part(cid).size
                 yield _header(place, tarfile.REGTYPE, size=size)
                 yield from self._file(cid, size)
             case Kind.SYMLINK:
-                target = symlink_target(block)
+                target = symlink_target(self._repository.block(cid))
                 _check_target(place, target)
                 self._hold(place, 1, extra=len(place.parent) + len(target))
                 self._links.append((place, target))
