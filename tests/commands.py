@@ -7,7 +7,10 @@ import select
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
+
+from tests.launcher import Launcher
 
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 # A session leader gets its terminal by opening it; then the command takes the process over.
@@ -23,30 +26,38 @@ class Commands:
         self.command = command
         self.folder = folder / "work"
         self.folder.mkdir(parents=True)
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         self.environment = {
-            **kept,
+            **base_environment(),
             "HOME": str(folder),
             "XDG_DATA_HOME": str(folder / "data"),
             "XDG_CONFIG_HOME": str(folder / "settings"),
             "XDG_CACHE_HOME": str(folder / "cache"),
-            "PYTHONWARNINGS": "error::ResourceWarning",
-            "COLUMNS": "100",
             **variables,
         }
         self.user_file = folder / "settings/holdfast/holdfast.toml"
 
     def run(self, *arguments, given=b"", cwd=None, **variables):
-        """The finished process, its output as bytes."""
-        result = subprocess.run(  # noqa: S603 - our own command
-            [*self.command, *map(str, arguments)],
-            input=given,
-            cwd=cwd or self.folder,
-            env={**self.environment, **variables},
-            capture_output=True,
-            timeout=50,
-            check=False,
-        )
+        """The finished process, its output as bytes.
+
+        The installed command is forked where that makes no difference: see `tests/launcher.py`.
+        """
+        words = [str(argument) for argument in arguments]
+        folder = cwd or self.folder
+        environment = {**self.environment, **variables}
+        if self.command == (HOLDFAST,) and launcher().can_run(environment):
+            result = launcher().run(
+                words, given=given, cwd=folder, environment=environment, timeout=50
+            )
+        else:
+            result = subprocess.run(  # noqa: S603 - our own command
+                [*self.command, *words],
+                input=given,
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                timeout=50,
+                check=False,
+            )
         assert b"Traceback" not in result.stderr, result.stderr.decode()
         return result
 
@@ -130,6 +141,17 @@ class Commands:
             process.kill()
             process.wait()
             os.close(main)
+
+
+def base_environment():
+    """The variables that all commands have."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    return {**kept, "PYTHONWARNINGS": "error::ResourceWarning", "COLUMNS": "100"}
+
+
+@cache
+def launcher():
+    return Launcher(HOLDFAST, base_environment())
 
 
 def shell(words):

@@ -50,7 +50,13 @@ def test_each_field_has_its_own_source(commands):
     assert shown["rate_limit"] == {"value": 60, "source": user}
     assert shown["timeouts"]["value"]["read"] == 5
     assert shown["retries"] == {
-        "value": {"attempts": 2, "base": 0.25, "cap": 20, "budget": 100},
+        "value": {
+            "attempts": 2,
+            "base": 0.25,
+            "cap": 20,
+            "budget": 100,
+            "max_retry_after": 120,
+        },
         "source": user,
     }
     assert shown["cid_version"] == {"value": 0, "source": "--cid-version"}

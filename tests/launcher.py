@@ -1,0 +1,181 @@
+"""Starts the installed command by forking a process that has imported it already.
+
+To start Python and import the command takes several times as long as most commands run. A process
+that is forked is a process of its own all the same: with pipes, an environment, a folder and an
+exit code. What depends on the start of Python itself must be started as usual.
+
+`python launcher.py PATH` serves at the Unix socket PATH until its standard input ends. A request is
+a line of JSON with the three standard streams as descriptors. The reply is the number of the
+process, then its exit status, each as a line.
+"""
+
+import atexit
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+IMPORTED = (
+    *("holdfast.cli.ending", "holdfast.cli.streams", "holdfast.cli.app", "holdfast.cli.run"),
+    *("holdfast.cli.content", "holdfast.cli.sharing", "holdfast.cli.offline"),
+    *("holdfast.cli.archives", "holdfast.cli.upkeep", "holdfast.cli.setup"),
+    *("holdfast.cli.output", "holdfast.cli.exits", "holdfast.cli.tokens"),
+    *("holdfast._sync.providers.local", "holdfast._sync.providers.pinning"),
+    "holdfast._sync.transport",
+)
+PASSED_ON = ("HOME", "XDG_", "HOLDFAST_")  # variables that are read when a command runs
+
+
+class Launcher:
+    """Runs the command `command` in forks of a process that was started with `environment`."""
+
+    def __init__(self, command, environment):
+        self._command = command
+        self._environment = _without_passed_on(environment)
+        self._folder = tempfile.mkdtemp(prefix="holdfast-launcher-")
+        self._path = str(Path(self._folder, "socket"))
+        self._process = subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, __file__, self._path],
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,  # all three are pipes, as they are for a command
+        )
+        self._process.stdout.readline()  # it listens
+        atexit.register(self.close)
+
+    def can_run(self, environment):
+        """Tell whether a command in this environment may be forked."""
+        return _without_passed_on(environment) == self._environment
+
+    def run(self, arguments, *, given, cwd, environment, timeout):
+        """Run the command as `subprocess.run` does, with its output captured."""
+        pipes = [os.pipe() for _ in range(3)]
+        (their_input, our_input), (our_output, their_output), (our_errors, their_errors) = pipes
+        theirs = [their_input, their_output, their_errors]
+        about = {"argv": [self._command, *arguments], "cwd": str(cwd), "env": environment}
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(timeout)
+            connection.connect(self._path)
+            line = json.dumps(about).encode() + b"\n"
+            sent = socket.send_fds(connection, [line], theirs)
+            connection.sendall(line[sent:])
+            for descriptor in theirs:
+                os.close(descriptor)
+            streams = [
+                _Stream(_write, our_input, given),
+                _Stream(_read, our_output),
+                _Stream(_read, our_errors),
+            ]
+            with connection.makefile("r") as replies:
+                number = int(replies.readline())
+                try:
+                    status = int(replies.readline())
+                except TimeoutError:
+                    os.kill(number, signal.SIGKILL)
+                    raise
+        _, output, errors = (stream.result() for stream in streams)
+        return subprocess.CompletedProcess(about["argv"], status, output, errors)
+
+    def close(self):
+        """End the process, and all of it."""
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _Stream(threading.Thread):
+    """Carries the bytes of one standard stream."""
+
+    def __init__(self, carry, *arguments):
+        super().__init__(daemon=True)
+        self._carry = carry
+        self._arguments = arguments
+        self._result = None
+        self.start()
+
+    def run(self):
+        self._result = self._carry(*self._arguments)
+
+    def result(self):
+        self.join()
+        return self._result
+
+
+def _write(descriptor, data):
+    with suppress(BrokenPipeError), os.fdopen(descriptor, "wb", buffering=0) as pipe:
+        while data:
+            data = data[pipe.write(data) :]
+
+
+def _read(descriptor):
+    with os.fdopen(descriptor, "rb") as pipe:
+        return pipe.read()
+
+
+def _without_passed_on(environment):
+    return {name: value for name, value in environment.items() if not name.startswith(PASSED_ON)}
+
+
+def serve(path):
+    """Fork for each request; return the arguments of a command in the process that is to run it."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen()
+    lifeline = os.dup(0)  # it ends with the process that has started us
+    os.write(1, b"\n")
+    while True:
+        ready, _, _ = select.select([listener, lifeline], [], [])
+        if lifeline in ready:
+            os._exit(0)
+        connection, _ = listener.accept()
+        if os.fork():
+            connection.close()
+            continue
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        listener.close()
+        os.close(lifeline)
+        line, descriptors, _, _ = socket.recv_fds(connection, 1 << 16, 3)
+        while not line.endswith(b"\n"):
+            line += connection.recv(1 << 16)
+        child = os.fork()
+        if child:
+            connection.sendall(b"%d\n" % child)
+            for descriptor in (0, 1, *descriptors):
+                os.close(descriptor)
+            _, status = os.waitpid(child, 0)
+            connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+            os._exit(0)
+        connection.close()
+        for number, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        return json.loads(line)
+
+
+def main():
+    for name in IMPORTED:
+        import_module(name)
+    from holdfast.cli.main import main  # noqa: PLC0415
+
+    about = serve(sys.argv[1])
+    os.environ.clear()
+    os.environ.update(about["env"])
+    os.chdir(about["cwd"])
+    sys.argv = about["argv"]
+    main()
+
+
+if __name__ == "__main__":
+    main()
