@@ -19,7 +19,7 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.events import Deadline
-from holdfast.protocol.faults import PrivateAddressError
+from holdfast.protocol.faults import READ_TIMEOUT, PrivateAddressError, plain
 from holdfast.protocol.gateway import (
     FORMAT_REFUSALS,
     INTO_PRIVATE,
@@ -85,8 +85,7 @@ class AsyncPeer:
         """Raise an error if the time for the call is over."""
         left = self._deadline.left()
         if left is not None and left <= 0:
-            words = f"{self.gateway.peer} did not send all of {self.reading.reference} in time"
-            raise RequestTimeoutError(words, sent=True)
+            raise plain(READ_TIMEOUT, self.gateway.peer, sent=True)
 
     def check_progress(self, since: float) -> None:
         """Raise an error if nothing that is wanted has come `since` then, for `timeouts.read`."""
