@@ -227,6 +227,14 @@ class AsyncPeer:
             reason=reason,
         )
 
+    def tells_less(self, obstacle: UnprovenError, other: UnprovenError) -> bool:
+        """Whether the user learns less from `obstacle` than from `other`, which came later."""
+        if not isinstance(obstacle, RefusedError) or not isinstance(other, RefusedError):
+            return isinstance(obstacle, RefusedError)
+        # Of a gateway without plain content, "not found" tells more than "not in this format".
+        reason = obstacle.reason
+        return not self.is_trustless or reason is None or reason.status in FORMAT_REFUSALS
+
     def told(self, obstacle: UnprovenError) -> UnprovenError | ProviderError:
         """Return what the user hears of `obstacle`.
 
