@@ -3,15 +3,29 @@
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
+import sys
+import time
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Final, Self
+
+from holdfast.locks import try_lock
+
+NO_NAME: Final[int | None] = getattr(os, "O_TMPFILE", None)
+OPEN_FILES: Final = "/proc/self/fd"
+PART: Final = re.compile(r"\.[0-9a-f]{16}\.holdfast-part")
+FORGOTTEN_AFTER: Final = 3600  # seconds since a file that nobody has open was last written to
 
 
 class PendingFile:
-    """A file being written beside `target`; `commit` gives it the name, `discard` removes it.
+    """A file being written in the folder of `target`; `commit` gives it the name.
+
+    Where the system can do that (Linux), it has no name until then: nothing is left of it if the
+    process ends before. Elsewhere it has a name of its own, and what an ended process has left is
+    removed by the next one that writes to the folder.
 
     Leaving the ``with`` block without a `commit` discards. A symbolic link at `target` is
     replaced, not followed.
@@ -33,15 +47,23 @@ class PendingFile:
         self._given = os.fspath(target)
         self._path = self.target.with_name(f".{secrets.token_hex(8)}.holdfast-part")
         self._file: BinaryIO | None = None
+        self._has_name = False
 
     def open(self) -> None:
-        """Make the file beside the target; an `OSError` where that cannot be."""
+        """Make the file; an `OSError` where that cannot be."""
         mode = check_target(self.target, self._given)
-        # Mode 0o666 lets the umask decide, as for any file the user creates.
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        self._file = os.fdopen(os.open(self._path, flags, 0o666), "w+b")
-        if mode is not None:
-            self._path.chmod(mode)
+        self._file = open_unnamed(self.target.parent)
+        if self._file is None:
+            _sweep(self.target.parent)
+            # Mode 0o666 lets the umask decide, as for any file the user creates.
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            self._file = os.fdopen(os.open(self._path, flags, 0o666), "w+b")
+            self._has_name = True
+            with contextlib.suppress(OSError):  # a file system without locks
+                try_lock(self._file.fileno())
+                self._file.seek(0)
+        if mode is not None and sys.platform != "win32":
+            os.fchmod(self._file.fileno(), mode)
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
@@ -66,8 +88,11 @@ class PendingFile:
         file = self._opened()
         file.flush()
         os.fsync(file.fileno())
+        if not self._has_name:
+            self._has_name = give_name(file, self.target, self._path)
         file.close()
-        self._path.replace(self.target)
+        if self._has_name:
+            self._path.replace(self.target)
         # The file has its name; a file system that cannot promise more is no reason to fail.
         with contextlib.suppress(OSError):
             sync_folder(self.target.parent)
@@ -77,7 +102,8 @@ class PendingFile:
         if self._file is not None:
             with contextlib.suppress(OSError):  # a full disk, say: it is of no use any more
                 self._file.close()
-            self._path.unlink(missing_ok=True)
+            if self._has_name:
+                self._path.unlink(missing_ok=True)
 
     def _opened(self) -> BinaryIO:
         if self._file is None:
@@ -95,6 +121,52 @@ class PendingFile:
         traceback: TracebackType | None,
     ) -> None:
         self.discard()
+
+
+def open_unnamed(folder: Path) -> BinaryIO | None:
+    """Open a new file in `folder` that has no name; None where the system cannot do that."""
+    if NO_NAME is None or not Path(OPEN_FILES).is_dir():
+        return None
+    try:
+        return os.fdopen(os.open(folder, NO_NAME | os.O_RDWR, 0o666), "w+b")
+    except OSError:  # not on this file system; or for a reason that the next attempt tells
+        return None
+
+
+def give_name(file: BinaryIO, target: Path, other: Path) -> bool:
+    """Name an unnamed file `target`, or `other` if `target` exists; return whether it is that."""
+    opened = f"{OPEN_FILES}/{file.fileno()}"
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        # With a folder to start from, `os.link` follows the link that the system has for the file.
+        os.link(opened, target.name, dst_dir_fd=folder)
+    except FileExistsError:
+        os.link(opened, other.name, dst_dir_fd=folder)
+        return True
+    finally:
+        os.close(folder)
+    return False
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the files of ours in `folder` that ended processes have left."""
+    oldest = time.time() - FORGOTTEN_AFTER
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if PART.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                _remove_left(entry, oldest)
+
+
+def _remove_left(entry: "os.DirEntry[str]", oldest: float) -> None:
+    with contextlib.suppress(OSError):  # another's, or gone by now
+        if entry.stat(follow_symlinks=False).st_mtime > oldest:
+            return
+        descriptor = os.open(entry.path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            if try_lock(descriptor):
+                Path(entry.path).unlink()
+        finally:
+            os.close(descriptor)
 
 
 def check_target(target: Path, given: str) -> int | None:

@@ -2,9 +2,11 @@
 
 import io
 import os
+import sys
+import threading
 import weakref
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, cast
 
 from holdfast.atomic import PendingFile
 
@@ -14,7 +16,8 @@ COPY_SIZE = 1 << 20
 class Blob:
     """Bytes with a type and perhaps a name; with a name it is what the spec calls a ``File``.
 
-    A large download sits in a temporary file, which goes away with the last reference to the blob.
+    A large download sits in a temporary file without a name, which the system removes when the blob
+    is gone or the process ends. It keeps one file open for that.
 
     Attributes:
         size: The number of bytes.
@@ -41,6 +44,7 @@ class Blob:
                 raise TypeError("the type and the name of a Blob are strings")
         self._data: bytes | None = bytes(data)
         self._path: Path | None = None
+        self._file: BinaryIO | None = None
         self.size = len(self._data)
         self.type = type
         self.name = name
@@ -54,6 +58,16 @@ class Blob:
         blob._data, blob._path, blob.size = None, path, size
         if temporary:
             weakref.finalize(blob, _remove, path, os.getpid())
+        return blob
+
+    @classmethod
+    def of_temporary(
+        cls, file: BinaryIO, *, size: int, type: str = "", name: str | None = None
+    ) -> Self:
+        """A blob over an open temporary `file`, which is closed with the blob."""
+        blob = cls(b"", type=type, name=name)
+        blob._data, blob._file, blob.size = None, file, size
+        weakref.finalize(blob, file.close)
         return blob
 
     def read(self) -> bytes:
@@ -71,6 +85,8 @@ class Blob:
         """A new binary file over the bytes, at their start."""
         if self._path is not None:
             return self._path.open("rb")
+        if self._file is not None:
+            return cast("BinaryIO", io.BufferedReader(_View(self, self._file)))
         return io.BytesIO(self._data or b"")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -103,6 +119,49 @@ def _remove(path: Path, owner: int) -> None:
     """Remove a temporary file; in a forked child it is the parent's, and stays."""
     if os.getpid() == owner:
         path.unlink(missing_ok=True)
+
+
+_seeking = threading.Lock()
+
+
+class _View(io.RawIOBase):
+    """A reader of a file that others read too: each has a position of its own.
+
+    It holds the blob, so that the file stays open.
+    """
+
+    def __init__(self, blob: Blob, file: BinaryIO) -> None:
+        self._blob = blob
+        self._shared = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._blob.size}[whence]
+        if base + offset < 0:
+            raise ValueError(f"negative seek position {base + offset}")
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:
+        descriptor = self._shared.fileno()
+        if sys.platform == "win32":
+            with _seeking:
+                os.lseek(descriptor, self._position, os.SEEK_SET)
+                data = os.read(descriptor, len(buffer))
+        else:
+            data = os.pread(descriptor, len(buffer), self._position)
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
 
 
 def _blob(data: bytes, type: str, name: str | None) -> Blob:

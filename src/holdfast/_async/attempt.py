@@ -118,7 +118,7 @@ class AsyncAttempt:
                 else:
                     await self.finish(await self.begin(strategy))
             except UnprovenError as error:
-                if obstacle is None or isinstance(obstacle, RefusedError):
+                if obstacle is None or self._peer.tells_less(obstacle, error):
                     # Without its frames, which hold the sink and all that is in it.
                     obstacle = error.with_traceback(None)
             else:
@@ -213,10 +213,23 @@ class AsyncAttempt:
             if self.reading.written:
                 await run_blocking(self.reading.restart)
             self._limit(transfer, reply.length)
+        elif reply.length is not None and reply.length > self.reading.max_unverified:
+            await self._require_root(transfer.proof)
         try:
             await transfer.lead(racing=self._racing)
         finally:
             self._imported = self._imported or transfer.imported
+
+    async def _require_root(self, proof: Proof) -> None:
+        """Fetch the block that `proof` needs first, before anything of a very large body is read.
+
+        Without that block the body could only be verified at its end, and it is too large for that.
+        """
+        if proof.need is not None:
+            try:
+                await self._peer.block(proof.need)
+            except RefusedError:
+                raise self.reading.unverified_limit().error from None
 
     def _limit(self, transfer: AsyncTransfer, length: int | None) -> None:
         """Limit a body that is verified only at its end, or not at all.
@@ -273,6 +286,7 @@ class AsyncAttempt:
         proof = BodyProof(cid, self.reading.position, self.reading.stop)
         while (need := proof.need) is not None:
             proof.feed_block(await self._peer.block(need))
+            self.reading.learn_size(proof.size)
         while (need := proof.need_at_end) is not None:
             proof.feed_end(await self._peer.block(need))
         return proof

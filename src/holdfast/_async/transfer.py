@@ -97,6 +97,7 @@ class AsyncTransfer:
                 await self._import(self.proof)
             else:
                 self.pieces += (await run_blocking(prove_block, self.proof, block)).pieces
+                self.peer.reading.learn_size(self.proof.size)
         self.peer.reading.learn_size(self.proof.size)
         if self.ended:
             await self._check_end()

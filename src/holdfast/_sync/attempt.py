@@ -120,7 +120,7 @@ class Attempt:
                 else:
                     self.finish(self.begin(strategy))
             except UnprovenError as error:
-                if obstacle is None or isinstance(obstacle, RefusedError):
+                if obstacle is None or self._peer.tells_less(obstacle, error):
                     # Without its frames, which hold the sink and all that is in it.
                     obstacle = error.with_traceback(None)
             else:
@@ -215,10 +215,23 @@ class Attempt:
             if self.reading.written:
                 run_blocking(self.reading.restart)
             self._limit(transfer, reply.length)
+        elif reply.length is not None and reply.length > self.reading.max_unverified:
+            self._require_root(transfer.proof)
         try:
             transfer.lead(racing=self._racing)
         finally:
             self._imported = self._imported or transfer.imported
+
+    def _require_root(self, proof: Proof) -> None:
+        """Fetch the block that `proof` needs first, before anything of a very large body is read.
+
+        Without that block the body could only be verified at its end, and it is too large for that.
+        """
+        if proof.need is not None:
+            try:
+                self._peer.block(proof.need)
+            except RefusedError:
+                raise self.reading.unverified_limit().error from None
 
     def _limit(self, transfer: Transfer, length: int | None) -> None:
         """Limit a body that is verified only at its end, or not at all.
@@ -275,6 +288,7 @@ class Attempt:
         proof = BodyProof(cid, self.reading.position, self.reading.stop)
         while (need := proof.need) is not None:
             proof.feed_block(self._peer.block(need))
+            self.reading.learn_size(proof.size)
         while (need := proof.need_at_end) is not None:
             proof.feed_end(self._peer.block(need))
         return proof

@@ -21,7 +21,7 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.events import Deadline
-from holdfast.protocol.faults import PrivateAddressError
+from holdfast.protocol.faults import READ_TIMEOUT, PrivateAddressError, plain
 from holdfast.protocol.gateway import (
     FORMAT_REFUSALS,
     INTO_PRIVATE,
@@ -87,8 +87,7 @@ class Peer:
         """Raise an error if the time for the call is over."""
         left = self._deadline.left()
         if left is not None and left <= 0:
-            words = f"{self.gateway.peer} did not send all of {self.reading.reference} in time"
-            raise RequestTimeoutError(words, sent=True)
+            raise plain(READ_TIMEOUT, self.gateway.peer, sent=True)
 
     def check_progress(self, since: float) -> None:
         """Raise an error if nothing that is wanted has come `since` then, for `timeouts.read`."""
@@ -229,6 +228,14 @@ class Peer:
             cid=reference,
             reason=reason,
         )
+
+    def tells_less(self, obstacle: UnprovenError, other: UnprovenError) -> bool:
+        """Whether the user learns less from `obstacle` than from `other`, which came later."""
+        if not isinstance(obstacle, RefusedError) or not isinstance(other, RefusedError):
+            return isinstance(obstacle, RefusedError)
+        # Of a gateway without plain content, "not found" tells more than "not in this format".
+        reason = obstacle.reason
+        return not self.is_trustless or reason is None or reason.status in FORMAT_REFUSALS
 
     def told(self, obstacle: UnprovenError) -> UnprovenError | ProviderError:
         """Return what the user hears of `obstacle`.

@@ -99,6 +99,7 @@ class Transfer:
                 self._import(self.proof)
             else:
                 self.pieces += (run_blocking(prove_block, self.proof, block)).pieces
+                self.peer.reading.learn_size(self.proof.size)
         self.peer.reading.learn_size(self.proof.size)
         if self.ended:
             self._check_end()

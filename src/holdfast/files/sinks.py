@@ -5,7 +5,7 @@ import errno
 import os
 import tempfile
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 from holdfast.atomic import PendingFile, check_size, check_target
 from holdfast.blob import Blob
@@ -130,12 +130,14 @@ class TextSink(MemorySink):
 
 
 class SpoolSink(_FreshSink):
-    """A download without a target: in memory while it is small, then in a temporary file."""
+    """A download without a target: in memory while it is small, then in a temporary file.
+
+    That file has no name, so nothing is left of it, however the process ends.
+    """
 
     def __init__(self) -> None:
         self._memory = bytearray()
         self._file: BinaryIO | None = None
-        self._path: Path | None = None
         self.size = 0
 
     def open(self) -> None:
@@ -144,8 +146,9 @@ class SpoolSink(_FreshSink):
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
         if self._file is None and self.size + len(data) > SPOOL_SIZE:
-            descriptor, name = tempfile.mkstemp(prefix="holdfast-")
-            self._path, self._file = Path(name), os.fdopen(descriptor, "w+b")
+            # Unlinked when it is made; on Windows, removed by the system when it is closed.
+            file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - the blob closes it
+            self._file = cast("BinaryIO", file)
             self._file.write(self._memory)
             self._memory.clear()
         if self._file is None:
@@ -168,24 +171,20 @@ class SpoolSink(_FreshSink):
         if self._file is not None:
             self._file.flush()
             check_size(self._file, self.size)
-            self._file.close()
 
     def blob(self, *, type: str, name: str | None) -> Blob:
         """What was committed."""
-        if self._path is None:
+        if self._file is None:
             return Blob(self._memory, type=type, name=name)
-        path, self._path = self._path, None
-        return Blob.of_file(path, size=self.size, type=type, name=name, temporary=True)
+        file, self._file = self._file, None
+        return Blob.of_temporary(file, size=self.size, type=type, name=name)
 
     def discard(self) -> None:
-        """Remove the temporary file, unless a blob owns it by now."""
+        """Close the temporary file, unless a blob owns it by now."""
         if self._file is not None:
             with contextlib.suppress(OSError):  # a full disk, say: it is of no use any more
                 self._file.close()
             self._file = None
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-            self._path = None
 
 
 class TargetSink:
