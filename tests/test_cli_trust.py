@@ -90,18 +90,18 @@ def test_a_project_may_choose_pinning_for_a_token_without_a_provider(commands, s
 
 
 def test_a_project_file_that_others_may_write_is_ignored(commands):
-    file = write_project_file(commands, 'path = "elsewhere"\n')
-    assert commands.json("config")["path"]["source"] == str(file)
+    file = write_project_file(commands, "rate_limit = 4321\n")
+    assert commands.json("config")["rate_limit"]["source"] == str(file)
     file.chmod(0o666)
     result = commands.run("config")
-    assert (result.returncode, b"elsewhere" in result.stdout) == (0, False)
+    assert (result.returncode, b"4321" in result.stdout) == (0, False)
     warning = f"warning: {file} is ignored: anybody may write to it\n"
     assert result.stderr.decode() == warning
     file.chmod(0o644)
     if os.geteuid() == 0:
         os.chown(file, 12345, -1)
         result = commands.run("config")
-        assert b"elsewhere" not in result.stdout
+        assert b"4321" not in result.stdout
         assert b"is ignored: it belongs to another user" in result.stderr
 
 

@@ -53,11 +53,11 @@ def collect(database: Database, files: BlockFiles, owner: Owner) -> Collected:
     """
     database.check_sound()
     database.freeing(lambda connection: _end_dead_adds(connection, owner))
-    batch = SMALL_BATCH if database.is_short_of_space() else BATCH
     count = size = 0
     more = True
     while more:
         more = _on_full_disk_fewer(lambda limit: _mark(database, limit), ALL)
+        batch = SMALL_BATCH if database.is_short_of_space() else BATCH
         while removed := remove_marked(database, files, batch):
             count += len(removed)
             size += sum(removed)

@@ -18,6 +18,7 @@ from holdfast.atomic import sync_folder
 from holdfast.content.blocks import check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError, ProviderError, VerificationError
+from holdfast.folders import Folder
 from holdfast.repository import schema
 from holdfast.repository.blocks import FILE_SIZE, BlockFiles, Written, cid_of, key_of, linked_from
 from holdfast.repository.garbage import LIVE, Damage
@@ -230,7 +231,7 @@ class _Rebuild:
     def _remove_new(self) -> None:
         for name in (NEW_DATABASE, NEW_COPY):
             for suffix in ("", "-wal", "-shm", "-journal"):
-                (self._folder / f"{name}{suffix}").unlink(missing_ok=True)
+                Folder(self._folder).remove(f"{name}{suffix}")
 
     def __enter__(self) -> Self:
         return self
