@@ -111,6 +111,15 @@ LIES = {
     "identity too low": (lambda d: _over(d, _identity(RAW, b"world"), 4), b"helloworld"),
     "identity too high": (lambda d: _over(d, _identity(RAW, b"world"), 6), b"helloworld"),
     "empty leaf with bytes": (lambda d: _over(d, d.raw(b""), 3), b"hello"),
+    "empty identity with bytes": (lambda d: _over(d, _identity(RAW, b""), 3), b"hello"),
+    "empty identity leaf with bytes": (
+        lambda d: _over(d, _identity(DAG_PB, dag_pb.encode([], message(size=0))), 3),
+        b"hello",
+    ),
+    "nothing but an empty identity with bytes": (
+        lambda d: d.inner((_identity(RAW, b""), 5)),
+        b"wrong",
+    ),
     "sizes exchanged": (
         lambda d: d.inner((d.raw(b"hello"), 4), (d.raw(b"world"), 6)),
         b"helloworld",
