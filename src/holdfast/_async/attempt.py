@@ -118,9 +118,10 @@ class AsyncAttempt:
                 else:
                     await self.finish(await self.begin(strategy))
             except UnprovenError as error:
-                if obstacle is None or self._peer.tells_less(obstacle, error):
-                    # Without its frames, which hold the sink and all that is in it.
-                    obstacle = error.with_traceback(None)
+                # Without its frames, which hold the sink and all that is in it.
+                latest = self._peer.as_refusal(error.with_traceback(None))
+                if obstacle is None or self._peer.tells_less(obstacle, latest):
+                    obstacle = latest
             else:
                 self._peer.confirm_trustless()
                 return

@@ -10,9 +10,11 @@ from holdfast._async.session import AsyncSession, read_content, read_whole
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
 from holdfast.content.proof import Proof
+from holdfast.content.unixfs.archive import CutOffError
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.errors import (
     NetworkError,
+    NotFoundError,
     ProviderError,
     RequestTimeoutError,
     UnprovenError,
@@ -226,6 +228,13 @@ class AsyncPeer:
             cid=reference,
             reason=reason,
         )
+
+    def as_refusal(self, error: UnprovenError) -> UnprovenError:
+        """Return a refusal where a gateway without plain content lacks what is asked for."""
+        if isinstance(error, CutOffError) and self.is_trustless:
+            words = f"{self.gateway.peer} does not have all of {self.reading.reference}"
+            return self.refusal(NotFoundError(words))
+        return error
 
     def tells_less(self, obstacle: UnprovenError, other: UnprovenError) -> bool:
         """Whether the user learns less from `obstacle` than from `other`, which came later."""

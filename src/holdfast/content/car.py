@@ -19,6 +19,8 @@ V2_PRAGMA: Final = bytes.fromhex("a16776657273696f6e02")  # the header {"version
 V2_FIXED_HEADER: Final = 40
 V2_DATA_START: Final = 1 + len(V2_PRAGMA) + V2_FIXED_HEADER
 
+GATEWAY_ERROR: Final = b"\n\n[Gateway Error"
+
 Block: TypeAlias = tuple[CID, bytes]
 
 
@@ -107,6 +109,12 @@ class CarReader:
         except ValueError:
             return None, 0
         return cid, count
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether a gateway wrote behind the blocks that it cannot give the rest, as Kubo does."""
+        start = max(0, self._position - 1)  # its first byte was taken for a length
+        return bytes(self._buffer[start : start + len(GATEWAY_ERROR)]) == GATEWAY_ERROR
 
     def close(self) -> None:
         """Let go of the bytes, where the archive is not read to its end."""

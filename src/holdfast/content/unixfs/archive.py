@@ -8,9 +8,13 @@ from holdfast.content.budgets import MAX_KEPT, MAX_UNRELATED, OUTPUT_SIZE, PIECE
 from holdfast.content.car import CarReader
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.walks import FileWalk, PathWalk
-from holdfast.errors import UnprovenError
+from holdfast.errors import MalformedError, UnprovenError
 
 INLINE_COST: Final = 64  # what a block that its own CID carries counts for, besides its content
+
+
+class CutOffError(UnprovenError):
+    """The gateway says in the archive that it does not have the rest."""
 
 
 class ArchiveProof:
@@ -74,7 +78,7 @@ class ArchiveProof:
             need = self._needed()
             block = self._kept.take(need) if need is not None else None
             if block is None:
-                arrived = self._reader.next_block()
+                arrived = self._next_block()
                 if arrived is None:
                     self.has_more = False
                     return pieces
@@ -99,6 +103,15 @@ class ArchiveProof:
 
     def _needed(self) -> CID | None:
         return self._way.need if self._file is None else self._file.need
+
+    def _next_block(self) -> tuple[CID, bytes] | None:
+        try:
+            return self._reader.next_block()
+        except MalformedError:
+            if not self._reader.is_cut_off:
+                raise
+        need = self._needed()
+        raise CutOffError(f"CAR: the gateway does not have block {need}", cid=str(need))
 
     def _accept(self, cid: CID, block: bytes) -> bytes | None:
         """Keep a block that arrived; return it if it is the one that is needed."""

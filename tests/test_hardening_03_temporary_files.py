@@ -1,0 +1,166 @@
+"""No temporary file is left behind, however a process ends; and who may set the limit."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast import atomic
+from holdfast.atomic import FORGOTTEN_AFTER, PendingFile
+from holdfast.blob import Blob
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.files.sinks import SpoolSink
+from holdfast.protocol.gateway import RAW_TYPE
+from holdfast.testing import Scripted, ScriptedServer
+from tests.content import Blocks
+from tests.support import raw_cid
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+linux = pytest.mark.skipif(atomic.NO_NAME is None, reason="needs files without a name")
+
+DATA = bytes(range(256)) * 100_000
+ROOT, BLOCKS = Blocks.of_file(DATA, UNIXFS_V1_2025)
+
+SCRIPT = """
+import sys
+from holdfast import Client
+url, cid, target, cache = sys.argv[1:]
+settings = {
+    "provider": "pinning", "provider_token": "x", "pin_api_url": url,
+    "gateway_url": url + "/ipfs", "cache_path": cache,
+}
+with Client.init(settings) as client:
+    client.download(cid, to=target or None)
+"""
+COMMAND = "from holdfast.cli.main import main; main()"
+
+
+def answer(request):
+    """All blocks, and a body that stops where it is nearly whole."""
+    if "format=raw" in request.target:
+        return Scripted(body=BLOCKS[ROOT], headers={"Content-Type": RAW_TYPE})
+    if "format=" in request.target:
+        return Scripted(status=406)
+    return Scripted(body=DATA, cut=24_000_000, ending="stall")
+
+
+def open_files(process):
+    """The files that a process has open, by number, and their sizes."""
+    folder = Path(f"/proc/{process.pid}/fd")
+    return [entry.stat().st_size for entry in folder.iterdir() if entry.exists()]
+
+
+@posix
+@linux
+@pytest.mark.parametrize("by", ["script", "command"])
+@pytest.mark.parametrize("where", ["spooled", "beside its target"])
+@pytest.mark.parametrize("cid", [str(ROOT), raw_cid(DATA)], ids=["tree", "block"])
+def test_sigterm_leaves_no_file(tmp_path, by, where, cid):
+    folders = {name: tmp_path / name for name in ("temporary", "target", "home")}
+    for folder in folders.values():
+        folder.mkdir()
+    # Without a cache folder, a download to a file is written beside its target.
+    (folders["home"] / "cache").write_bytes(b"")
+    target = "" if where == "spooled" else str(folders["target"] / "file")
+    with ScriptedServer(answer) as server:
+        environment = {
+            **os.environ,
+            "TMPDIR": str(folders["temporary"]),
+            "HOME": str(folders["home"]),
+            "HOLDFAST_PROVIDER": "pinning",
+            "HOLDFAST_PROVIDER_TOKEN": "x",
+            "HOLDFAST_GATEWAY_URL": f"{server.url}/ipfs",
+            "HOLDFAST_CACHE_PATH": str(folders["home"] / "cache"),
+        }
+        if by == "script":
+            arguments = [SCRIPT, server.url, cid, target, str(folders["home"] / "cache")]
+        else:
+            arguments = [COMMAND, "download", cid, target or "-"]
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", *arguments],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            until = time.monotonic() + 30
+            while not any(size > 4_000_000 for size in open_files(process)):
+                assert time.monotonic() < until
+                assert process.poll() is None
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            process.wait(10)
+        finally:
+            process.kill()
+            process.wait()
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert left == [folders["home"] / "cache"]
+
+
+@linux
+def test_a_large_blob_has_no_name_and_is_read_by_several(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    sink = SpoolSink()
+    sink.write(DATA)
+    sink.commit()
+    blob = sink.blob(type="", name=None)
+    sink.discard()
+    assert list(tmp_path.iterdir()) == []
+    with blob.open() as one, blob.open() as two:
+        del blob
+        assert one.read(1000) == two.read(1000) == DATA[:1000]
+        one.seek(-1000, os.SEEK_END)
+        assert one.read() == DATA[-1000:]
+        assert two.read(5) == DATA[1000:1005]
+        assert two.tell() == 1005
+
+
+@linux
+def test_a_pending_file_has_no_name_until_it_is_whole(tmp_path):
+    target = tmp_path / "file"
+    for content in (b"first", b"second"):
+        with PendingFile(target) as pending:
+            pending.write(content)
+            assert [path.name for path in tmp_path.iterdir()] == ["file"] * target.exists()
+            pending.commit()
+        assert target.read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_where_files_have_names_those_of_ended_processes_are_swept(tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic, "NO_NAME", None)
+    long_ago = time.time() - FORGOTTEN_AFTER - 60
+    names = {f".{digit * 16}.holdfast-part" for digit in "abc"}
+    link, kept, left = sorted(names)
+    (tmp_path / left).write_bytes(b"left")
+    (tmp_path / "precious").write_bytes(b"mine")
+    (tmp_path / link).symlink_to("precious")
+    (tmp_path / ".x.holdfast-part").write_bytes(b"another's")
+    for name in (left, "precious", ".x.holdfast-part"):
+        os.utime(tmp_path / name, (long_ago, long_ago))
+    (tmp_path / kept).write_bytes(b"of one that runs")
+    with PendingFile(tmp_path / "file") as first:
+        (own,) = {path.name for path in tmp_path.iterdir()} - {
+            *(link, kept, "precious", ".x.holdfast-part")
+        }
+        os.utime(tmp_path / own, (long_ago, long_ago))
+        Blob(b"other").save(tmp_path / "other")
+        first.write(b"x")
+        first.commit()
+    found = {path.name for path in tmp_path.iterdir()}
+    assert found == {link, kept, "precious", ".x.holdfast-part", "file", "other"}
+
+
+def test_a_project_does_not_set_the_limit(commands):
+    (commands.folder / "holdfast.toml").write_text("max_unverified_bytes = 9\n")
+    code, lines = commands.failure("store", "1")
+    assert code == 3
+    assert "max_unverified_bytes" in lines[0]
+    (commands.folder / "holdfast.toml").unlink()
+    shown = commands.json("config", HOLDFAST_MAX_UNVERIFIED_BYTES="9")
+    told = {"value": 9, "source": "HOLDFAST_MAX_UNVERIFIED_BYTES"}
+    assert shown["max_unverified_bytes"] == told
