@@ -33,7 +33,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/python scripts/generate_sync.py --check
 	$(BIN)/python scripts/generate_cli_reference.py --check
-	$(BIN)/lint-imports --no-cache
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 	@echo "make lint: passed"
 

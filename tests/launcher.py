@@ -32,6 +32,7 @@ IMPORTED = (
     *("holdfast._sync.providers.local", "holdfast._sync.providers.pinning"),
     "holdfast._sync.transport",
 )
+READY = b"ready\n"
 PASSED_ON = ("HOME", "XDG_", "HOLDFAST_")  # variables that are read when a command runs
 
 
@@ -50,8 +51,9 @@ class Launcher:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,  # all three are pipes, as they are for a command
         )
-        self._process.stdout.readline()  # it listens
         atexit.register(self.close)
+        if self._process.stdout.readline() != READY:
+            raise RuntimeError(self._process.stdout.read().decode())
 
     def can_run(self, environment):
         """Tell whether a command in this environment may be forked."""
@@ -134,7 +136,7 @@ def serve(path):
     listener.bind(path)
     listener.listen()
     lifeline = os.dup(0)  # it ends with the process that has started us
-    os.write(1, b"\n")
+    os.write(1, READY)
     while True:
         ready, _, _ = select.select([listener, lifeline], [], [])
         if lifeline in ready:
