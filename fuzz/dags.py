@@ -25,6 +25,7 @@ from holdfast.content.car import write_car
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.dag_pb import Link
 from holdfast.content.hashes import FUNCTIONS, IDENTITY, SHA2_256
+from holdfast.content.unixfs import data
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.walks import MAX_DEPTH, FileWalk
@@ -84,9 +85,9 @@ class Dag:
         return self.put(DAG_PB, block, total)
 
 
-def flipped(chance: random.Random, data: bytes) -> bytes:
-    """`data` with one byte changed, cut out or put in."""
-    out = bytearray(data)
+def flipped(chance: random.Random, sound: bytes) -> bytes:
+    """`sound` with one byte changed, cut out or put in."""
+    out = bytearray(sound)
     place = chance.randrange(len(out) + 1)
     match chance.randrange(3):
         case 0 if place < len(out):
@@ -113,6 +114,8 @@ def random_dag(chance: random.Random) -> tuple[CID, Dag]:
         dag.known.append((CID(1, RAW, chance.choice(ODD_CODES), bytes(20)), 5))
     if chance.random() < 0.05:
         dag.known.append((CID(1, 0x71, SHA2_256, bytes(32)), 5))
+    if chance.random() < 0.1:
+        dag.known.append((CID(1, RAW, IDENTITY, b""), 0))
     honest = chance.random() < 0.4
     root = dag.known[-1][0]
     levels = chance.choice([1, 2, 3, 6, MAX_DEPTH + 3])
@@ -216,6 +219,25 @@ def by_body(root: CID, dag: Dag, body: bytes, step: int) -> tuple[bytes, bool]:
     return bytes(out), True
 
 
+def believed(dag: Dag, cid: CID, size: int) -> bytes:
+    """The body of a gateway that believes what nodes declare: up to `size` bytes, filled up."""
+    try:
+        block = find(dag, cid)
+        if cid.codec == RAW:
+            return block.ljust(min(size, MAX_OUTPUT), b"\0")[:size]
+        node = dag_pb.decode(block)
+        message = data.decode(node.data)
+    except ClientError:
+        return bytes(min(size, MAX_OUTPUT))
+    out = message.data
+    for link, declared in zip(node.links, message.block_sizes, strict=False):
+        if len(out) >= min(size, MAX_OUTPUT):
+            break
+        if declared:  # filled up, so that shared nodes without bytes are not visited for ever
+            out += believed(dag, link.cid, declared).ljust(min(declared, MAX_OUTPUT), b"\0")
+    return out[:size]
+
+
 def archive_of(chance: random.Random, root: CID, dag: Dag) -> tuple[bytes, bool]:
     """An archive of the blocks in some order, and whether it is sound."""
     blocks = list(dag.blocks.items())
@@ -255,7 +277,7 @@ def one_input(chance: random.Random, *, large: bool, repository: Repository | No
         shorter = min(len(first[0]), len(second[0]))
         if first[0][:shorter] != second[0][:shorter]:
             raise AssertionError("other bytes by archive")
-    body = first[0] if isinstance(first, tuple) else chance.randbytes(chance.randint(0, 20))
+    body = first[0] if isinstance(first, tuple) else believed(dag, root, MAX_OUTPUT)
     if chance.random() < 0.2:
         body += b"\0"
     third = outcome(by_body, root, dag, body, 1 << 16 if large else chance.choice([1 << 16, 7]))
