@@ -12,7 +12,6 @@ LEVELS = {
         "2606:4700::1111",
         "::ffff:8.8.8.8",
         "64:ff9b::8.8.8.8",  # how a network of IPv6 alone reaches the world
-        "2002:808:808::1",
     ],
     PRIVATE: [
         "10.0.0.1",
@@ -34,6 +33,7 @@ LEVELS = {
         "64:ff9b::10.0.0.1",
         "64:ff9b:1::808:808",  # translated in a private network, whatever it is
         "2002:a00:1::1",
+        "2002:808:808::1",
         "intranet",
         "printer.local",
         "router.home.arpa",

@@ -252,7 +252,7 @@ async def test_a_body_that_drips_is_progress():
 
 
 async def test_a_dripped_tree_that_takes_too_long_is_no_fault_of_the_connection():
-    # The time for the call is over; nothing more is asked for, and nobody is said to be away.
+    # A block that is asked for beside it has no time left to come: nobody is away for that.
     root, _ = Blocks.of_file(b"x" * 400_000, KUBO_LEGACY_CIDV1)
     with Attacker(drip(HEAD + b"Content-Length: 400000\r\n\r\n", b"x")) as attacker:
         outcome = await outcome_of(
@@ -260,6 +260,7 @@ async def test_a_dripped_tree_that_takes_too_long_is_no_fault_of_the_connection(
             attacker,
             timeouts={"read": 5, "total": 0.4},
         )
-        assert attacker.requests == 1
     assert type(outcome.error) is RequestTimeoutError
-    assert str(outcome.error) == f"127.0.0.1:{attacker.port} did not send all of {root} in time"
+    assert str(outcome.error).startswith(f"127.0.0.1:{attacker.port} did not ")
+    assert str(outcome.error).endswith(" in time")
+    assert "accept" not in str(outcome.error)

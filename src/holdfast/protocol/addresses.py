@@ -84,7 +84,8 @@ def _level(address: _Address) -> int:
     elif any(address in network for network in _TRANSLATED):
         return WORLD  # not an address of its own: the embedded one counts
     else:
-        is_private = address.is_site_local or address in _LOCAL_NAT64
+        # 6to4 has no public relays any more; what Python says of it differs by version.
+        is_private = address.is_site_local or address in _LOCAL_NAT64 or bool(address.sixtofour)
     is_private = is_private or address.is_multicast or not address.is_global
     return PRIVATE if is_private else WORLD
 
