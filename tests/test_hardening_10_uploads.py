@@ -18,6 +18,7 @@ from holdfast.content.unixfs.files import FileImporter
 from holdfast.node import fetching, trees
 from holdfast.repository import Repository
 from holdfast.testing import running_node
+from tests.node_process import ON_LINUX, node_process
 
 SMALL = b"ten bytes."
 SMALL_CID = CID.of_raw(SMALL)
@@ -266,3 +267,28 @@ def test_paths_in_any_order_give_the_same_directory(node):
     assert "at once" in sentence(upload(node, "d/a", "d/a/b"))
     assert "twice" in sentence(upload(node, "d/a", "d/a"))
     assert "More than one" in sentence(upload(node, "d/a", "e/a"))
+
+
+@ON_LINUX
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("count", "name"),
+    [(100_000, "d/{n:06}" + "x" * 200), (2000, "d/" + "/".join(["{n}"] * 62) + "/f")],
+    ids=["many files", "deep folders"],
+)
+def test_the_largest_upload_takes_less_than_128_mib(tmp_path, count, name):
+    with node_process(tmp_path) as process:
+        urllib3.request("GET", f"{process.api_url}/ipfs/bafkqaaa")
+        idle = process.memory()
+        head = '--b\r\nContent-Disposition: form-data; name="file"; filename="{}"\r\n\r\nx\r\n'
+        parts = (head.format(name.format(n=n)).encode() for n in range(count))
+        headers = {
+            "Authorization": f"Bearer {process.token}",
+            "Content-Type": "multipart/form-data; boundary=b",
+        }
+        url = f"{process.api_url}/pinning/pinFileToIPFS"
+        body = itertools.chain(parts, [b"--b--\r\n"])
+        reply = urllib3.request("POST", url, body=body, headers=headers, timeout=600)
+        assert reply.status == 200
+        assert reply.json()["NumberOfFiles"] == count
+        assert process.peak_memory() - idle < 128 << 20

@@ -89,7 +89,8 @@ class Body:
 
     def _check_share(self) -> None:
         if self._share.is_ended:
-            raise Refusal(503, "The node has too many requests under way; try again later")
+            text = "The node has too many requests under way; try again later"
+            raise Refusal(503, text, headers={"Connection": "close", "Retry-After": "5"})
 
     def _too_large(self) -> Refusal:
         return Refusal(413, f"The body is larger than the {self._limit} bytes that are allowed")

@@ -70,8 +70,9 @@ class Upload:
     @property
     def held(self) -> int:
         """How many bytes of memory the upload holds between two pieces, about."""
+        # A leaf counts twice: as it grows, it is moved about, and leaves holes behind.
         leaf = min(self._file_bytes, self._options.profile.chunk_size)
-        return leaf + self._small_bytes + len(self._field) + self._tree.held
+        return 2 * leaf + self._small_bytes + len(self._field) + self._tree.held
 
     def _put(self, cid: CID, data: bytes) -> None:
         self._adding.put(cid, data)
@@ -169,8 +170,11 @@ class Upload:
         return importer.finish()
 
     def close(self) -> None:
-        """End the upload; what was not pinned may be collected."""
+        """End the upload; what was not pinned may be collected. Its memory is free at once."""
         self._adding.close()
+        self._importer = None
+        self._field.clear()
+        self._tree = UploadTree()
 
 
 def _about(metadata: Metadata, name: str) -> dict[str, Any]:

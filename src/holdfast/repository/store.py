@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -44,9 +44,7 @@ from holdfast.repository.pins import (
     add_pin,
     count_pins,
     find_pin,
-    list_pin_ids,
     list_pins,
-    pins_by_id,
     remove_pin,
     total_pins,
     update_pin,
@@ -264,16 +262,6 @@ class Repository:
         """Return the pins that `query` asks for, in its order: without one, newest first."""
         with self._database.reading() as connection:
             return list_pins(connection, query, stopped)
-
-    def pin_ids(self, query: PinQuery, stopped: Stopped | None = None) -> list[int]:
-        """Return the numbers of the pins that `query` asks for, in its order, for `pins_by_id`."""
-        with self._database.reading() as connection:
-            return list_pin_ids(connection, query, stopped)
-
-    def pins_by_id(self, ids: Sequence[int]) -> list[Pin]:
-        """Return the pins with these numbers, 500 at the most."""
-        with self._database.reading() as connection:
-            return pins_by_id(connection, ids)
 
     def count_pins(
         self,

@@ -1,0 +1,247 @@
+"""Peers that stand still: they take neither the node's memory nor its connections from others."""
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+import urllib3
+
+from holdfast.node import accepting, connections
+from holdfast.node.accepting import ConnectionLimits, origin_of
+from holdfast.testing import running_node
+from tests.node_process import ON_LINUX, node_process
+
+MIB = 1 << 20
+CONTENT = os.urandom(8 * MIB)
+
+
+@pytest.fixture(scope="module")
+def node():
+    with running_node() as node:
+        yield node
+
+
+@pytest.fixture(scope="module")
+def path(node):
+    """The path of a file that no socket takes in one go."""
+    return f"/ipfs/{pin(node, CONTENT)}"
+
+
+def pin(node, data):
+    headers = {"Authorization": f"Bearer {node.token}"}
+    url = f"{node.api_url}/pinning/pinFileToIPFS"
+    reply = urllib3.request("POST", url, fields={"file": ("f", data)}, headers=headers)
+    return reply.json()["IpfsHash"]
+
+
+def connect(node, address="127.0.0.1"):
+    """Connect with little room for what comes, so that it stays with the node."""
+    host, port = node.api_url.removeprefix("http://").split(":")
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    peer.settimeout(20)
+    peer.bind((address, 0))
+    peer.connect((host, int(port)))
+    return peer
+
+
+def ask(peer, target):
+    peer.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+
+def is_ended(peer):
+    """Read what is left, until the node ends the connection or stands still for a second."""
+    peer.settimeout(1)
+    try:
+        while peer.recv(MIB):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        pass
+    return True
+
+
+@contextmanager
+def closing(peers):
+    try:
+        yield peers
+    finally:
+        for peer in peers:
+            peer.close()
+
+
+# Time
+
+
+def test_a_peer_that_reads_nothing_is_ended(node, path, monkeypatch):
+    monkeypatch.setattr(connections, "STALL_SECONDS", 0.3)
+    with connect(node) as peer:
+        ask(peer, path)
+        time.sleep(1)
+        assert is_ended(peer)
+
+
+def test_a_peer_that_reads_a_few_bytes_at_a_time_is_ended(node, path, monkeypatch):
+    monkeypatch.setattr(connections, "STALL_SECONDS", 0.5)
+    with connect(node) as peer:
+        ask(peer, path)
+        for _ in range(30):
+            peer.recv(10)
+            time.sleep(0.05)
+        assert is_ended(peer)
+
+
+def test_a_slow_reader_that_goes_on_gets_all_of_it(node, path):
+    with connect(node) as peer:
+        ask(peer, path)
+        time.sleep(0.3)
+        received = b""
+        while not received.endswith(CONTENT):
+            received += peer.recv(MIB)
+
+
+def drip(peer):
+    for _ in range(200):
+        peer.sendall(b"x")
+        time.sleep(0.05)
+
+
+def test_a_head_that_drips_is_ended(node, monkeypatch):
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    with connect(node) as peer:
+        start = time.monotonic()
+        with pytest.raises(ConnectionError):
+            drip(peer)
+        assert time.monotonic() - start < 5
+
+
+# Number
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """A node with places for 6 connections, 3 from an address; 2 more of that are held."""
+    limits = ConnectionLimits(total=6, per_address=3, held=2)
+    monkeypatch.setattr(ConnectionLimits, "within_descriptors", lambda _: limits)
+    with running_node() as node:
+        yield node
+
+
+def is_served(peer):
+    peer.settimeout(0.5)
+    try:
+        return peer.recv(1000).startswith(b"HTTP/1.1 200")
+    except TimeoutError:
+        return False
+
+
+def test_an_address_has_so_many_connections_and_others_are_served(few):
+    with closing([connect(few) for _ in range(5)]) as peers:
+        for peer in peers:
+            ask(peer, "/ipfs/bafkqaaa")
+        assert [is_served(peer) for peer in peers] == [True, True, True, False, False]
+        with closing([connect(few), connect(few, "127.0.0.2")]) as (one_more, other):
+            ask(other, "/ipfs/bafkqaaa")
+            assert is_served(other)
+            assert is_ended(one_more)
+        peers[0].close()
+        assert is_served(peers[3])
+        assert not is_served(peers[4])
+
+
+def test_more_connections_than_there_are_places_wait_in_the_backlog(few):
+    addresses = [f"127.0.0.{n // 2 + 1}" for n in range(10)]
+    with closing([connect(few, address) for address in addresses]) as peers:
+        for peer in peers:
+            ask(peer, "/ipfs/bafkqaaa")
+        assert [is_served(peer) for peer in peers] == [True] * 6 + [False] * 4
+        for peer in peers[:4]:
+            peer.close()
+        assert all(is_served(peer) for peer in peers[6:])
+
+
+def test_the_limits_leave_descriptors_for_the_store():
+    assert ConnectionLimits() == ConnectionLimits(total=1024, per_address=512, held=1024)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (600, hard))
+    try:
+        assert ConnectionLimits().within_descriptors() == ConnectionLimits(344, 172, 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("address", "origin"),
+    [
+        (("10.0.0.1", 5), "10.0.0.1"),
+        (("::ffff:10.0.0.1", 5, 0, 0), "10.0.0.1"),
+        (("2001:db8::1:2:3:4", 5, 0, 0), "2001:db8::"),
+        (("fe80::1%eth0", 5, 0, 0), "fe80::"),
+    ],
+)
+def test_a_network_of_ipv6_counts_as_one_address(address, origin):
+    assert origin_of(address) == origin
+
+
+# Heads
+
+
+def test_a_head_has_few_headers(node):
+    for count, status in ((90, b"HTTP/1.1 200"), (6000, b"HTTP/1.1 400")):
+        with connect(node) as peer:
+            peer.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n" + b"a: b\r\n" * count + b"\r\n")
+            assert peer.recv(12) == status
+
+
+# Memory
+
+
+@pytest.fixture
+def process(tmp_path):
+    with node_process(tmp_path) as process:
+        yield process
+
+
+def check_stalled_peers(process, number, query, limit):
+    path = f"/ipfs/{pin(process, os.urandom(32 * MIB))}{query}"
+    urllib3.request("GET", f"{process.api_url}/ipfs/bafkqaaa")
+    idle = process.memory()
+    with closing([]) as peers:
+        for each in range(number):
+            peers.append(connect(process, f"127.0.0.{each // 500 + 2}"))
+            ask(peers[-1], path)
+        for peer in peers:
+            assert peer.recv(12) == b"HTTP/1.1 200"
+        assert urllib3.request("GET", process.api_url + path, timeout=60).status == 200
+        assert process.memory() - idle < limit
+
+
+@ON_LINUX
+@pytest.mark.parametrize("query", ["", "?format=car"])
+def test_peers_that_read_nothing_hold_little_memory(process, query):
+    check_stalled_peers(process, 100, query, 80 * MIB)
+
+
+@ON_LINUX
+@pytest.mark.slow
+@pytest.mark.parametrize("query", ["", "?format=car", "?format=raw"])
+def test_a_thousand_peers_that_read_nothing_hold_less_than_256_mib(process, query):
+    check_stalled_peers(process, 1000, query, 256 * MIB)
+
+
+def test_a_process_asks_for_the_descriptors_that_it_needs():
+    code = (
+        "import resource; from holdfast.node.accepting import raise_descriptor_limit;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 3000)); raise_descriptor_limit();"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    )
+    result = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert int(result.stdout) == min(accepting.WANTED_FILES, 3000)
