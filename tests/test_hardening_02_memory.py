@@ -139,7 +139,7 @@ def cases():
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("make", "operation", "colour"), cases())
+@pytest.mark.parametrize(("make", "operation", "colour"), list(cases()))
 def test_a_read_stays_within_its_memory(make, operation, colour, tmp_path):
     answer, root, size = make()
 
