@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.content.car import write_car
+from holdfast.content.unixfs.walks import MAX_PENDING
 from holdfast.testing import Scripted, ScriptedServer
 from tests.bombs import MIB, Dag, archive_gateway, block_gateway
 
@@ -92,11 +93,11 @@ def wide():
     dag = Dag()
     tiny = dag.raw(b"xy")
     early = [dag.raw(os.urandom(MIB)) for _ in range(7)]
-    inner = dag.node([(tiny, 2)] * 40_000)
-    root = dag.node([(inner, 80_000)] + [(tiny, 2)] * 40_000)
+    inner = dag.node([(tiny, 2)] * 45_000)
+    root = dag.node([(inner, 90_000)] + [(tiny, 2)] * (MAX_PENDING - 45_001))
     order = [root, inner, *early, tiny]
     archive = b"".join(write_car([], [(cid, dag.blocks[cid]) for cid in order]))
-    return archive_gateway(archive), root, 160_000
+    return archive_gateway(archive), root, 2 * (MAX_PENDING - 1)
 
 
 def small_pieces():
@@ -139,7 +140,7 @@ def cases():
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("make", "operation", "colour"), cases())
+@pytest.mark.parametrize(("make", "operation", "colour"), list(cases()))
 def test_a_read_stays_within_its_memory(make, operation, colour, tmp_path):
     answer, root, size = make()
 

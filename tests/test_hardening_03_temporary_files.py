@@ -58,7 +58,13 @@ def open_files(process):
 @linux
 @pytest.mark.parametrize("by", ["script", "command"])
 @pytest.mark.parametrize("where", ["spooled", "beside its target"])
-@pytest.mark.parametrize("cid", [str(ROOT), raw_cid(DATA)], ids=["tree", "block"])
+@pytest.mark.parametrize(
+    "cid",
+    [
+        pytest.param(str(ROOT), id="tree"),
+        pytest.param(raw_cid(DATA), id="block", marks=pytest.mark.slow),
+    ],
+)
 def test_sigterm_leaves_no_file(tmp_path, by, where, cid):
     folders = {name: tmp_path / name for name in ("temporary", "target", "home")}
     for folder in folders.values():

@@ -15,7 +15,7 @@ class Timeouts:
         write: For a piece of an upload to be taken.
         total: For a whole call, all its attempts and the waits between them; not the wait for a
             turn under `rate_limit`. `upload` and `download` have none: there, stalled progress
-            ends it.
+            ends it. An open file has it for each range that it fetches.
 
     Example:
         >>> Timeouts(read=5)
