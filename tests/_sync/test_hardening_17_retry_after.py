@@ -19,8 +19,9 @@ from holdfast._sync import session
 from holdfast.content.profiles import MIB, UNIXFS_V1_2025
 from holdfast.errors import ConfigError, NotFoundError, ProviderError, RateLimitError
 from holdfast.protocol.retrying import Backoff, RetryBudget
-from holdfast.testing import Scripted
-from tests.gateways import gateway, pin
+from holdfast.testing import Scripted, ScriptedServer
+from tests.content import Blocks
+from tests.gateways import gateway, kind_of, pin
 from tests.support import HELLO_CID, config_for, pinned, raw_cid
 
 TEXT = b"[1,2,3]"
@@ -205,6 +206,24 @@ def test_the_pages_of_a_list_share_the_budget(server):
             client.pins()
     offsets = [parse_qs(urlsplit(each.target).query)["pageOffset"] for each in server.requests]
     assert offsets == [["0"], ["0"], ["1000"]]
+
+
+@pytest.mark.usefixtures("short_seconds")
+def test_the_steps_of_open_share_the_budget():
+    """The first step finds that there are no blocks, and the second fetches the whole file."""
+    asked = []
+
+    def script(request):
+        asked.append(kind_of(request))
+        whole = asked[-1] == "plain" and "range" not in request.headers
+        return Scripted(**later(1)) if len(asked) == 1 or whole else Scripted(status=406)
+
+    with ScriptedServer(script) as server:
+        with client_for(server, retries={**QUICK, "max_retry_after": 1}) as client:
+            with pytest.raises(RateLimitError):
+                client.open(str(Blocks.of_file(DATA, UNIXFS_V1_2025)[0]))
+    assert asked[0] != "plain"
+    assert asked.count("plain") == 1
 
 
 # Several gateways

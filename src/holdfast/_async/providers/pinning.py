@@ -174,15 +174,17 @@ class AsyncPinProvider:
                 known = await self._reader.probe(reference, call, MemorySink())
         except UnprovenError:
             # One block, or a gateway without blocks: then the whole is the smallest proof.
-            ranges: AsyncRanges = AsyncBlobRanges(await self._fetch_whole(reference))
+            blob = await self._fetch_whole(reference, call.asked_wait)
+            ranges: AsyncRanges = AsyncBlobRanges(blob)
         else:
             ranges = _AsyncGatewayRanges(self._session, self._reader, known)
         return AsyncContentFile(ranges, name=_name(reference))
 
-    async def _fetch_whole(self, reference: Reference) -> Blob:
+    async def _fetch_whole(self, reference: Reference, asked_wait: float) -> Blob:
         """Download a file that can only be verified whole, for `open_file`.
 
-        Each part of it has as much time as any range that an open file fetches.
+        Each part of it has as much time as any range that an open file fetches. `asked_wait` is how
+        long peers have made `open_file` wait so far.
         """
         sink = SpoolSink()
         fetched = 0
@@ -194,6 +196,7 @@ class AsyncPinProvider:
                 call.renew()
 
         async with self._session.call("open", str(reference)) as call:
+            call.asked_wait = asked_wait
             try:
                 await self._reader.read(reference, sink, call, progress=renew, verify=True)
                 await run_blocking(sink.commit)

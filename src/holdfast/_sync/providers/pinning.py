@@ -176,15 +176,17 @@ class PinProvider:
                 known = self._reader.probe(reference, call, MemorySink())
         except UnprovenError:
             # One block, or a gateway without blocks: then the whole is the smallest proof.
-            ranges: Ranges = BlobRanges(self._fetch_whole(reference))
+            blob = self._fetch_whole(reference, call.asked_wait)
+            ranges: Ranges = BlobRanges(blob)
         else:
             ranges = _AsyncGatewayRanges(self._session, self._reader, known)
         return ContentFile(ranges, name=_name(reference))
 
-    def _fetch_whole(self, reference: Reference) -> Blob:
+    def _fetch_whole(self, reference: Reference, asked_wait: float) -> Blob:
         """Download a file that can only be verified whole, for `open_file`.
 
-        Each part of it has as much time as any range that an open file fetches.
+        Each part of it has as much time as any range that an open file fetches. `asked_wait` is how
+        long peers have made `open_file` wait so far.
         """
         sink = SpoolSink()
         fetched = 0
@@ -196,6 +198,7 @@ class PinProvider:
                 call.renew()
 
         with self._session.call("open", str(reference)) as call:
+            call.asked_wait = asked_wait
             try:
                 self._reader.read(reference, sink, call, progress=renew, verify=True)
                 run_blocking(sink.commit)
