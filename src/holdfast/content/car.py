@@ -10,11 +10,14 @@ from typing import Final, TypeAlias
 from holdfast.content import varint
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
-from holdfast.errors import MalformedError
+from holdfast.errors import MalformedError, UnprovenError
 
 MAX_HEADER: Final = 1 << 20  # thousands of roots; go-car allows 32 MiB
 MAX_CID: Final = 256  # more than the bytes of any CID
 MAX_SECTION: Final = MAX_BLOCK + MAX_CID
+# Kubo ends an archive that it cannot complete with "\n\n[Gateway Error: CAR stream truncated, …]".
+# Read as a section, the first newline is a length of 10, and this is what the length stands for.
+BROKEN_OFF: Final = b"\n[Gateway "
 V2_PRAGMA: Final = bytes.fromhex("a16776657273696f6e02")  # the header {"version": 2}
 V2_FIXED_HEADER: Final = 40
 V2_DATA_START: Final = 1 + len(V2_PRAGMA) + V2_FIXED_HEADER
@@ -199,6 +202,8 @@ class CarReader:
     def _block(self, size: int) -> Block | None:
         """Return the block in the next `size` bytes; None where its hash is not supported."""
         start, stop = self._position, self._position + size
+        if self._buffer[start:stop] == BROKEN_OFF:
+            raise UnprovenError("CAR: the gateway says that the archive is incomplete")
         try:
             cid, end = CID.read(bytes(self._buffer[start : min(stop, start + MAX_CID)]))
         except ValueError as error:
