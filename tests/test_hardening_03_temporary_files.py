@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -13,6 +14,8 @@ from holdfast import atomic
 from holdfast.atomic import FORGOTTEN_AFTER, PendingFile
 from holdfast.blob import Blob
 from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.reference import Reference
+from holdfast.files.partial import NAME, WORTH_KEEPING, PartialFile
 from holdfast.files.sinks import SpoolSink
 from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
@@ -105,6 +108,82 @@ def test_sigterm_leaves_no_file(tmp_path, by, where, cid):
             process.wait()
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert left == [folders["home"] / "cache"]
+
+
+def without_blocks(request):
+    return Scripted(status=406) if "format=raw" in request.target else answer(request)
+
+
+@posix
+@linux
+@pytest.mark.parametrize(
+    ("cid", "reply", "may_stay"),
+    [
+        pytest.param(raw_cid(DATA), answer, False, id="block"),
+        pytest.param(str(ROOT), without_blocks, False, id="tree without blocks"),
+        pytest.param(str(ROOT), answer, True, id="tree"),
+    ],
+)
+@pytest.mark.parametrize("before", ["nothing", "kept"])
+def test_sigterm_leaves_only_verified_bytes_in_the_cache(tmp_path, cid, reply, may_stay, before):
+    cache = tmp_path / "cache"
+    if before == "kept":  # by an earlier download
+        partial = PartialFile(cache / "partial", Reference.parse(cid))
+        partial.open()
+        partial.write(DATA[: 2 << 20])
+        partial.close(proven=2 << 20)
+    with ScriptedServer(reply) as server:
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", SCRIPT, server.url, cid, str(tmp_path / "copy"), str(cache)],
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            until = time.monotonic() + 30
+            while not any(size > 8_000_000 for size in open_files(process)):
+                assert time.monotonic() < until
+                assert process.poll() is None
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+            process.wait(10)
+        finally:
+            process.kill()
+            process.wait()
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(left) == may_stay
+    for path in left:
+        kept = path.read_bytes()
+        assert len(kept) >= WORTH_KEEPING
+        assert DATA.startswith(kept)
+
+
+def test_a_partial_file_loses_its_name_when_what_it_holds_is_given_up(tmp_path):
+    partial = PartialFile(tmp_path, Reference.parse(str(ROOT)))
+    partial.open()
+    partial.write(DATA[: 2 << 20])
+    assert [NAME.fullmatch(path.name)["own"] for path in tmp_path.iterdir()] in ([], [ANY])
+    partial.keep()
+    assert [NAME.fullmatch(path.name)["own"] for path in tmp_path.iterdir()] == [None]
+    partial.truncate(1000)
+    partial.write(b"not verified")
+    assert [NAME.fullmatch(path.name)["own"] for path in tmp_path.iterdir()] in ([], [ANY])
+    partial.commit(tmp_path / "copy", None)
+    assert [path.name for path in tmp_path.iterdir()] == ["copy"]
+    assert (tmp_path / "copy").read_bytes() == DATA[:1000] + b"not verified"
+
+
+def test_of_two_downloads_one_keeps_its_bytes(tmp_path):
+    first, second = (PartialFile(tmp_path, Reference.parse(str(ROOT))) for _ in range(2))
+    for partial in (first, second):
+        partial.open()
+        partial.write(DATA[: 2 << 20])
+    for partial in (first, second):
+        partial.keep()
+    second.write(b"more")
+    second.commit(tmp_path / "copy", None)
+    first.close(proven=2 << 20)
+    assert (tmp_path / "copy").stat().st_size == (2 << 20) + 4
+    (kept,) = [path for path in tmp_path.iterdir() if path.name != "copy"]
+    assert kept.read_bytes() == DATA[: 2 << 20]
 
 
 @linux

@@ -199,6 +199,7 @@ def test_a_download_under_way_keeps_its_partial_file_whatever_the_clock_says(tmp
     used, other = (PartialFile(tmp_path, Reference.parse(cid)) for cid in (HELLO_CID, OTHER_CID))
     used.open()
     used.write(b"x" * 10)
+    used.keep()
     (path,) = tmp_path.iterdir()
     os.utime(path, (0, 0))
     other.open()

@@ -12,7 +12,7 @@ from holdfast.blob import Blob
 from holdfast.content.reference import Reference
 from holdfast.errors import SerializationError
 from holdfast.files.background import Background
-from holdfast.files.partial import PartialFile
+from holdfast.files.partial import WORTH_KEEPING, PartialFile
 
 FLUSH_SIZE = 64 << 20  # bytes to a target that are brought to the disk at a time
 SPOOL_SIZE = 4 << 20  # up to here a download stays in memory
@@ -190,8 +190,8 @@ class SpoolSink(_FreshSink):
 class TargetSink:
     """A download to a file that appears under its name whole, or not at all.
 
-    On its way it lies in the `cache` folder, where what is proven of it outlives an interruption.
-    Where there can be no such folder, it lies beside the target and does not.
+    Until then it is in the `cache` folder, where what is verified of it outlives an interruption.
+    Where there can be no such folder, it is in the folder of the target and does not.
     """
 
     def __init__(
@@ -232,6 +232,8 @@ class TargetSink:
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
         file = self._partial or self._pending
+        if self._partial is not None and self.proven >= WORTH_KEEPING:
+            self._partial.keep()  # what follows verified bytes is verified too
         file.write(data)
         self.size += len(data)
         # So that the disk has little left to do at the end, when all wait for it.
@@ -245,8 +247,10 @@ class TargetSink:
 
     def restart(self, size: int = 0) -> None:
         """Forget what was written, but for the first `size` bytes."""
+        self._flusher.drain()
         (self._partial or self._pending).truncate(size)
         self.size = size
+        self._flushed = min(self._flushed, size)
 
     def commit(self) -> None:
         """All has come, and is good: the file gets its name."""
