@@ -64,7 +64,7 @@ async def test_a_path_is_followed(node, tmp_path, refuse):
                 await client.download(f"{part.cid}/missing")
 
 
-@pytest.mark.parametrize("status", [400, 405, 406, 415, 501])
+@pytest.mark.parametrize("status", [406, 501])
 async def test_plain_content_is_asked_for_once_and_then_no_more(node, status):
     block, tree = pin(node, b"[1]", UNIXFS_V1_2025), pin(node, DATA, UNIXFS_V1_2025)
     with trustless(node, status=status) as server:

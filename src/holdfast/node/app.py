@@ -19,6 +19,7 @@ from holdfast.node import gateway
 from holdfast.node.cached import CachedRepository
 from holdfast.node.calls import PinningCalls
 from holdfast.node.connections import MAX_HEAD, MAX_HEADERS
+from holdfast.node.memory import Cache
 from holdfast.node.page import Page
 from holdfast.node.queries import Queries
 from holdfast.node.replies import AddedHeaders, Refusal
@@ -35,7 +36,7 @@ def create_app(repository: Repository, settings: NodeSettings) -> "Guard":
     """The application over `repository`, which stays the caller's to close."""
     resources = Resources()
     calls = PinningCalls(repository, settings, resources.memory)
-    reader = CachedRepository(repository)
+    reader = CachedRepository(repository, Cache(settings.cache_bytes))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -33,7 +33,7 @@ class WantedBlocks:
     """Says which blocks of an archive belong to the DAG under `root`.
 
     Example:
-        >>> wanted = WantedBlocks(CID.of_raw(b"x"), max_bytes=100)
+        >>> wanted = WantedBlocks(CID.of_raw(b"x"), max_bytes=1000)
         >>> [data for _, data in wanted.take(CID.of_raw(b"unrelated"), b"unrelated")]
         []
         >>> [data for _, data in wanted.take(CID.of_raw(b"x"), b"x")]

@@ -4,6 +4,8 @@ import hmac
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.node.memory import CACHE_LIMIT
+
 SCOPES: Final = frozenset(
     {
         *("pinJSONToIPFS", "pinFileToIPFS", "pinByHash", "pinJobs", "unpin", "hashMetadata"),
@@ -58,6 +60,7 @@ class NodeSettings:
         max_json: The bytes of a JSON body at the most; the service's own limit.
         max_upload: The bytes of an upload at the most; the service's own limit.
         idle_seconds: How long a request may stand still before it is given up.
+        cache_bytes: The bytes of verified blocks that all readers share in memory.
     """
 
     tokens: tuple[NodeToken, ...]
@@ -66,3 +69,4 @@ class NodeSettings:
     max_json: int = 10_000_000
     max_upload: int = 25_000_000_000
     idle_seconds: float = 60.0
+    cache_bytes: int = CACHE_LIMIT

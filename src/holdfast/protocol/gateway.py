@@ -23,7 +23,7 @@ PARTIAL: Final = 206
 RAW_TYPE: Final = "application/vnd.ipld.raw"
 CAR_TYPE: Final = "application/vnd.ipld.car"
 # What gateways say to a request for plain content that give blocks and archives only (Kubo: 406).
-FORMAT_REFUSALS: Final = frozenset({400, 405, 406, 415, 501})
+FORMAT_REFUSALS: Final = frozenset({406, 501})
 TRUSTLESS_FOR: Final = 3600.0  # seconds for which such a gateway is not asked for plain content
 AVOIDED_FOR: Final = 300.0  # seconds that a gateway comes last after it has sent wrong bytes
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)", re.IGNORECASE)

@@ -18,6 +18,7 @@ from holdfast.testing.faults import Corruption, Cut, Delay, Failure, Faults, Par
 # Tests of failures should not wait as long as a busy service asks for: a `Retry-After` of a second
 # or more is the error at once.
 QUICK: Final = Retries(base=0.01, cap=0.1, max_retry_after=0.1)
+CACHE_BYTES: Final = 4 << 20  # less than usual: it counts as memory of the test's process
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,7 @@ class Settings(TypedDict, total=False):
     max_json: int
     max_upload: int
     idle_seconds: float
+    cache_bytes: int
 
 
 @contextmanager
@@ -206,6 +208,7 @@ def running_node(
         {'hello': 'world'}
     """
     token = secrets.token_urlsafe(24)
+    settings.setdefault("cache_bytes", CACHE_BYTES)
     all_settings = NodeSettings(tokens=(NodeToken(token=token), *tokens), **settings)
     faults = Faults()
     with (
