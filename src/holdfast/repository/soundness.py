@@ -37,7 +37,10 @@ def find_faults(database: Database) -> Iterator[str]:
         return
     yield from (f"{DATABASE}: {text}" for (text,) in rows if text != "ok")
     if fault is None and database.has_copy():
-        yield from _find_faults_of_copy(database)
+        try:
+            yield from _find_faults_of_copy(database)
+        except VerificationError as error:
+            yield f"{COPY}: {error}"
 
 
 def _find_faults_of_copy(database: Database) -> Iterator[str]:
