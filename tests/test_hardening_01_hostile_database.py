@@ -12,6 +12,8 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ClientError, ConfigError, VerificationError
 from holdfast.repository import PinQuery, Repository
+from holdfast.repository.database import Database
+from tests import stores
 
 SUFFIXES = ["", "-wal", "-shm", "-journal"]
 NAMES = ["holdfast.sqlite3", "holdfast.copy.sqlite3"]
@@ -286,3 +288,78 @@ def test_files_of_a_store_that_came_with_a_log_of_another(store, tmp_path):
     (store / f"{NAMES[0]}-wal").write_bytes(log)
     assert_typed(every_call(store))
     assert isinstance(VerificationError("x"), ClientError)
+
+
+def test_a_column_that_looks_like_a_comment_is_refused(store):
+    """`"--"` is a name: what stands behind it on the line is not a comment."""
+    with closing(sqlite3.connect(store / NAMES[0], isolation_level=None)) as connection:
+        sql = "SELECT sql FROM sqlite_master WHERE name = 'adds'"
+        (table,) = connection.execute(sql).fetchone()
+        hidden = table.replace("    owner ", '    "--" TEXT CHECK (owner GLOB id),\n    owner ')
+        assert hidden != table
+        connection.execute("DROP TABLE adds")
+        connection.execute(hidden)
+    with pytest.raises(ConfigError, match="the table 'adds' in it is not a store's"):
+        Repository(store)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_store_of_version_1_with_other_tables_is_not_migrated(tmp_path, read_only):
+    path = tmp_path / NAMES[0]
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(stores.SCHEMA_1.read_text())
+        connection.execute("DROP TABLE leases")
+        connection.execute("CREATE TABLE leases (adding, block AS (hex(zeroblob(9999999))))")
+        connection.execute("PRAGMA user_version = 1")
+    with pytest.raises((ConfigError, VerificationError), match="'leases' in it is not a store's"):
+        Database(tmp_path, read_only=read_only).reading().__enter__()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+
+
+def test_a_value_of_many_megabytes_is_not_read(store):
+    change(
+        store / NAMES[1],
+        "INSERT INTO copied_blocks VALUES (99, x'01', zeroblob(20000000))",
+    )
+    with Repository(store) as repository:
+        assert any("too big" in each.what for each in repository.check())
+        repository.repair()
+        assert list(repository.check()) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE copied_store SET changes = 'many', token = x'00'",
+        "UPDATE copied_store SET changes = 9223372036854775807, token = x'00'",
+        "UPDATE copied_store SET id = CAST(x'ff' AS TEXT)",
+        "INSERT INTO copied_blocks VALUES (99, x'01', x'02')",
+        "INSERT INTO copied_blocks VALUES (99, 'text', 'text')",
+        "INSERT INTO copied_pins SELECT id + 9, uuid || 'x', cid, key, name, keyvalues, size, files,"
+        " type, created, removed FROM copied_pins",
+        "UPDATE copied_pins SET keyvalues = '{\"a\": ' || replace(hex(zeroblob(60000)), '0', '[')",
+    ],
+)
+def test_a_hostile_second_copy_is_reported_and_repaired(store, tmp_path, statement):
+    change(store / NAMES[1], statement)
+    assert_typed(every_call(shutil.copytree(store, tmp_path / "another")))
+    with Repository(store) as repository:
+        assert list(repository.check()) != []
+        assert repository.repair().pins == 2
+    with Repository(store) as repository:
+        assert list(repository.check()) == []
+        repository.add(b"afterwards", UNIXFS_V1_2025)
+
+
+@pytest.mark.parametrize(
+    "change_of_pins",
+    ["size = -5", "created = 1 << 60", "keyvalues = x'7b7d'", "name = CAST(x'ff61' AS TEXT)"],
+)
+def test_a_repair_takes_no_pin_from_the_copy_that_cannot_be_listed(store, change_of_pins):
+    change(store / NAMES[1], f"UPDATE copied_pins SET {change_of_pins} WHERE id = 1")  # noqa: S608
+    (store / NAMES[0]).unlink()
+    with Repository(store) as repository:
+        repaired = repository.repair()
+        assert repaired.lost != []
+        assert [pin.cid for pin in repository.pins()] == [str(CID.of_raw(b"small"))]

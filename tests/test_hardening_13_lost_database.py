@@ -14,6 +14,7 @@ import pytest
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ConfigError, ProviderError, VerificationError
+from holdfast.locks import try_lock
 from holdfast.repository import Repository
 from tests import stores
 from tests.stores import CONTENTS, assert_full, block_files, fill
@@ -461,3 +462,53 @@ def test_the_command_line_names_the_repair_and_does_it(commands):
     assert "this cannot come back" in text
     commands.text("repair", "--pin-roots")
     assert commands.json("gc") == {"blocks": 0, "size": 0}
+
+
+def test_a_repair_that_is_refused_locks_nothing(folder):
+    fill(folder)
+    (folder / "holdfast.repair.sqlite3").mkdir()
+    with Repository(folder) as repository:
+        with pytest.raises(ConfigError, match="remove it") as refused:
+            repository.repair()
+        repository.add(b"at once", UNIXFS_V1_2025)
+    assert refused.value is not None  # with its frames, and what they hold
+
+
+@pytest.mark.parametrize("name", ["owners", "owners/repair.lock", ID])
+def test_what_stands_in_the_place_of_a_file_is_named_with_the_remedy(folder, name):
+    fill(folder)
+    path = folder / name
+    if path.is_dir():
+        shutil.rmtree(path)
+        path.write_bytes(b"a file")
+    else:
+        path.unlink(missing_ok=True)
+        path.mkdir()
+    with pytest.raises(ConfigError, match=f"{path.name} .*: remove it"):  # noqa: SIM117
+        with Repository(folder) as repository:
+            repository.repair()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no shared locks")
+def test_those_who_open_a_store_do_not_take_each_other_for_a_repair(folder):
+    fill(folder)
+    with Repository(folder) as repository:
+        repository.repair()
+    looking = os.open(folder / "owners/repair.lock", os.O_RDWR)
+    try:
+        assert try_lock(looking, shared=True)  # as an opening does, for a moment
+        Repository(folder).close()
+    finally:
+        os.close(looking)
+
+
+def test_a_row_that_cannot_be_read_costs_no_other_row(folder):
+    pins = fill(folder)
+    with contextlib.closing(sqlite3.connect(folder / COPY, isolation_level=None)) as connection:
+        for at in (0, 99):
+            sql = "INSERT INTO copied_blocks VALUES (?, x'01', zeroblob(20000000))"
+            connection.execute(sql, (at,))
+    (folder / DATABASE).unlink()
+    with Repository(folder) as repository:
+        repository.repair()
+    assert_full(folder, pins)

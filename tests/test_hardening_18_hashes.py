@@ -1,6 +1,7 @@
 """Other hash functions than SHA-256, and archives that cannot be pinned (number 18)."""
 
 import hashlib
+import os
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from holdfast.content.unixfs.layouts import LayoutProof, WriteCheck
 from holdfast.errors import InvalidCIDError, MalformedError, UnprovenError, VerificationError
 from holdfast.files.importing import import_content
 from holdfast.repository import Repository, adding
+from holdfast.repository import store as store_module
+from tests.bombs import Dag
 from tests.commands import Commands
 from tests.content import Blocks
 
@@ -316,3 +319,44 @@ def test_the_command_line_passes_over_an_unsupported_block_and_names_a_needed_on
     ended = commands.run("car", "import", bad)
     assert ended.returncode != 0
     assert str(SHA1) in ended.stderr.decode()
+
+
+def test_roots_that_share_their_blocks_are_counted_within_a_limit(tmp_path, monkeypatch):
+    dag = Dag()
+    roots = [dag.raw(b"leaf")]
+    for _ in range(25):
+        roots.append(dag.node([(roots[-1], 4)]))
+    archive = [b"".join(write_car(roots, dag.blocks.items()))]
+    monkeypatch.setattr(store_module, "MAX_REPEATED", 100)
+    with Repository(tmp_path) as repository:
+        with pytest.raises(MalformedError, match="26 roots share too many blocks"):
+            repository.import_car(archive)
+        assert stored(repository) == (0, 0, 0)
+        assert repository.totals().pins == 0
+        monkeypatch.undo()
+        assert len(repository.import_car(archive)) == 26
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.usefixtures("small_batches")
+def test_a_forked_child_discards_nothing_of_its_parents_import(tmp_path):
+    cid, blocks, content = tree(SHA2_256, 2_000_000)
+    archive = b"".join(write_car([cid], blocks.items()))
+
+    def pieces():
+        yield archive[:1_200_000]
+        child = os.fork()
+        if child == 0:
+            raise Stopped
+        os.waitpid(child, 0)
+        yield archive[1_200_000:]
+
+    with Repository(tmp_path) as repository:
+        parent = os.getpid()
+        try:
+            repository.import_car(pieces())
+        finally:
+            if os.getpid() != parent:
+                os._exit(0)
+        assert b"".join(repository.read(cid)) == content
+        assert list(repository.check()) == []

@@ -14,8 +14,10 @@ LOCKED_BYTE: Final = 1 << 62  # behind the end of every file: Windows lets nobod
 TAKEN: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
-def try_lock(descriptor: int) -> bool:
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     """Lock an open file and return True; return False if another holder has the lock.
+
+    Any number may hold a `shared` lock, but on Windows only one.
 
     The lock belongs to the open file, not to the process: a second `open` of the same file in the
     same process does not share it, a forked child does. Raise `OSError` where the file system has
@@ -26,7 +28,8 @@ def try_lock(descriptor: int) -> bool:
             os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in TAKEN:
             return False

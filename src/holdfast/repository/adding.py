@@ -99,7 +99,12 @@ class Adding:
         connection.execute("DELETE FROM adds WHERE id = ?", (self._lease,))
 
     def discard(self) -> None:
-        """End the add and remove the blocks that it brought, unless somebody else needs them."""
+        """End the add and remove the blocks that it brought, unless somebody else needs them.
+
+        It does nothing in a forked child, as `close`.
+        """
+        if self._process != os.getpid():
+            return
         self._forget_pending()
         lease, self._lease = self._lease, None
         if lease is not None:

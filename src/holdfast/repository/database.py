@@ -120,10 +120,10 @@ class Database:
 
     def _check_version(self, connection: sqlite3.Connection) -> None:
         version = schema.version_of(connection)
-        if version == schema.VERSION:
-            check_tables(connection, "main")
         # What is read is the same in version 1, and a read-only store cannot be migrated.
-        elif not (self._read_only and version == 1):
+        if version == schema.VERSION or (self._read_only and version == 1):
+            check_tables(connection, "main")
+        else:
             raise UnsoundError(self.fault or f"{DATABASE} is of another version, or was replaced")
 
     @property

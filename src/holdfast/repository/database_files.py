@@ -19,6 +19,7 @@ from holdfast.folders import check_owner, no_regular_file
 from holdfast.repository import schema
 
 SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
+MAX_VALUE: Final = 16 << 20  # bytes of a row that is read or written; a block there has 16 KiB
 # How a rollback journal ends that names a "super-journal". When SQLite has rolled it back, it
 # deletes the file of that name, wherever it is. A store never makes one.
 SUPER_JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")
@@ -66,6 +67,7 @@ def harden(connection: sqlite3.Connection) -> None:
     """Have SQLite distrust what is in the database."""
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
     defensive = getattr(sqlite3, "SQLITE_DBCONFIG_DEFENSIVE", None)  # from Python 3.12 on
     if defensive is not None:
         connection.setconfig(defensive, True)  # type: ignore[attr-defined, unused-ignore]  # noqa: FBT003
@@ -79,13 +81,35 @@ def check_kinds(connection: sqlite3.Connection, name: str) -> None:
 
 
 def check_tables(connection: sqlite3.Connection, name: str) -> None:
-    """Raise `sqlite3.DatabaseError` unless the database `name` has exactly the tables of ours."""
-    found, known = _schema(connection, name), _known_schemas()[name]
+    """Raise `sqlite3.DatabaseError` unless the database `name` has exactly the tables of ours.
+
+    `name` is ``main`` or ``copy``.
+    """
+    known = _known_schemas()["version 1" if is_version_1(connection, name) else name]
+    found = _schema(connection, name)
     for key in (*found, *known):
-        if found.get(key) != known.get(key):
-            kind, each = key
-            how = "is missing in it" if key not in found else "in it is not a store's"
-            raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} {how}")
+        _compare(found, known, key)
+
+
+def check_table(connection: sqlite3.Connection, table: str, name: str) -> None:
+    """Raise `sqlite3.DatabaseError` unless `table` is one of ours in ``main`` or ``copy``.
+
+    The database is the first of `connection`, whichever of the two it is.
+    """
+    _compare(_schema(connection, "main"), _known_schemas()[name], ("table", table))
+
+
+def is_version_1(connection: sqlite3.Connection, name: str) -> bool:
+    """Return whether the database `name` is one that Holdfast 0.1 made."""
+    (version,) = connection.execute(f"PRAGMA {name}.user_version").fetchone()
+    return name == "main" and version == 1
+
+
+def _compare(found: Schema, known: Schema, key: tuple[str, str]) -> None:
+    if found.get(key) != known.get(key):
+        kind, each = key
+        how = "is missing in it" if key not in found else "in it is not a store's"
+        raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} {how}")
 
 
 def _schema(connection: sqlite3.Connection, name: str) -> Schema:
@@ -100,11 +124,21 @@ def _known_schemas() -> dict[str, Schema]:
         connection.execute("ATTACH DATABASE ':memory:' AS copy")
         schema.create(connection)
         schema.fill_copy(connection)
-        return {name: _schema(connection, name) for name in ("main", "copy")}
+        known = {name: _schema(connection, name) for name in ("main", "copy")}
+    old = {**known["main"], ("table", "adds"): _plain(schema.ADDS_TABLE_1)}
+    del old["table", "store"]
+    return {**known, "version 1": old}
 
 
+@functools.lru_cache(maxsize=100)
 def _plain(sql: object) -> str:
-    """Return a statement without comments, quotes and white space that mean nothing."""
-    text = re.sub(r"--[^\n]*", " ", str(sql)).replace('"', "")
+    """Return a statement without comments and white space that mean nothing.
+
+    Quotes stay: ``"--"`` is a name and begins no comment. A statement of ours has none.
+    """
+    text = str(sql)
+    if not text.isascii():  # other spaces and capitals than those that SQLite knows
+        return text
+    text = re.sub(r"--[^\n]*", " ", text)
     text = re.sub(r"\s+", " ", text)
-    return re.sub(r" ?([(),]) ?", r"\1", text).strip().lower()
+    return re.sub(r" ?([(),;]) ?", r"\1", text).strip("; ").lower()

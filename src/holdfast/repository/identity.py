@@ -22,6 +22,7 @@ ID_FILE: Final = "holdfast.id"
 FOLDER: Final = "blocks"
 REMEDY: Final = "stop what uses the store, then run `holdfast repair`"
 ID: Final = re.compile("[0-9a-f]{32}")
+MAX_CHANGES: Final = 1 << 53  # more transactions than a store can ever see
 
 
 class UnsoundError(Exception):
@@ -49,24 +50,30 @@ def damaged(folder: Path, why: str) -> VerificationError:
 
 def mark_of(connection: sqlite3.Connection) -> Mark:
     """Read the mark of the database."""
-    row = connection.execute("SELECT id, token, before, changes, established FROM store").fetchone()
-    if row is None:
-        raise UnsoundError(f"{DATABASE} has no id")
-    mark = Mark(*row)
-    kinds = [str, bytes, bytes if mark.before is not None else type(None), int, int]
-    if [type(value) for value in mark] != kinds:
-        raise UnsoundError(f"{DATABASE} says nothing of use about itself")
-    return mark
+    return _mark(connection, "SELECT id, token, before, changes, established FROM store", DATABASE)
 
 
 def mark_of_copy(connection: sqlite3.Connection) -> Mark | None:
     """Read the mark of the second copy that is attached; None where it has no tables yet."""
     if not connection.execute("SELECT count(*) FROM copy.sqlite_master").fetchone()[0]:
         return None
-    row = connection.execute("SELECT id, token, changes FROM copy.copied_store").fetchone()
+    return _mark(connection, "SELECT id, token, NULL, changes, 1 FROM copy.copied_store", COPY)
+
+
+def _mark(connection: sqlite3.Connection, sql: str, name: str) -> Mark:
+    try:
+        row = connection.execute(sql).fetchone()
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", None) is not None:
+            raise
+        raise UnsoundError(f"the id in {name} is not a text") from None  # Python's own complaint
     if row is None:
-        raise UnsoundError(f"{COPY} has no id")
-    return Mark(row[0], row[1], None, row[2], established=1)
+        raise UnsoundError(f"{name} has no id")
+    mark = Mark(*row)
+    kinds = [str, bytes, bytes if mark.before is not None else type(None), int, int]
+    if [type(value) for value in mark] != kinds or not 0 <= mark.changes < MAX_CHANGES:
+        raise UnsoundError(f"the table with the id in {name} is damaged")
+    return mark
 
 
 def read_id(folder: Path) -> str | None:

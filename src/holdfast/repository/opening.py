@@ -179,6 +179,7 @@ def _make_tables(connection: sqlite3.Connection, folder: Path) -> int:
             raise UnsoundError(f"{DATABASE} is empty")
         schema.create(connection)
     elif version == 1:
+        check_tables(connection, "main")
         sql = "SELECT count(*) FROM blocks WHERE data IS NULL"
         if not connection.execute(sql).fetchone()[0] and has_block_files(folder):
             raise UnsoundError(f"{DATABASE} knows none of the files in the folder blocks")

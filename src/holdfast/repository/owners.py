@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import ConfigError
+from holdfast.folders import Folder, check_owner
 from holdfast.forks import renew_after_fork
 from holdfast.locks import try_lock
 
@@ -108,22 +109,38 @@ class Owner:
 def alone(owner: Owner) -> Iterator[bool]:
     """Keep others from opening the repository; yield False where some have it open already."""
     locked = False
-    with _opened(owner.folder / REPAIR, os.O_CREAT) as descriptor:
-        # Who looks whether an owner is alive holds its lock for a moment.
+    _make_folder(owner.folder)
+    descriptor = Folder(owner.folder).open(REPAIR, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        # Those who look whether an owner is alive, or a repair under way, hold its lock for a
+        # moment.
         for _ in range(ATTEMPTS):
-            locked = locked or try_lock(descriptor)
+            locked = locked or _lock_for_repair(descriptor, owner.folder)
             if locked and not owner.others():
                 yield True
                 return
             time.sleep(PAUSE)
         yield False
+    finally:
+        os.close(descriptor)
+
+
+def _lock_for_repair(descriptor: int, folder: Path) -> bool:
+    try:
+        return try_lock(descriptor)
+    except OSError as error:
+        raise ConfigError(
+            f"the file system of {folder} has no locks ({error.strerror}), so nobody can tell "
+            "whether the store is in use: copy the store to another disk, and repair it there"
+        ) from None
 
 
 def _is_repairing(folder: Path) -> bool:
     """Return whether a repair is under way."""
     try:
         with _opened(folder / REPAIR) as descriptor:
-            return not try_lock(descriptor)
+            # Shared: several may look at the same time, and must not take each other for a repair.
+            return not try_lock(descriptor, shared=True)
     except OSError:
         return False
 
@@ -164,9 +181,15 @@ def _make(folder: Path) -> _LockedFile:
 
 
 def _make_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if not stat.S_ISDIR(folder.lstat().st_mode):
-        raise ConfigError(f"{folder} is not a folder: Holdfast follows no links inside of a store")
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise ConfigError(
+            f"{folder} is not a folder, and Holdfast follows no symbolic link inside a store: "
+            "remove it"
+        )
+    check_owner(status, folder)
 
 
 @contextlib.contextmanager

@@ -176,7 +176,7 @@ def find_pin(connection: sqlite3.Connection, cid: CID) -> Pin | None:
         f"SELECT {COLUMNS} FROM pins WHERE key = ? AND removed IS NULL",  # noqa: S608
         (key_of(cid),),
     ).fetchone()
-    return None if row is None else _pin(row)
+    return None if row is None else pin_of(row)
 
 
 @contextmanager
@@ -234,7 +234,7 @@ def pins_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> list[Pin]:
     marks = ",".join("?" * len(ids))
     sql = f"SELECT id, {COLUMNS} FROM pins WHERE id IN ({marks})"  # noqa: S608 - marks of ours
     found = {row[0]: row[1:] for row in connection.execute(sql, ids)}
-    return [_pin(found[number]) for number in ids if number in found]
+    return [pin_of(found[number]) for number in ids if number in found]
 
 
 def count_pins(
@@ -267,7 +267,7 @@ def _key_of_text(text: str) -> bytes:
         return b""
 
 
-def _pin(row: tuple[Any, ...]) -> Pin:
+def pin_of(row: tuple[Any, ...]) -> Pin:
     """Return the pin of a row; `BadRowError` where the row is nothing that a store writes."""
     number, cid, name, keyvalues, size, files, media_type, created, removed = row
     if not all(isinstance(text, str) for text in (number, cid, name, media_type)):

@@ -6,10 +6,10 @@ is changed, and no block file ever is: a repair that is killed can be run again.
 
 import contextlib
 import errno
-import json
 import re
 import secrets
 import sqlite3
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
@@ -18,13 +18,22 @@ from holdfast.atomic import sync_folder
 from holdfast.content.blocks import check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError, ProviderError, VerificationError
-from holdfast.folders import Folder
+from holdfast.folders import Folder, no_regular_file
 from holdfast.repository import schema
-from holdfast.repository.blocks import FILE_SIZE, BlockFiles, Written, cid_of, key_of, linked_from
+from holdfast.repository.blocks import (
+    FILE_SIZE,
+    BadRowError,
+    BlockFiles,
+    Written,
+    cid_of,
+    key_of,
+    linked_from,
+)
 from holdfast.repository.garbage import LIVE, Damage
-from holdfast.repository.identity import COPY, DATABASE, ID, read_id, write_id
-from holdfast.repository.opening import attach_copy, connect, is_full
+from holdfast.repository.identity import COPY, DATABASE, ID, ID_FILE, read_id, write_id
+from holdfast.repository.opening import attach_copy, check_regular, connect, is_full
 from holdfast.repository.owners import Owner, alone
+from holdfast.repository.pins import pin_of
 from holdfast.repository.salvage import Source
 
 NEW_DATABASE: Final = "holdfast.repair.sqlite3"
@@ -90,14 +99,24 @@ class _Rebuild:
         self.notes: list[str] = []
         self._bad: dict[bytes, str] = {}
         self._lost: list[Damage] = []
-        self._sources = [Source(folder, DATABASE), Source(folder, COPY)]
+        self._remove_new()
+        # What cannot be used is refused before anything is locked.
+        for name in (NEW_DATABASE, NEW_COPY, DATABASE, COPY):
+            check_regular(folder / name)
+        status = Folder(folder).status(ID_FILE)
+        if status is not None and not stat.S_ISREG(status.st_mode):
+            raise no_regular_file(folder / ID_FILE)
         self._found_id = read_id(folder)
+        self._sources = [Source(folder, DATABASE), Source(folder, COPY)]
         self._used = self._choose()
         ids = [self._found_id, *(source.id for source in self._used)]
         self._id = next((each for each in ids if each and ID.fullmatch(each)), None)
         self._id = self._id or secrets.token_hex(16)
-        self._remove_new()
-        self._connection = connect(folder / NEW_DATABASE, "rwc")
+        try:
+            self._connection = connect(folder / NEW_DATABASE, "rwc")
+        except BaseException:
+            self._close_sources()
+            raise
 
     def _choose(self) -> list[Source]:
         """The databases that are of this store, the newer first."""
@@ -154,7 +173,7 @@ class _Rebuild:
         except VerificationError as error:
             self._bad[key] = f"it is damaged: {error}"
             return
-        except ClientError:
+        except (ClientError, BadRowError):
             return  # not the name of a block
         known = self._connection.execute("SELECT 1 FROM blocks WHERE key = ?", (key,)).fetchone()
         if known is None:
@@ -162,8 +181,8 @@ class _Rebuild:
             self._files.enter(self._connection, [Written(key, len(data), kept, None, children)])
 
     def _take_pin(self, values: tuple[Any, ...]) -> None:
-        _, uuid, cid, key, *_, removed = values
-        if not _is_sound_pin(*values[1:]):
+        _, uuid, cid, key, *others, removed = values
+        if not _is_sound_pin(key, (uuid, cid, *others, removed)):
             self._lost.append(Damage("", f"a pin whose entry is damaged: {cid!r:.100}"))
             return
         execute = self._connection.execute
@@ -236,37 +255,22 @@ class _Rebuild:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def _close_sources(self) -> None:
         for source in self._sources:
             source.close()
+
+    def __exit__(self, *_: object) -> None:
+        self._close_sources()
         with contextlib.suppress(sqlite3.Error):
             self._connection.close()
         self._remove_new()
 
 
-def _is_sound_pin(  # noqa: PLR0917 - the columns
-    uuid: Any,
-    cid: Any,
-    key: Any,
-    name: Any,
-    keyvalues: Any,
-    size: Any,
-    files: Any,
-    kind: Any,
-    created: Any,
-    removed: Any,
-) -> bool:
-    """Return whether a row of pins holds what a pin holds: its file may be damaged."""
-    texts = isinstance(uuid, str) and isinstance(name, str) and isinstance(kind, str)
-    numbers = (size, files, created, 0 if removed is None else removed)
+def _is_sound_pin(key: object, columns: tuple[Any, ...]) -> bool:
+    """Return whether a row of pins holds what a store writes: its file may be damaged."""
     try:
-        return (
-            texts
-            and all(isinstance(number, int) for number in numbers)
-            and key_of(CID.parse(cid)) == key
-            and isinstance(json.loads(keyvalues), dict)
-        )
-    except (ClientError, ValueError, TypeError, AttributeError):
+        return key_of(CID.parse(pin_of(columns).cid)) == key
+    except BadRowError:
         return False
 
 

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from holdfast.repository import schema
-from holdfast.repository.identity import COPY, DATABASE
-from holdfast.repository.opening import check_regular, connect
+from holdfast.repository.database_files import check_table, is_version_1
+from holdfast.repository.identity import COPY, DATABASE, MAX_CHANGES
+from holdfast.repository.opening import check_regular, connect, is_damage
 
 # What holds small blocks and pins in each of the two files.
 TABLES: Final = {DATABASE: ("blocks", "pins"), COPY: ("copied_blocks", "copied_pins")}
 MARKS: Final = {
-    DATABASE: "SELECT id, changes FROM store",
-    COPY: "SELECT id, changes FROM copied_store",
+    DATABASE: ("store", "SELECT id, changes FROM store"),
+    COPY: ("copied_store", "SELECT id, changes FROM copied_store"),
 }
+SCHEMAS: Final = {DATABASE: "main", COPY: "copy"}
 
 
 class Row(NamedTuple):
@@ -48,20 +50,20 @@ class Source:
             self._connection = connect(self.path, "rw")
             # Nobody writes while it is read and replaced.
             self._connection.execute("BEGIN IMMEDIATE")
-            if self._is_version_1():
+            if is_version_1(self._connection, "main"):
                 return
-            row = self._connection.execute(MARKS[name]).fetchone()
-            if row is not None and isinstance(row[0], str) and isinstance(row[1], int):
-                self.id, self.changes = row
+            table, sql = MARKS[name]
+            check_table(self._connection, table, SCHEMAS[name])
+            store_id, changes = self._connection.execute(sql).fetchone() or (None, None)
+            self.id = store_id if isinstance(store_id, str) else None
+            if isinstance(changes, int) and 0 <= changes < MAX_CHANGES:
+                self.changes = changes
         except sqlite3.Error as error:
             there = os.path.lexists(self.path)
             self.damage = str(error) if there else "it is missing"
 
-    def _is_version_1(self) -> bool:
-        return self._connection is not None and schema.version_of(self._connection) == 1
-
     def rows(self) -> Iterator[Row]:
-        """Yield small blocks and pins, from both ends where something between is damaged."""
+        """Yield small blocks and pins, as far as they can be read."""
         if self._connection is None:
             return
         blocks, pins = TABLES[self.name]
@@ -73,22 +75,55 @@ class Source:
                 yield Row(table, values)
 
     def _rows(self, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
-        seen = None
-        for order in ("ASC", "DESC"):
-            sql = f"SELECT {columns} FROM {table} ORDER BY id {order}"  # noqa: S608 - ours
-            try:
-                for row in self._execute(sql):
-                    if order == "DESC" and seen is not None and row[0] <= seen:
-                        return
-                    seen = row[0] if order == "ASC" else seen
-                    yield row
-                return
-            except sqlite3.Error as error:
-                self.damage = str(error)
+        """Yield the rows of a table upwards to the first damaged page, then downwards to it.
 
-    def _execute(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        One row at a time: a cursor reads ahead, and would lose the row before the damaged one.
+        """
+        first = last = None
+        try:
+            self._check_table(table)
+            while (number := self._next(table, "min(id)", "id > ?", first)) is not None:
+                first = number
+                yield from self._row(table, columns, number)
+            return
+        except sqlite3.Error as error:
+            self.damage = str(error)
+        with contextlib.suppress(sqlite3.Error):
+            self._check_table(table)
+            while (number := self._next(table, "max(id)", "id < ?", last)) is not None:
+                if first is not None and number <= first:
+                    return
+                last = number
+                yield from self._row(table, columns, number)
+
+    def _check_table(self, table: str) -> None:
         if self._connection is not None:
-            yield from self._connection.execute(sql)
+            check_table(self._connection, table, SCHEMAS[self.name])
+
+    def _next(self, table: str, end: str, beyond: str, number: int | None) -> int | None:
+        where = "1" if number is None else beyond
+        sql = f"SELECT {end} FROM {table} WHERE {where}"  # noqa: S608 - ours
+        found = self._select(sql, () if number is None else (number,))
+        return None if found is None else found[0]
+
+    def _row(self, table: str, columns: str, number: int) -> Iterator[tuple[Any, ...]]:
+        """Yield the row, unless a value in it cannot be read: too long, or no text."""
+        sql = f"SELECT {columns} FROM {table} WHERE id = ?"  # noqa: S608 - ours
+        try:
+            row = self._select(sql, (number,))
+        except sqlite3.Error as error:
+            if is_damage(error):
+                raise
+            self.damage = str(error)
+        else:
+            if row is not None:
+                yield row
+
+    def _select(self, sql: str, values: tuple[int, ...]) -> tuple[Any, ...] | None:
+        if self._connection is None:
+            return None
+        row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
+        return row
 
     def close(self) -> None:
         """Bring what is in the write-ahead log into the file, and let go of it."""

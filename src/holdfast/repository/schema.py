@@ -30,6 +30,7 @@ CREATE TABLE adds (
     owner TEXT NOT NULL              -- a file in the folder owners
 );
 """
+ADDS_TABLE_1: Final = "CREATE TABLE adds (id INTEGER PRIMARY KEY, touched INTEGER NOT NULL)"
 TABLES: Final = (
     """
 CREATE TABLE blocks (

@@ -14,7 +14,12 @@ SELECT (SELECT count(*) FROM blocks WHERE data IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM copied_blocks WHERE copied_blocks.id = blocks.id
     AND copied_blocks.key = blocks.key))
   + (SELECT count(*) FROM
-    (SELECT * FROM pins EXCEPT SELECT * FROM copied_pins))
+    (SELECT * FROM pins EXCEPT SELECT * FROM copied_pins)),
+  (SELECT count(*) FROM copied_blocks WHERE NOT EXISTS (
+    SELECT 1 FROM blocks WHERE blocks.id = copied_blocks.id
+    AND blocks.key = copied_blocks.key AND blocks.data IS NOT NULL))
+  + (SELECT count(*) FROM
+    (SELECT * FROM copied_pins EXCEPT SELECT * FROM pins))
 """
 
 
@@ -32,7 +37,10 @@ def find_faults(database: Database) -> Iterator[str]:
         return
     yield from (f"{DATABASE}: {text}" for (text,) in rows if text != "ok")
     if fault is None and database.has_copy():
-        yield from _find_faults_of_copy(database)
+        try:
+            yield from _find_faults_of_copy(database)
+        except VerificationError as error:
+            yield f"{COPY}: {error}"
 
 
 def _find_faults_of_copy(database: Database) -> Iterator[str]:
@@ -42,11 +50,14 @@ def _find_faults_of_copy(database: Database) -> Iterator[str]:
         yield from (f"{COPY}: {text}" for (text,) in rows if text != "ok")
         if rows != [("ok",)]:
             return
-        (absent,) = connection.execute(COMPARE).fetchone()
+        absent, extra = connection.execute(COMPARE).fetchone()
         copy = mark_of_copy(connection)
         # One that is a transaction behind, after a crash, is brought into step by the next write.
-        if absent and copy is not None and copy.token == mark_of(connection).token:
-            yield f"{COPY}: {absent} blocks or pins are not in it"
+        if copy is not None and copy.token == mark_of(connection).token:
+            if absent:
+                yield f"{COPY}: {absent} blocks or pins are not in it"
+            if extra:
+                yield f"{COPY}: {extra} blocks or pins in it are not in {DATABASE}"
         for key, data in connection.execute("SELECT key, data FROM copied_blocks"):
             try:
                 check_block(cid_of(key), data)

@@ -56,6 +56,8 @@ from holdfast.repository.soundness import find_faults
 READ_BYTES: Final = 1 << 20  # what is read from blocks in one look at the database …
 READ_BLOCKS: Final = 10_000  # … and from how many of them at the most
 
+MAX_REPEATED: Final = 1_000_000  # how often blocks of an archive are visited again for more roots
+
 RECOVERED: Final = "recovered"
 
 # Every block under a pin or a CID, its own included; with what is not here as NULL.
@@ -203,16 +205,31 @@ class Repository:
         Raise `UnprovenError` where a block is missing, and `MalformedError` where the sizes in a
         file contradict each other.
         """
-        self._check_dag(cid)
+        self._check_dags([cid])
         with self._database.writing() as connection:
             return self._pin(connection, cid, about)
 
-    def _check_dag(self, cid: CID) -> None:
-        """Raise an error if `cid` is not pinned and cannot be: see `pin`."""
+    def _check_dags(self, roots: list[CID], known: int | None = None) -> None:
+        """Raise an error if one of `roots` is not pinned and cannot be: see `pin`.
+
+        Each root is walked on its own, so a block that several share is visited several times.
+        With `known`, the number of blocks, that may happen `MAX_REPEATED` times.
+        """
+        sizes: dict[bytes, int | None] = {}
+        visits = 0
         with self._database.reading() as connection:
-            if find_pin(connection, cid) is None:
-                sizes = dict(connection.execute(REACHABLE, (key_of(cid),)))
-                check_file_sizes(sizes, partial(self._find, connection))
+            for root in roots:
+                if find_pin(connection, root) is not None:
+                    continue
+                reached = dict(connection.execute(REACHABLE, (key_of(root),)))
+                visits += len(reached)
+                if known is not None and len(roots) > 1 and visits > known + MAX_REPEATED:
+                    raise MalformedError(
+                        f"CAR: its {len(roots)} roots share too many blocks to count them for each "
+                        "(the limit is a million times): import them in several archives"
+                    )
+                sizes.update(reached)
+            check_file_sizes(sizes, partial(self._find, connection))
 
     def _reachable(self, connection: sqlite3.Connection, cid: CID) -> dict[bytes, int | None]:
         """Return the sizes of all blocks under `cid` by their keys; raise if one is missing."""
@@ -313,16 +330,17 @@ class Repository:
 
     def _import_car(self, adding: Adding, pieces: Iterable[bytes], name: str) -> list[Pin]:
         reader = CarReader()
+        count = 0
         for piece in pieces:
             for cid, data in reader.update(piece):
                 adding.put(cid, data)
+                count += 1
         reader.finish()
         adding.flush()
         roots = list(dict.fromkeys(reader.roots))
         if not roots:
             raise MalformedError("CAR: the archive names no root, so there is nothing to pin")
-        for root in roots:
-            self._check_dag(root)
+        self._check_dags(roots, count)
         with self._database.writing() as connection:
             return [self._pin(connection, root, {"name": name})[0] for root in roots]
 
