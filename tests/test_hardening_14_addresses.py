@@ -8,6 +8,7 @@ LEVELS = {
     WORLD: [
         "ipfs.io",
         "ipfs.io.",
+        "b\xfccher.example",
         "8.8.8.8",
         "2606:4700::1111",
         "::ffff:8.8.8.8",
@@ -43,6 +44,10 @@ LEVELS = {
         "localhost",
         "LOCALHOST.",
         "sub.localhost",
+        "loc%61lhost",
+        "\uff4cocalhost",  # a fullwidth letter
+        "\uff11\uff12\uff17.\uff10.\uff10.\uff11",  # and digits
+        "127\u30020\u30020\u30021",  # other dots
         "127.0.0.1",
         "127.255.0.1",
         "0.0.0.0",  # noqa: S104 - nothing is bound

@@ -93,6 +93,16 @@ def test_small_pieces_of_an_archive_are_written_together(profile, written):
     assert len(written) < 50
 
 
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_small_pieces_out_of_single_blocks_are_written_together(profile, written):
+    """There are 256 different leaves: what is fetched already comes without a step of its own."""
+    gateway = Gateway(profile, refuse={"plain", "car"})
+    with ScriptedServer(gateway) as server:
+        with Client.init(config_for(server)) as client:
+            assert (client.download(str(gateway.root))).read() == CONTENT
+    assert len(written) < 300
+
+
 def test_a_part_of_such_a_file_is_read_with_few_requests():
     gateway = Gateway(PROFILES["kubo-legacy-cidv1"])
     with ScriptedServer(gateway) as server:

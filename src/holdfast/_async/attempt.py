@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from holdfast._async.batches import ARCHIVE_BATCH, BATCH_SIZE, in_batches
+from holdfast._async.batches import ARCHIVE_BATCH, BATCH_SIZE, in_batches, walk_on
 from holdfast._async.peer import BLOCKS_AT_ONCE, AsyncPeer, RefusedError
 from holdfast._async.reading import Reading
 from holdfast._async.runtime import run_blocking
@@ -261,7 +261,7 @@ class AsyncAttempt:
         while (need := walk.need) is not None:
             self._peer.check_time()
             block = await self._peer.block(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
-            pieces = await run_blocking(walk.feed, block)
+            pieces = await run_blocking(walk_on, walk, block, reading.blocks)
             reading.learn_size(walk.size)
             await run_blocking(reading.take, pieces, proven=True)
             reading.tell(walk.size)

@@ -4,10 +4,12 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast._async.runtime import now
-from holdfast.content.blocks import MAX_BLOCK
+from holdfast.content.blocks import MAX_BLOCK, BlockCache
+from holdfast.content.budgets import OUTPUT_SIZE, PIECE_COST
 from holdfast.content.cid import CID
 from holdfast.content.proof import Proof, joined
 from holdfast.content.unixfs.archive import ArchiveProof
+from holdfast.content.unixfs.walks import FileWalk
 from holdfast.errors import NetworkError
 
 if TYPE_CHECKING:
@@ -94,6 +96,21 @@ def prove(proof: Proof, chunks: list[bytes]) -> Proven:
         pieces = list(joined(proof.update(b"".join(chunks))))
         return Proven(pieces, None, proof.has_more, proof.progress)
     return Proven(passed(proof, chunks), proof.need)
+
+
+def walk_on(walk: FileWalk, block: bytes, known: BlockCache) -> list[Any]:
+    """Feed the block that a walk needs, then those of `known`; return the bytes of the file.
+
+    They are as many as fit into OUTPUT_SIZE, and a block more at the most.
+    """
+    pieces: list[Any] = []
+    work = 0
+    following: bytes | None = block
+    while following is not None and work < OUTPUT_SIZE:
+        pieces += walk.feed(following)
+        work += len(following) + PIECE_COST
+        following = None if walk.need is None else known.get(walk.need)
+    return list(joined(pieces))
 
 
 def prove_block(proof: Proof, block: bytes) -> Proven:

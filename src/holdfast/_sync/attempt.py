@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from holdfast._sync.batches import ARCHIVE_BATCH, BATCH_SIZE, in_batches
+from holdfast._sync.batches import ARCHIVE_BATCH, BATCH_SIZE, in_batches, walk_on
 from holdfast._sync.peer import BLOCKS_AT_ONCE, Peer, RefusedError
 from holdfast._sync.reading import Reading
 from holdfast._sync.runtime import run_blocking
@@ -263,7 +263,7 @@ class Attempt:
         while (need := walk.need) is not None:
             self._peer.check_time()
             block = self._peer.block(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
-            pieces = run_blocking(walk.feed, block)
+            pieces = run_blocking(walk_on, walk, block, reading.blocks)
             reading.learn_size(walk.size)
             run_blocking(reading.take, pieces, proven=True)
             reading.tell(walk.size)

@@ -2,8 +2,10 @@
 
 import ipaddress
 import re
+import unicodedata
 from collections.abc import Iterator
 from typing import Final, TypeAlias
+from urllib.parse import unquote
 
 WORLD: Final = 0
 PRIVATE: Final = 1
@@ -61,7 +63,7 @@ def privacy(host: str | None) -> int:
         >>> privacy("::ffff:169.254.169.254"), privacy("2002:7f00:1::")
         (3, 2)
     """
-    name = (host or "").lower().removesuffix(".")
+    name = _plain_spelling(host or "")
     if name == "localhost" or name.endswith(".localhost"):
         return MACHINE
     try:
@@ -72,6 +74,12 @@ def privacy(host: str | None) -> int:
             return METADATA
         return PRIVATE if "." not in name or name.endswith(_PRIVATE_SUFFIXES) else WORLD
     return max(map(_level, (address, *_embedded(address))))
+
+
+def _plain_spelling(host: str) -> str:
+    """Return `host` as a proxy may read it: fullwidth digits, other dots, %61 for a."""
+    name = unicodedata.normalize("NFKC", unquote(host)).replace("\u3002", ".")
+    return name.lower().rstrip(".")
 
 
 def _level(address: _Address) -> int:
