@@ -6,13 +6,14 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 import urllib3
 
 from holdfast.node import accepting, connections
 from holdfast.node.accepting import ConnectionLimits, origin_of
+from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.testing import running_node
 from tests.node_process import ON_LINUX, node_process
 
@@ -101,9 +102,10 @@ def test_a_slow_reader_that_goes_on_gets_all_of_it(node, path):
     with connect(node) as peer:
         ask(peer, path)
         time.sleep(0.3)
-        received = b""
-        while not received.endswith(CONTENT):
+        received = bytearray()
+        while not received.endswith(CONTENT[-100:]):
             received += peer.recv(MIB)
+        assert received.endswith(CONTENT)
 
 
 def drip(peer):
@@ -233,6 +235,65 @@ def test_peers_that_read_nothing_hold_little_memory(process, query):
 @pytest.mark.parametrize("query", ["", "?format=car", "?format=raw"])
 def test_a_thousand_peers_that_read_nothing_hold_less_than_256_mib(process, query):
     check_stalled_peers(process, 1000, query, 256 * MIB)
+
+
+def test_a_reader_that_holds_nothing_is_not_ended_for_the_memory_of_others():
+    memory = HeldMemory(limit=100_000)
+    reader, *uploads = [MemoryShare(memory) for _ in range(6)]
+    reader.hold(0)
+    for upload in uploads:
+        upload.hold(60_000)
+    assert [share.is_ended for share in (reader, *uploads)] == [False, *[True] * 4, False]
+
+
+def post(process, call, body, length=None):
+    """Send `body`, and say that `length` bytes come; return the peer."""
+    peer = connect(process, f"127.0.0.{post.count // 500 + 2}")
+    post.count += 1
+    peer.sendall(
+        f"POST /pinning/{call} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {process.token}\r\n"
+        'Content-Type: multipart/form-data; boundary="b"\r\n'
+        f"Content-Length: {length or len(body)}\r\n\r\n".encode()
+    )
+    with suppress(ConnectionError):
+        peer.sendall(body)
+    return peer
+
+
+post.count = 0
+FORM = b'--b\r\nContent-Disposition: form-data; name="file"; filename="f"\r\n\r\n'
+
+
+@ON_LINUX
+def test_large_json_is_parsed_one_document_at_a_time(process):
+    idle = process.memory()
+    document = b"[" + b'{"":0},' * 150_000 + b"0]"
+    with closing([post(process, "pinJSONToIPFS", document) for _ in range(8)]) as peers:
+        for peer in peers:
+            assert peer.recv(12) == b"HTTP/1.1 200"
+    assert process.peak_memory() - idle < 128 * MIB
+
+
+def test_json_without_content_has_less_room(node):
+    headers = {"Authorization": f"Bearer {node.token}"}
+    url = f"{node.api_url}/pinning/hashMetadata"
+    assert urllib3.request("PUT", url, body=b" " * 2 * MIB, headers=headers).status == 413
+
+
+@ON_LINUX
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("call", "body"), [("pinFileToIPFS", FORM + b"x" * 900_000), ("pinJSONToIPFS", b"[" * 900_000)]
+)
+def test_a_thousand_bodies_that_stop_halfway_hold_less_than_256_mib(process, call, body):
+    path = f"/ipfs/{pin(process, CONTENT)}"
+    idle = process.memory()
+    with closing([]) as peers:
+        for _ in range(1000):
+            peers.append(post(process, call, body, 9_000_000))
+        reply = urllib3.request("GET", process.api_url + path, timeout=60)
+        assert reply.data == CONTENT
+        assert process.peak_memory() - idle < 256 * MIB
 
 
 def test_a_process_asks_for_the_descriptors_that_it_needs():

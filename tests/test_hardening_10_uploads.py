@@ -17,6 +17,7 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.node import fetching, trees
 from holdfast.repository import Repository
+from holdfast.repository.adding import Adding
 from holdfast.testing import running_node
 from tests.node_process import ON_LINUX, node_process
 
@@ -251,6 +252,21 @@ def test_the_parts_of_a_form_have_few_and_short_headers(node):
         part = f'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n{more}\r\n\r\n'
         body = part.encode() + b"x\r\n--b--\r\n"
         assert "16 headers" in sentence(urllib3.request("POST", url, body=body, headers=headers))
+
+
+def test_files_that_are_cut_anew_are_stored_once_and_not_one_by_one(node, monkeypatch):
+    flushes = []
+    flush = Adding.flush
+
+    def counted(adding):
+        flushes.append(adding)
+        flush(adding)
+
+    monkeypatch.setattr(Adding, "flush", counted)
+    paths = [f"d/{n}" for n in range(50)]
+    reply = upload(node, *paths, pinataOptions={"cidVersion": 0})
+    assert reply.json()["IpfsHash"].startswith("Qm")
+    assert len(flushes) < 5
 
 
 def test_paths_in_any_order_give_the_same_directory(node):

@@ -6,10 +6,10 @@ import math
 import re
 import secrets
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from holdfast.node.memory import MemoryShare
@@ -95,8 +95,8 @@ class Body:
     def _too_large(self) -> Refusal:
         return Refusal(413, f"The body is larger than the {self._limit} bytes that are allowed")
 
-    async def json(self) -> Any:
-        """Return the body as JSON, its fractions marked so that `write_json` keeps their form."""
+    async def whole(self) -> bytes:
+        """Return the whole body."""
         pieces: list[bytes] = []
         held = 0
 
@@ -106,7 +106,25 @@ class Body:
         async for piece in self.pieces(kept):
             pieces.append(piece)
             held += len(piece)
-        return await run_in_threadpool(parse_json, b"".join(pieces))
+        return b"".join(pieces)
+
+    @asynccontextmanager
+    async def turn(self, places: asyncio.Semaphore) -> AsyncIterator[None]:
+        """Wait for one of `places` and keep it; a `Refusal` where others need the memory first."""
+        try:
+            async with asyncio.timeout(None) as timer:
+                self._share.on_end = partial(timer.reschedule, 0)
+                self._check_share()
+                await places.acquire()
+        except TimeoutError:
+            self._check_share()
+            raise
+        finally:
+            self._share.on_end = None
+        try:
+            yield
+        finally:
+            places.release()
 
 
 # To read and write a fraction anew might change its spelling, and with it the CID. It is kept as a

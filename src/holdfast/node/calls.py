@@ -1,7 +1,8 @@
 """The calls of the pinning API: each reads its request, asks the repository, and replies."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -13,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.node.admission import Admission
-from holdfast.node.bodies import Body, plain, write_json
+from holdfast.node.bodies import Body, parse_json, plain, write_json
 from holdfast.node.jobs import Job, Jobs
 from holdfast.node.listing import read_query, whole_number
 from holdfast.node.memory import HeldMemory, MemoryShare
@@ -32,10 +33,14 @@ from holdfast.repository.pins import Stopped
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
 UPLOADS_AT_ONCE = 8  # worker threads that take bytes of uploads
+LARGE_JSON = 256 << 10  # bytes of JSON above which one document is parsed at a time
+SMALL_AT_ONCE = 4  # documents up to `LARGE_JSON` that are parsed at a time
+MAX_SETTINGS = 1 << 20  # bytes of JSON that holds no content, but names, keys and values
 CONTENT_NAMES = ("pinataContent", "pinContent")
 REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
 
 Call = Callable[[Request], Awaitable[Response]]
+T = TypeVar("T")
 
 
 class PinningCalls:
@@ -47,6 +52,8 @@ class PinningCalls:
         self._memory = memory
         self._admission = Admission(settings)
         self._uploaders = CapacityLimiter(UPLOADS_AT_ONCE)
+        self._small = asyncio.Semaphore(SMALL_AT_ONCE)
+        self._large = asyncio.Semaphore(1)
         self.queries = Queries()
         self.jobs = Jobs(repository, settings.gateways, max_bytes=settings.max_upload)
 
@@ -85,7 +92,10 @@ class PinningCalls:
 
     async def pin_json(self, request: Request) -> Response:
         """Pin JSON, wrapped with metadata and options, or bare."""
-        body = await self._json(request)
+        pin, duplicate = await self._with_json(request, self._settings.max_json, self._add_json)
+        return JSONResponse(_pinned(pin, duplicate))
+
+    def _add_json(self, body: Any) -> tuple[Pin, bool]:
         content, metadata, options = body, read_metadata(None), read_options(None)
         name = next((n for n in CONTENT_NAMES if isinstance(body, dict) and n in body), None)
         if name is not None:
@@ -94,17 +104,13 @@ class PinningCalls:
             options = read_options(plain(body.get("pinataOptions")))
         elif not isinstance(body, dict | list):
             raise bad_request("The body must be a JSON object")
-
-        def add() -> tuple[Pin, bool]:
-            return self._repository.add(
-                write_json(content).encode(),
-                options.profile,
-                name=metadata.name,
-                keyvalues=metadata.keyvalues,
-                type="application/json",
-            )
-
-        return JSONResponse(_pinned(*await run_in_threadpool(add)))
+        return self._repository.add(
+            write_json(content).encode(),
+            options.profile,
+            name=metadata.name,
+            keyvalues=metadata.keyvalues,
+            type="application/json",
+        )
 
     async def pin_file(self, request: Request) -> Response:
         """Pin a file or a directory from a form."""
@@ -117,10 +123,11 @@ class PinningCalls:
             return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
         finally:
             await run_in_threadpool(upload.close)
+            self._memory.give_back()
 
     async def pin_by_hash(self, request: Request) -> Response:
         """Begin to pin what others have."""
-        body = plain(await self._json(request))
+        body = await self._with_json(request, MAX_SETTINGS, plain)
         if not isinstance(body, dict):
             raise bad_request("The body must be a JSON object")
         cid = _cid(body.get("hashToPin"))
@@ -150,7 +157,7 @@ class PinningCalls:
 
     async def hash_metadata(self, request: Request) -> Response:
         """Change the name or the notes of a pin; a note that is null is removed."""
-        body = plain(await self._json(request))
+        body = await self._with_json(request, MAX_SETTINGS, plain)
         if not isinstance(body, dict):
             raise bad_request("The body must be a JSON object")
         cid = _cid(body.get("ipfsPinHash"))
@@ -199,9 +206,19 @@ class PinningCalls:
             }
         )
 
-    async def _json(self, request: Request) -> Any:
-        with MemoryShare(self._memory) as share:
-            return await self._body(request, share, self._settings.max_json).json()
+    async def _with_json(self, request: Request, limit: int, use: Callable[[Any], T]) -> T:
+        """Return what `use` makes of the JSON of a request, on a worker thread.
+
+        JSON takes up to 35 times the memory of its text, so few are parsed at once.
+        """
+        try:
+            with MemoryShare(self._memory) as share:
+                body = self._body(request, share, limit)
+                text = await body.whole()
+                async with body.turn(self._large if len(text) > LARGE_JSON else self._small):
+                    return await run_in_threadpool(lambda: use(parse_json(text)))
+        finally:
+            self._memory.give_back()
 
     def _body(self, request: Request, share: MemoryShare, limit: int) -> Body:
         idle_seconds = self._settings.idle_seconds

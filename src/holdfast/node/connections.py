@@ -61,6 +61,9 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
         if self._has_request():
             scope: Any = self.scope
             scope["extensions"] = {CONNECTION: self.transport, DRAIN: self.flow.drain}
+            cycle: Any = self.cycle
+            if len(cycle.body) >= RECEIVE_SIZE:  # uvicorn would wait for 64 KiB
+                self.flow.pause_reading()
         if self._timer is not None and self._has_request():
             self._timer.cancel()
             self._timer = None

@@ -1,5 +1,6 @@
 """What requests hold in memory, within a limit that they share."""
 
+import ctypes
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -7,6 +8,20 @@ from typing import Any, Final, Self
 
 HELD_LIMIT: Final = 96 << 20  # an upload of 100,000 files with long names takes 80
 CACHE_LIMIT: Final = 32 << 20
+SMALL: Final = 16 << 10  # a request that holds less is not counted: there are 1,024 at the most
+GIVE_BACK_AFTER: Final = 8 << 20
+
+
+def _find_malloc_trim() -> Callable[[int], int] | None:
+    """Return glibc's `malloc_trim`; None where the C library is another one."""
+    try:
+        function: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (OSError, TypeError, AttributeError):
+        return None
+    return function
+
+
+_malloc_trim = _find_malloc_trim()
 
 
 class MemoryShare:
@@ -43,14 +58,14 @@ class HeldMemory:
     """The bytes that requests hold while they wait for their peers.
 
     When they hold more than the limit together, the request ends whose peer has made no progress
-    for longest. So peers that stand still can use up no memory that others need. To be used in the
-    event loop only.
+    for longest. So peers that stand still can use up no memory that others need. A request that
+    holds less than `SMALL` never ends for the memory of others. To be used in the event loop only.
 
     Example:
-        >>> memory = HeldMemory(limit=100)
+        >>> memory = HeldMemory(limit=100_000)
         >>> slow, quick = MemoryShare(memory), MemoryShare(memory)
-        >>> slow.hold(60)
-        >>> quick.hold(60)
+        >>> slow.hold(60_000)
+        >>> quick.hold(60_000)
         >>> slow.is_ended, quick.is_ended
         (True, False)
     """
@@ -58,11 +73,15 @@ class HeldMemory:
     def __init__(self, limit: int = HELD_LIMIT) -> None:
         self._limit = limit
         self._total = 0
+        self._freed = 0  # bytes that were released since `give_back` was called
         self._sizes: OrderedDict[MemoryShare, int] = OrderedDict()
 
     def set(self, share: MemoryShare, size: int, *, progress: bool) -> None:
         """Note that `share` holds `size` bytes; end others, or itself, where that is too much."""
         if share.is_ended:
+            return
+        if size < SMALL:  # to end it would free nothing that counts
+            self.release(share)
             return
         self._total += size - self._sizes.get(share, 0)
         self._sizes[share] = size
@@ -75,7 +94,19 @@ class HeldMemory:
 
     def release(self, share: MemoryShare) -> None:
         """Note that `share` holds nothing any more."""
-        self._total -= self._sizes.pop(share, 0)
+        size = self._sizes.pop(share, 0)
+        self._total -= size
+        self._freed += size
+
+    def give_back(self) -> None:
+        """Return free memory to the system, if much was released since the last time.
+
+        The C library keeps freed memory between blocks that are still in use. Many requests that
+        end early would leave several times the limit behind.
+        """
+        if self._freed >= GIVE_BACK_AFTER and _malloc_trim is not None:
+            self._freed = 0
+            _malloc_trim(0)
 
 
 class Cache:

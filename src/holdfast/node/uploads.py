@@ -66,6 +66,7 @@ class Upload:
         self._tree = UploadTree()
         self._path = b""  # of the file that is coming
         self._first_type = ""
+        self._can_be_read = False  # whether all files are in the store, to be cut anew
 
     @property
     def held(self) -> int:
@@ -163,7 +164,9 @@ class Upload:
         """Return the file in the layout of the options, which may have come after it."""
         if part.cid.version == self._options.cid_version:
             return part
-        self._adding.flush()
+        if not self._can_be_read:
+            self._adding.flush()  # once for all files: each is a transaction
+            self._can_be_read = True
         importer = FileImporter(self._options.profile, self._put)
         for piece in self._repository.read(part.cid):
             importer.update(piece)
