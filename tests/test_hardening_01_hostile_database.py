@@ -336,8 +336,10 @@ def test_a_value_of_many_megabytes_is_not_read(store):
         "UPDATE copied_store SET id = CAST(x'ff' AS TEXT)",
         "INSERT INTO copied_blocks VALUES (99, x'01', x'02')",
         "INSERT INTO copied_blocks VALUES (99, 'text', 'text')",
-        "INSERT INTO copied_pins SELECT id + 9, uuid || 'x', cid, key, name, keyvalues, size, files,"
-        " type, created, removed FROM copied_pins",
+        (
+            "INSERT INTO copied_pins SELECT id + 9, uuid || 'x', cid, key, name, keyvalues, size,"
+            " files, type, created, removed FROM copied_pins"
+        ),
         "UPDATE copied_pins SET keyvalues = '{\"a\": ' || replace(hex(zeroblob(60000)), '0', '[')",
     ],
 )
