@@ -50,6 +50,11 @@ with Repository(sys.argv[1]) as repository, repository.adding() as adding:
 
 
 @pytest.fixture
+def tmp_path(memory_folder):
+    return memory_folder
+
+
+@pytest.fixture
 def uploader(tmp_path):
     """Another process in the middle of an upload to the store in `tmp_path`."""
     process = subprocess.Popen(  # noqa: S603

@@ -23,6 +23,11 @@ DATABASE, COPY, ID = "holdfast.sqlite3", "holdfast.copy.sqlite3", "holdfast.id"
 DAY = 24 * 3600
 
 
+@pytest.fixture
+def tmp_path(memory_folder):
+    return memory_folder
+
+
 def delete(path):
     path.unlink()
 
