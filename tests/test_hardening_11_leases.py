@@ -348,3 +348,39 @@ def test_a_new_store_whose_maker_is_killed_anywhere_is_finished_at_the_next_open
 @pytest.mark.timeout(600)
 def test_a_new_store_whose_maker_is_killed_at_every_statement_is_finished(tmp_path):
     assert stores.killed_at_all_points("create", tmp_path) > 40
+
+
+FORKING = """
+import os, sys, threading
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.repository import Repository
+repository = Repository(sys.argv[1])
+inside, go_on = threading.Event(), threading.Event()
+def write():
+    with repository._database.writing():
+        inside.set()
+        go_on.wait(0.5)
+thread = threading.Thread(target=write)
+thread.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    repository.add(b"of the child", UNIXFS_V1_2025)
+    os._exit(0)
+code = os.waitpid(child, 0)[1]
+thread.join()
+repository.add(b"of the parent", UNIXFS_V1_2025)
+print(code, len(repository.pins()))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_that_is_forked_during_a_transaction_can_write(tmp_path):
+    done = subprocess.run(  # noqa: S603 - ours
+        [sys.executable, "-W", "ignore", "-c", FORKING, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+    assert done.stdout == "0 2\n", done.stderr

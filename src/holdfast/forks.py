@@ -25,5 +25,37 @@ def _after_fork() -> None:
         thing.after_fork()
 
 
+class Pausable(Protocol):
+    """Something that must not be in the middle of its work when the process is forked."""
+
+    def before_fork(self) -> None:
+        """Wait until nothing is under way, and keep it so."""
+
+    def after_fork_in_parent(self) -> None:
+        """Go on."""
+
+
+_pausable: "weakref.WeakSet[Pausable]" = weakref.WeakSet()
+
+
+def pause_for_fork(thing: Pausable) -> None:
+    """See to it that `thing` pauses whenever the process is forked, for as long as it lives."""
+    _pausable.add(thing)
+
+
+def _before_fork() -> None:
+    for thing in list(_pausable):
+        thing.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for thing in list(_pausable):
+        thing.after_fork_in_parent()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork,
+    )

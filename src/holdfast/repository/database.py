@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from holdfast.errors import ClientClosedError, ClientError, VerificationError
-from holdfast.forks import renew_after_fork
+from holdfast.forks import pause_for_fork, renew_after_fork
 from holdfast.repository import schema
 from holdfast.repository.database_errors import is_of_content, read_only_error, typed, typed_errors
 from holdfast.repository.database_files import check_tables
@@ -45,6 +45,7 @@ TIGHT_PAGES: Final = 100  # … on a full disk: the log of it fits into the rese
 SETTLE_MS: Final = 200  # how long to wait for readers
 
 ATTEMPTS: Final = 5
+FORK_SECONDS: Final = 10.0
 
 
 class Database:
@@ -65,6 +66,7 @@ class Database:
         self._idle: list[sqlite3.Connection] = []
         self._inherited: list[sqlite3.Connection] = []
         self._closed = False
+        self._paused = False
         # One connection for all writers: what it has in its cache stays true.
         self._writer: sqlite3.Connection | None = None
         self._writer_files: list[tuple[int, int] | None] = []
@@ -76,6 +78,7 @@ class Database:
             except UnsoundError as error:
                 self.fault = str(error)
         renew_after_fork(self)
+        pause_for_fork(self)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -333,13 +336,28 @@ class Database:
             finally:
                 connection.close()
 
+    def before_fork(self) -> None:
+        """Wait for the transaction under way, and let no other begin.
+
+        SQLite remembers in memory which locks a process has on a file. A child would inherit the
+        lock of a transaction that it cannot end, and never write. A fork inside of a transaction
+        waits in vain, so not for ever.
+        """
+        self._paused = self._writing.acquire(timeout=FORK_SECONDS)
+
+    def after_fork_in_parent(self) -> None:
+        """Let transactions begin again."""
+        if self._paused:
+            self._paused = False
+            self._writing.release()
+
     def after_fork(self) -> None:
         """Begin with connections of our own, and locks that nobody holds.
 
         SQLite forbids to use a parent's connections, and to close them too: they are kept aside.
         """
         self._inherited += [*self._idle, *([] if self._writer is None else [self._writer])]
-        self._idle, self._writer = [], None
+        self._idle, self._writer, self._paused = [], None, False
         self._lock, self._writing = threading.Lock(), threading.Lock()
 
     def _check_open(self) -> None:

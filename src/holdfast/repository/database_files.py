@@ -33,11 +33,12 @@ def check_files(database: Path) -> None:
     Each is a regular file with one name, and of this user, or is not there.
     """
     for suffix in SUFFIXES:
-        path = Path(f"{database}{suffix}")
+        name = f"{database}{suffix}"
         try:
-            status = path.lstat()
+            status = os.lstat(name)
         except FileNotFoundError:
             continue
+        path = Path(name)
         if not stat.S_ISREG(status.st_mode):
             raise no_regular_file(path)
         check_owner(status, path)
