@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from unittest.mock import ANY
 
@@ -52,9 +53,12 @@ def answer(request):
 
 
 def open_files(process):
-    """The files that a process has open, by number, and their sizes."""
-    folder = Path(f"/proc/{process.pid}/fd")
-    return [entry.stat().st_size for entry in folder.iterdir() if entry.exists()]
+    """Return the sizes of the files that a process has open."""
+    sizes = []
+    for entry in Path(f"/proc/{process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # it was closed meanwhile
+            sizes.append(entry.stat().st_size)
+    return sizes
 
 
 @posix

@@ -205,7 +205,18 @@ class TargetSink:
         self._flusher = Background()
         self._flushed = 0
         self.size = 0
-        self.proven = 0
+        self._proven = 0
+
+    @property
+    def proven(self) -> int:
+        """How many of the bytes are verified. Enough of them outlive an interruption."""
+        return self._proven
+
+    @proven.setter
+    def proven(self, size: int) -> None:
+        self._proven = size
+        if self._partial is not None and size >= WORTH_KEEPING:
+            self._partial.keep()
 
     @property
     def kept(self) -> int:
@@ -232,8 +243,6 @@ class TargetSink:
     def write(self, data: bytes) -> None:
         """Take the next bytes."""
         file = self._partial or self._pending
-        if self._partial is not None and self.proven >= WORTH_KEEPING:
-            self._partial.keep()  # what follows verified bytes is verified too
         file.write(data)
         self.size += len(data)
         # So that the disk has little left to do at the end, when all wait for it.
