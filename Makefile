@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Tests often wait: three for two cores keep them busy.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(2, (os.cpu_count() or 1) * 3 // 2))')
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 STAMP := .venv/.installed
 
 .PHONY: help setup demo test lint unit test-slow docs browser clock engines fuzz bench generate format clean

@@ -105,7 +105,7 @@ LIES = {
     ),
     "raw child too low": (lambda d: _over(d, d.raw(b"world"), 4), b"helloworld"),
     "raw child too high": (lambda d: _over(d, d.raw(b"world"), 6), b"helloworld"),
-    "raw child much too high": (lambda d: _over(d, d.raw(b"world"), 1 << 20), b"helloworld"),
+    "raw child much too high": (lambda d: _over(d, d.raw(b"world"), 1 << 16), b"helloworld"),
     "leaf too low": (lambda d: _over(d, d.leaf(b"world"), 4), b"helloworld"),
     "leaf too high": (lambda d: _over(d, d.leaf(b"world"), 6), b"helloworld"),
     "identity too low": (lambda d: _over(d, _identity(RAW, b"world"), 4), b"helloworld"),

@@ -214,6 +214,7 @@ def test_lies_about_sizes_beside_a_plain_body(declared, held):
         proof.finish()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)  # most of it goes into making the nodes
 def test_a_node_that_is_wide_at_every_level():
     tracemalloc.stop()  # the nodes are made without being watched: that takes many times as long

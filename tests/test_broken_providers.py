@@ -521,15 +521,18 @@ def failed(run):
     return failed
 
 
+@pytest.mark.slow  # it runs the whole contract many times
 def test_a_broken_provider_fails_where_it_is_broken(failed):
     assert failed(code_of(BROKEN, "Memory")) == expected(BROKEN)
 
 
+@pytest.mark.slow  # it runs the whole contract many times
 def test_a_broken_provider_of_directories_fails_where_it_is_broken(failed):
     found = failed(DIRECTORIES + code_of(BROKEN_DIRECTORIES, "Directory"))
     assert found == expected(BROKEN_DIRECTORIES)
 
 
+@pytest.mark.slow  # it runs the whole contract many times
 def test_a_broken_async_provider_fails_where_it_is_broken(failed):
     found = failed(AWAITED + code_of(BROKEN_ASYNC, "AsyncMemory"))
     assert found == expected(BROKEN_ASYNC)
@@ -549,6 +552,7 @@ class TestNothing(ProviderTests):
     assert len(found["Nothing"]) > 20
 
 
+@pytest.mark.slow  # it runs the whole contract many times
 def test_the_memory_of_others_is_not_held_against_a_provider(run, monkeypatch):
     monkeypatch.setenv("PYTHONTRACEMALLOC", "1")
     code = """

@@ -28,9 +28,19 @@ def run(page, text):
     page.finish()
 
 
+SLOW_PAGES = {"testing", "from-javascript", "providers"}
+
+
 @pytest.mark.timeout(240)  # runs of pytest within a run of pytest
 @pytest.mark.parametrize(
-    "path", [path for path in DOCUMENTS if blocks_of(path)], ids=lambda path: path.stem
+    "path",
+    [
+        # Pages that run pytest, or install packages for Node.js, take longest.
+        pytest.param(path, marks=[pytest.mark.slow] if path.stem in SLOW_PAGES else [])
+        for path in DOCUMENTS
+        if blocks_of(path)
+    ],
+    ids=lambda path: path.stem,
 )
 def test_every_block_runs(path, page):
     for block in blocks_of(path):

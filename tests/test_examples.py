@@ -196,6 +196,7 @@ def test_an_empty_file(visitor):
     assert visitor.get(f"/files/{reply.json()['cid']}", Range="bytes=0-").status == 416
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
 def test_large_files_take_little_memory(house):
     _, visitor, process = house

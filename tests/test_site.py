@@ -20,7 +20,7 @@ ROOT_PAGES = {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 HARMLESS = {"canonical", "prev", "next", "alternate"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory):
     target = tmp_path_factory.mktemp("docs") / "site"
     result = subprocess.run(  # noqa: S603 - a script of ours

@@ -13,7 +13,7 @@ from holdfast.repository import Repository
 from tests.gateways import gateway
 
 MANY = 174_000
-FEW = 12_000
+FEW = 4_000
 CPU_PER_LEAF = 250e-6  # seconds; ten times the figure of `make bench`
 
 slow = [pytest.mark.slow, pytest.mark.timeout(300)]
