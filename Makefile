@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Tests often wait: three for two cores keep them busy.
+# Tests often wait: four for two cores keep them busy.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 STAMP := .venv/.installed
 

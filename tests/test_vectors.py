@@ -60,7 +60,16 @@ def test_json_texts(vector, profile):
     assert verify(text, vector["cids"][profile])
 
 
-@pytest.mark.parametrize("vector", VECTORS["directories"], ids=lambda vector: vector["name"])
+@pytest.mark.parametrize(
+    "vector",
+    [
+        pytest.param(
+            each, marks=[pytest.mark.slow] if each["name"].startswith("generated-") else []
+        )
+        for each in VECTORS["directories"]
+    ],
+    ids=lambda vector: vector["name"],
+)
 def test_directories(vector, tmp_path):
     root = make_directory(tmp_path / "root", vector)
     parts = {profile: import_content(root, PROFILES[profile]) for profile in vector["cids"]}
