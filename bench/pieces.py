@@ -1,7 +1,7 @@
 """Files in very many small pieces, as by Kubo's chunker size-1: the CPU time of each leaf.
 
-A server in a process of its own gives the file in one way at a time; what is measured is the time
-of the client's processors, which all of `make bench` may share. `python bench/pieces.py [leaves]`
+A server in another process sends the file, first as a plain body with its blocks, then as an
+archive. The figure is the CPU time of the client, so a busy machine changes it little. `python bench/pieces.py [leaves]`
 """
 
 import asyncio
@@ -97,7 +97,7 @@ class Server:
 def config_for(server: Server) -> ClientConfig:
     return ClientConfig(
         provider="pinning",
-        provider_token="bench",  # noqa: S106 - of nobody
+        provider_token="bench",  # noqa: S106 - not a real token
         pin_api_url=server.url,
         gateway_url=f"{server.url}/ipfs",
     )
