@@ -49,11 +49,11 @@ docs: $(STAMP)
 
 # What the tests of the page run in; without it they are skipped. Asks for root where it must.
 browser:
-	command -v chromium || command -v chromium-browser || command -v google-chrome || scripts/install_chromium.sh
+	command -v chromium || command -v chromium-browser || command -v google-chrome || scripts/install_package.sh chromium
 
 # What gives a process of a slow test another clock; without it that part is skipped. As above.
 clock:
-	ls /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null || scripts/install_libfaketime.sh
+	ls /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null || scripts/install_package.sh libfaketime
 
 # Kubo, which some tests run against, into a cache folder of the user; without it they are skipped.
 # Needs Go; the first time takes about ten minutes.

@@ -1,7 +1,8 @@
 """Files in very many small pieces, as by Kubo's chunker size-1: the CPU time of each leaf.
 
 A server in another process sends the file, first as a plain body with its blocks, then as an
-archive. The figure is the CPU time of the client, so a busy machine changes it little. `python bench/pieces.py [leaves]`
+archive. The figure is the CPU time of the client, so a busy machine changes it little.
+`python bench/pieces.py [leaves]`
 """
 
 import asyncio
@@ -9,13 +10,13 @@ import hashlib
 import socket
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
+
+from forked_server import ForkedServer
 
 from holdfast import AsyncClient, Client, ClientConfig
 from holdfast.content.car import write_car
@@ -49,31 +50,17 @@ class File:
             pending += reversed(linked_from(cid, self.blocks[cid]))
 
 
-class Server:
+class Server(ForkedServer):
     """Gives a file's plain body and blocks, or its archive."""
 
     def __init__(self, file: File, *, archive: bool) -> None:
         self._file = file
         self._archive = archive
         self._blocks = {str(cid): block for cid, block in file.blocks.items()}
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=100)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._process = get_context("fork").Process(target=self._run, daemon=True)
-        self._process.start()
-        self._listener.close()
+        self.start()
 
-    def close(self) -> None:
-        """Stop."""
-        self._process.terminate()
-        self._process.join()
-
-    def _run(self) -> None:
-        while True:
-            connection, _ = self._listener.accept()
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
+    def serve(self, connection: socket.socket) -> None:
+        """Send what is asked for."""
         with connection, connection.makefile("rb") as lines:
             while request := lines.readline():
                 while lines.readline().strip():

@@ -6,19 +6,19 @@ one thread. `python bench/transfers.py [MiB]`
 
 import asyncio
 import hashlib
-import multiprocessing
 import os
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
+
+from forked_server import ForkedServer
 
 from holdfast import AsyncClient, Client, ClientConfig
 from holdfast.content.profiles import UNIXFS_V1_2025
@@ -30,7 +30,7 @@ READS = 2000
 SMALL = b'{"text":"' + b"x" * 1000 + b'"}'
 
 
-class BareServer:
+class BareServer(ForkedServer):
     """Sends one file by sendfile, one block, and takes uploads into the void."""
 
     def __init__(self, path: Path) -> None:
@@ -40,24 +40,10 @@ class BareServer:
         self.size = path.stat().st_size
         self._path = path
         self._blocks = {f"{cid}?format=raw": block for cid, block in blocks.items()}
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=100)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._process = multiprocessing.get_context("fork").Process(target=self._run, daemon=True)
-        self._process.start()
-        self._listener.close()
+        self.start()
 
-    def close(self) -> None:
-        """Stop."""
-        self._process.terminate()
-        self._process.join()
-
-    def _run(self) -> None:
-        while True:
-            connection, _ = self._listener.accept()
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
+    def serve(self, connection: socket.socket) -> None:
+        """Send what is asked for, and take what is uploaded."""
         buffer = bytearray(MIB)
         with connection, self._path.open("rb") as file:
             while head := _read_head(connection):

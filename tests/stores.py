@@ -17,6 +17,23 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.repository import Repository
 
+# A program that stops in the middle of an upload until it reads a line.
+HALTED_UPLOAD = """
+import os, sys
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.repository import Repository
+with Repository(sys.argv[1]) as repository, repository.adding() as adding:
+    importer = FileImporter(UNIXFS_V1_2025, adding.put)
+    importer.update(os.urandom(10 << 20))
+    print("half", flush=True)
+    sys.stdin.readline()
+    importer.update(os.urandom(10 << 20))
+    part = importer.finish()
+    adding.pin(part.cid, size=part.dag_size)
+    print(part.cid, flush=True)
+"""
+
 ROOT = Path(__file__).parent.parent
 SCHEMA_1 = ROOT / "tests" / "data" / "schema-1.sql"
 CONTENTS = {

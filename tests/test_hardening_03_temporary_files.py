@@ -61,6 +61,21 @@ def open_files(process):
     return sizes
 
 
+def terminate_when_it_has(process, size):
+    """Send SIGTERM when a process has a file of more than `size` bytes open; wait for its end."""
+    try:
+        until = time.monotonic() + 30
+        while not any(each > size for each in open_files(process)):
+            assert time.monotonic() < until
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        process.wait(10)
+    finally:
+        process.kill()
+        process.wait()
+
+
 @posix
 @linux
 @pytest.mark.parametrize("by", ["script", "command"])
@@ -99,17 +114,7 @@ def test_sigterm_leaves_no_file(tmp_path, by, where, cid):
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        try:
-            until = time.monotonic() + 30
-            while not any(size > 4_000_000 for size in open_files(process)):
-                assert time.monotonic() < until
-                assert process.poll() is None
-                time.sleep(0.02)
-            process.send_signal(signal.SIGTERM)
-            process.wait(10)
-        finally:
-            process.kill()
-            process.wait()
+        terminate_when_it_has(process, 4_000_000)
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert left == [folders["home"] / "cache"]
 
@@ -141,17 +146,7 @@ def test_sigterm_leaves_only_verified_bytes_in_the_cache(tmp_path, cid, reply, m
             [sys.executable, "-c", SCRIPT, server.url, cid, str(tmp_path / "copy"), str(cache)],
             stderr=subprocess.DEVNULL,
         )
-        try:
-            until = time.monotonic() + 30
-            while not any(size > 8_000_000 for size in open_files(process)):
-                assert time.monotonic() < until
-                assert process.poll() is None
-                time.sleep(0.02)
-            process.send_signal(signal.SIGTERM)
-            process.wait(10)
-        finally:
-            process.kill()
-            process.wait()
+        terminate_when_it_has(process, 8_000_000)
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(left) == may_stay
     for path in left:

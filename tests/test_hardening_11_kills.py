@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.content.cid import CID
 from holdfast.repository import Repository
+from tests.stores import HALTED_UPLOAD
 
 KILLS = 60
 CLOCKS = (None, "+1d", "-1d")
@@ -41,21 +42,6 @@ with Repository(sys.argv[1]) as repository:
     while True:
         repository.collect_garbage()
         print("collected", flush=True)
-"""
-STALLED = """
-import os, sys
-from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.content.unixfs.files import FileImporter
-from holdfast.repository import Repository
-with Repository(sys.argv[1]) as repository, repository.adding() as adding:
-    importer = FileImporter(UNIXFS_V1_2025, adding.put)
-    importer.update(os.urandom(10 << 20))
-    print("half", flush=True)
-    sys.stdin.readline()
-    importer.update(os.urandom(10 << 20))
-    part = importer.finish()
-    adding.pin(part.cid, size=part.dag_size)
-    print(part.cid, flush=True)
 """
 
 
@@ -98,7 +84,7 @@ def kill(process):
 def test_sixty_kills_with_clocks_that_jump_lose_nothing_that_was_acknowledged(tmp_path):
     library = find_libfaketime()
     acknowledged, collections = [], 0
-    stalled = start(STALLED, tmp_path)
+    stalled = start(HALTED_UPLOAD, tmp_path)
     assert stalled.stdout.readline() == "half\n"
     try:
         for turn in range(KILLS):

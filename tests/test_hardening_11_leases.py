@@ -19,7 +19,7 @@ from holdfast.errors import ConfigError, ProviderError, VerificationError
 from holdfast.files.partial import PartialFile
 from holdfast.repository import Repository, owners
 from tests import stores
-from tests.stores import assert_full, block_files, fill, make_version_1
+from tests.stores import HALTED_UPLOAD, assert_full, block_files, fill, make_version_1
 from tests.support import HELLO_CID
 
 MIB = 1 << 20
@@ -32,21 +32,6 @@ from holdfast.repository import Repository
 with Repository(sys.argv[1]) as repository:
     print(repository.collect_garbage().blocks)
 """
-UPLOAD = """
-import os, sys
-from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.content.unixfs.files import FileImporter
-from holdfast.repository import Repository
-with Repository(sys.argv[1]) as repository, repository.adding() as adding:
-    importer = FileImporter(UNIXFS_V1_2025, adding.put)
-    importer.update(os.urandom(10 << 20))
-    print("half", flush=True)
-    sys.stdin.readline()
-    importer.update(os.urandom(10 << 20))
-    part = importer.finish()
-    adding.pin(part.cid, size=part.dag_size)
-    print(part.cid, flush=True)
-"""
 
 
 @pytest.fixture
@@ -58,7 +43,7 @@ def tmp_path(memory_folder):
 def uploader(tmp_path):
     """Another process in the middle of an upload to the store in `tmp_path`."""
     process = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", UPLOAD, str(tmp_path)],
+        [sys.executable, "-c", HALTED_UPLOAD, str(tmp_path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
