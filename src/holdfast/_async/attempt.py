@@ -116,7 +116,8 @@ class AsyncAttempt:
                 if strategy is Strategy.WALK:
                     await self._walk()
                 else:
-                    await self.finish(await self.begin(strategy))
+                    # In one expression: a variable would keep its memory for the next strategy.
+                    await (await self.begin(strategy)).finish()
             except UnprovenError as error:
                 # Without its frames, which hold the sink and all that is in it.
                 latest = self._peer.as_refusal(error.with_traceback(None))
@@ -243,10 +244,6 @@ class AsyncAttempt:
         if length is None or not isinstance(transfer.proof, NoProof):
             transfer.limit = self.reading.unverified_limit()
             transfer.limit.check(length or 0)
-
-    async def finish(self, transfer: AsyncTransfer) -> None:
-        """Write what is verified of the beginning, and stream the rest."""
-        await transfer.finish()
 
     async def set_back(self) -> None:
         """Forget what is written and not verified; an `OSError` where the sink has failed."""

@@ -219,7 +219,7 @@ class AsyncReader:
         winner.take_over(reading)
         failure: ClientError | None = None
         try:
-            await winner.finish(transfer)
+            await transfer.finish()
         except FAILURES as error:
             failure = error
         if failure is None:

@@ -118,7 +118,8 @@ class Attempt:
                 if strategy is Strategy.WALK:
                     self._walk()
                 else:
-                    self.finish(self.begin(strategy))
+                    # In one expression: a variable would keep its memory for the next strategy.
+                    (self.begin(strategy)).finish()
             except UnprovenError as error:
                 # Without its frames, which hold the sink and all that is in it.
                 latest = self._peer.as_refusal(error.with_traceback(None))
@@ -245,10 +246,6 @@ class Attempt:
         if length is None or not isinstance(transfer.proof, NoProof):
             transfer.limit = self.reading.unverified_limit()
             transfer.limit.check(length or 0)
-
-    def finish(self, transfer: Transfer) -> None:
-        """Write what is verified of the beginning, and stream the rest."""
-        transfer.finish()
 
     def set_back(self) -> None:
         """Forget what is written and not verified; an `OSError` where the sink has failed."""

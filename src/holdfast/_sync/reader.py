@@ -219,7 +219,7 @@ class Reader:
         winner.take_over(reading)
         failure: ClientError | None = None
         try:
-            winner.finish(transfer)
+            transfer.finish()
         except FAILURES as error:
             failure = error
         if failure is None:
