@@ -346,7 +346,7 @@ import asyncio, contextlib, json, os, tempfile, time
 from pathlib import Path
 import pytest, pytest_asyncio
 from holdfast import Blob
-from holdfast.atomic import PendingFile
+from holdfast.files.atomic import PendingFile
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError, NotAFileError, NotFoundError, ProviderError
 from holdfast.errors import SerializationError

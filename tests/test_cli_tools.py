@@ -12,12 +12,12 @@ import pytest
 
 import holdfast
 from holdfast import Client, compute_cid
-from holdfast.cli.app import ROOMS
+from holdfast.cli.app import COMMAND_MODULES
 from tests.commands import Commands
 from tests.content import DATA
 from tests.support import HELLO_CID
 
-NAMES = [name for names in ROOMS.values() for name in names if name != "car"]
+NAMES = [name for names in COMMAND_MODULES.values() for name in names if name != "car"]
 ALL_COMMANDS = [*([name] for name in NAMES), ["car", "export"], ["car", "import"]]
 
 
@@ -194,7 +194,7 @@ def test_version_and_help(commands):
     text = commands.text("--help")
     assert text == commands.text("-h")
     listed = re.findall(r"^  ([a-z][a-z-]+)  +[A-Z]", text, re.MULTILINE)
-    assert listed == [name for names in ROOMS.values() for name in names]
+    assert listed == [name for names in COMMAND_MODULES.values() for name in names]
     assert not any(line.endswith("...") for line in text.splitlines()[1:])
 
 

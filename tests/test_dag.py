@@ -526,7 +526,7 @@ def test_blocks_are_checked_by_their_cid():
 
 
 def test_profile_names_are_those_of_the_configuration():
-    from holdfast.checks import PROFILES as NAMES  # noqa: PLC0415
+    from holdfast.config.checks import PROFILES as NAMES  # noqa: PLC0415
 
     assert {name: profile.cid_version for name, profile in PROFILES.items()} == NAMES
 

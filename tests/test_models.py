@@ -21,12 +21,12 @@ from holdfast import (
     Timeouts,
     errors,
 )
-from holdfast.checks import PROFILES
-from holdfast.config import CHECKS, ConfigFields
+from holdfast.config.checks import PROFILES
+from holdfast.config.client_config import CHECKS, ConfigFields
+from holdfast.config.secret import Secret
 from holdfast.errors import ClientError, ConfigError, SerializationError
 from holdfast.files.sinks import SpoolSink
 from holdfast.files.sources import open_source
-from holdfast.secret import Secret
 from tests.support import HELLO_CID, TOKEN
 
 MESSAGE = ClientMessage(recipient_id="alice", payload="hi", timestamp=17)

@@ -15,21 +15,19 @@ from holdfast._version import __version__
 if TYPE_CHECKING:
     from holdfast import errors
     from holdfast._async.client import AsyncClient
-    from holdfast._async.opened import AsyncContentFile
+    from holdfast._async.content_file import AsyncContentFile
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
     from holdfast._sync.client import Client
-    from holdfast._sync.opened import ContentFile
+    from holdfast._sync.content_file import ContentFile
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
-    from holdfast.blob import Blob
-    from holdfast.config import ClientConfig
+    from holdfast.config import ClientConfig, Retries, Timeouts
     from holdfast.events import Event
+    from holdfast.files.blob import Blob
     from holdfast.files.cids import compute_cid, verify
-    from holdfast.limits import Retries, Timeouts
     from holdfast.provider import AsyncStorageProvider, StorageProvider
-    from holdfast.records import ClientMessage, ClientRecord, StoreOptions
-    from holdfast.repository import Pin
+    from holdfast.records import ClientMessage, ClientRecord, Pin, StoreOptions
 
 __all__ = [
     "AsyncClient",
@@ -61,24 +59,24 @@ __all__ = [
 # run of any tests, must not wait for what they do not use.
 _LAZY = {
     "AsyncClient": "holdfast._async.client",
-    "AsyncContentFile": "holdfast._async.opened",
+    "AsyncContentFile": "holdfast._async.content_file",
     "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
     "AsyncStorageProvider": "holdfast.provider",
-    "Blob": "holdfast.blob",
+    "Blob": "holdfast.files.blob",
     "Client": "holdfast._sync.client",
     "ClientConfig": "holdfast.config",
     "ClientMessage": "holdfast.records",
     "ClientRecord": "holdfast.records",
-    "ContentFile": "holdfast._sync.opened",
+    "ContentFile": "holdfast._sync.content_file",
     "Event": "holdfast.events",
     "LocalProvider": "holdfast._sync.providers.local",
-    "Pin": "holdfast.repository",
+    "Pin": "holdfast.records",
     "PinProvider": "holdfast._sync.providers.pinning",
-    "Retries": "holdfast.limits",
+    "Retries": "holdfast.config",
     "StorageProvider": "holdfast.provider",
     "StoreOptions": "holdfast.records",
-    "Timeouts": "holdfast.limits",
+    "Timeouts": "holdfast.config",
     "compute_cid": "holdfast.files.cids",
     "verify": "holdfast.files.cids",
 }

@@ -9,8 +9,8 @@ import os
 from abc import abstractmethod
 from typing import Any, Protocol, Self, runtime_checkable
 
-from holdfast.blob import Blob
 from holdfast.config import ClientConfig
+from holdfast.files.blob import Blob
 from holdfast.files.sources import Progress, Source
 
 

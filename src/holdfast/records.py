@@ -1,11 +1,11 @@
-"""The values that go in and out of a client: records, messages and store options.
+"""The values that go in and out of a client: records, messages, options and pins.
 
 They are frozen; ``to_dict`` and ``from_dict`` speak the spec's camelCase spelling.
 """
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Self, TypeVar
 
 from holdfast.errors import SerializationError
@@ -124,6 +124,33 @@ class StoreOptions:
         if unknown:
             raise TypeError(f"unknown option {unknown[0]!r}; known are {' and '.join(known)}")
         return cls(**options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """Something that is kept, or was.
+
+    Attributes:
+        id: What the repository calls the pin.
+        cid: The CID, as it was given or made.
+        name: A name for people; may be empty.
+        keyvalues: What else the user noted.
+        size: The bytes of all its blocks.
+        files: How many files are in it.
+        type: A media type, or ``directory``.
+        created: When it was pinned, in milliseconds.
+        removed: When it was unpinned, in milliseconds; None while it is kept.
+    """
+
+    id: str
+    cid: str
+    name: str = ""
+    keyvalues: Mapping[str, Any] = field(default_factory=dict)
+    size: int = 0
+    files: int = 1
+    type: str = ""
+    created: int = 0
+    removed: int | None = None
 
 
 def _member(value: Any, key: str, kind: type[T]) -> T:

@@ -12,14 +12,14 @@ from functools import partial
 import pytest
 
 from holdfast import AsyncClient, Blob
-from holdfast._async.reading import Reading
+from holdfast._async.reads.state import Reading
+from holdfast.calls import Call
 from holdfast.content.cid import CID, DAG_PB, IDENTITY
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.files import dag_pb_frame
 from holdfast.errors import NetworkError, NotFoundError, ProviderError, VerificationError
-from holdfast.events import Call
 from holdfast.files.sinks import MemorySink
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.parallel import in_parallel

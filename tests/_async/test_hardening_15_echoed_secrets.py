@@ -15,11 +15,11 @@ import pytest
 
 import holdfast
 from holdfast import AsyncClient
+from holdfast.config.secret import Secret
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import ClientError, ProviderError
-from holdfast.secret import Secret
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
 from tests.faulty import gateway_of

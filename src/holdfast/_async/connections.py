@@ -15,9 +15,9 @@ from typing import Any, Final
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
-from holdfast.events import Deadline
-from holdfast.limits import Timeouts
-from holdfast.protocol import addresses, faults
+from holdfast.calls import Deadline
+from holdfast.config import Timeouts
+from holdfast.protocol import addresses, transport_errors
 from holdfast.protocol.overhead import Overhead
 
 RECEIVE_SIZE: Final = 1 << 20
@@ -60,7 +60,7 @@ class Patience:
         self.address: str | None = None
         self._deadline = deadline
         self._scope: asyncio.Timeout | None = None
-        self.fault = faults.READ_TIMEOUT
+        self.fault = transport_errors.READ_TIMEOUT
 
     @asynccontextmanager
     async def scope(self) -> AsyncIterator[None]:
@@ -71,7 +71,9 @@ class Patience:
         finally:
             self._scope = None
 
-    def allow(self, step: float | None, fault: faults.Fault = faults.READ_TIMEOUT) -> None:
+    def allow(
+        self, step: float | None, fault: transport_errors.Fault = transport_errors.READ_TIMEOUT
+    ) -> None:
         """From now on the peer has `step` seconds, within the deadline; else it is `fault`."""
         self.fault = fault
         # An early reply ends the scope while the body may still be on its way.
@@ -111,7 +113,7 @@ class Patience:
 
         async def start(_: Any, context: Any, __: Any) -> None:
             patience: Patience = context.trace_request_ctx
-            patience.allow(patience.timeouts.connect, faults.CONNECT_TIMEOUT)
+            patience.allow(patience.timeouts.connect, transport_errors.CONNECT_TIMEOUT)
 
         async def end(_: Any, context: Any, __: Any) -> None:
             context.trace_request_ctx.allow(None)

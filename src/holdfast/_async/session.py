@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast._async.runtime import AsyncSlots, AsyncTurnstile, now, sleep
-from holdfast.config import ClientConfig
+from holdfast.calls import Call, Deadline
+from holdfast.config import ClientConfig, Timeouts
 from holdfast.errors import NetworkError
-from holdfast.events import Call, Deadline
 from holdfast.forks import renew_after_fork
-from holdfast.limits import Timeouts
-from holdfast.protocol.failures import retry_after
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
 from holdfast.protocol.retrying import RETRIED, Backoff, RateLimiter, RetryBudget
+from holdfast.protocol.status_errors import retry_after
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse, AsyncTransport

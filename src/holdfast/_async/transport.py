@@ -19,7 +19,6 @@ except ModuleNotFoundError as missing:
         "the async client needs aiohttp: pip install 'holdfast[async]'", name=missing.name
     ) from None
 
-from holdfast import network
 from holdfast._async.connections import (
     RECEIVE_SIZE,
     Connector,
@@ -31,40 +30,39 @@ from holdfast._async.connections import (
     current_patience,
 )
 from holdfast._async.runtime import run_interruptible
-from holdfast.config import ClientConfig
+from holdfast.calls import NEVER, Deadline
+from holdfast.config import ClientConfig, Timeouts, network
+from holdfast.config.secret import Scrubber, Secret
 from holdfast.errors import ClientClosedError
-from holdfast.events import NEVER, Deadline
-from holdfast.limits import Timeouts
-from holdfast.protocol import faults
+from holdfast.protocol import transport_errors
 from holdfast.protocol.http import BytesBody, Request, StreamBody
-from holdfast.secret import Scrubber, Secret
 
 CHUNK_SIZE: Final = 1 << 18
 
 
-TABLE: Final[faults.Table] = {
-    OverheadError: faults.OVERHEAD,
-    GarbledError: faults.GARBLED,
-    PrivateAddressError: faults.PRIVATE_ADDRESS,
-    aiohttp.ClientConnectorDNSError: faults.UNKNOWN_HOST,
-    aiohttp.ClientConnectorError: faults.UNREACHABLE,
-    aiohttp.ConnectionTimeoutError: faults.CONNECT_TIMEOUT,
-    aiohttp.ServerTimeoutError: faults.READ_TIMEOUT,
-    TimeoutError: faults.READ_TIMEOUT,
-    aiohttp.ClientSSLError: faults.TLS,
-    aiohttp.ClientConnectorCertificateError: faults.TLS,
-    aiohttp.ServerFingerprintMismatch: faults.TLS,
-    aiohttp.ClientProxyConnectionError: faults.PROXY,
-    aiohttp.ClientHttpProxyError: faults.PROXY,
-    aiohttp.ClientConnectionError: faults.BROKEN,
-    aiohttp.ClientPayloadError: faults.BROKEN,
-    aiohttp.ClientResponseError: faults.GARBLED,
-    aiohttp.InvalidURL: faults.BAD_ADDRESS,
-    aiohttp.NonHttpUrlClientError: faults.BAD_ADDRESS,
-    aiohttp.RedirectClientError: faults.BAD_ADDRESS,
-    aiohttp.ClientError: faults.BROKEN,
-    OSError: faults.BROKEN,
-    ValueError: faults.BAD_ADDRESS,
+TABLE: Final[transport_errors.Table] = {
+    OverheadError: transport_errors.OVERHEAD,
+    GarbledError: transport_errors.GARBLED,
+    PrivateAddressError: transport_errors.PRIVATE_ADDRESS,
+    aiohttp.ClientConnectorDNSError: transport_errors.UNKNOWN_HOST,
+    aiohttp.ClientConnectorError: transport_errors.UNREACHABLE,
+    aiohttp.ConnectionTimeoutError: transport_errors.CONNECT_TIMEOUT,
+    aiohttp.ServerTimeoutError: transport_errors.READ_TIMEOUT,
+    TimeoutError: transport_errors.READ_TIMEOUT,
+    aiohttp.ClientSSLError: transport_errors.TLS,
+    aiohttp.ClientConnectorCertificateError: transport_errors.TLS,
+    aiohttp.ServerFingerprintMismatch: transport_errors.TLS,
+    aiohttp.ClientProxyConnectionError: transport_errors.PROXY,
+    aiohttp.ClientHttpProxyError: transport_errors.PROXY,
+    aiohttp.ClientConnectionError: transport_errors.BROKEN,
+    aiohttp.ClientPayloadError: transport_errors.BROKEN,
+    aiohttp.ClientResponseError: transport_errors.GARBLED,
+    aiohttp.InvalidURL: transport_errors.BAD_ADDRESS,
+    aiohttp.NonHttpUrlClientError: transport_errors.BAD_ADDRESS,
+    aiohttp.RedirectClientError: transport_errors.BAD_ADDRESS,
+    aiohttp.ClientError: transport_errors.BROKEN,
+    OSError: transport_errors.BROKEN,
+    ValueError: transport_errors.BAD_ADDRESS,
 }
 
 
@@ -96,7 +94,7 @@ class _Feed(aiohttp.Payload):
         while chunk := await self._next(chunks):
             sent += len(chunk)
             self.finished = sent == self._value.length
-            self._patience.allow(self._patience.timeouts.write, faults.STALLED)
+            self._patience.allow(self._patience.timeouts.write, transport_errors.STALLED)
             await writer.write(chunk)
             self._patience.allow(None)
             if self._on_sent is not None:
@@ -197,7 +195,7 @@ class AsyncResponse:
             async with asyncio.timeout(self._patience.until_progress()):
                 return await self._receive()
         except (aiohttp.ClientError, OSError) as error:
-            failure = faults.translate(error, TABLE, self._peer, sent=True)
+            failure = transport_errors.translate(error, TABLE, self._peer, sent=True)
         try:
             raise failure
         finally:
@@ -257,7 +255,7 @@ class AsyncTransport:
         most = request.max_privacy if proxy is None else None
         patience = Patience(timeouts, deadline, request.length, max_privacy=most)
         if patience.is_over:
-            raise faults.plain(faults.READ_TIMEOUT, request.peer)
+            raise transport_errors.plain(transport_errors.READ_TIMEOUT, request.peer)
         feed: _Feed | None = None
         body = request.body
         if isinstance(body, bytes) and len(body) > CHUNK_SIZE:
@@ -304,7 +302,7 @@ class AsyncTransport:
             await feed.over()
             if not feed.finished:
                 await answer.aclose()
-                raise feed.failure or faults.plain(faults.UNSENT, request.peer)
+                raise feed.failure or transport_errors.plain(transport_errors.UNSENT, request.peer)
         return answer
 
     def _translated(
@@ -313,10 +311,10 @@ class AsyncTransport:
         if self._closed:
             return ClientClosedError()
         if type(error) is TimeoutError:
-            return faults.plain(patience.fault, request.peer, sent=sent)
+            return transport_errors.plain(patience.fault, request.peer, sent=sent)
         # What was written to a connection that had closed before did not go anywhere.
         sent = sent and not isinstance(error, aiohttp.ClientConnectionResetError)
-        return faults.translate(error, TABLE, request.peer, sent=sent)
+        return transport_errors.translate(error, TABLE, request.peer, sent=sent)
 
     def _connection_options(self, proxy: Secret | None, *, secure: bool) -> dict[str, Any]:
         options: dict[str, Any] = {}

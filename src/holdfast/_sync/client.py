@@ -6,15 +6,15 @@ import os
 import warnings
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
+from typing import Any, NoReturn, Self, TypeVar, Unpack
 
-from holdfast._sync.opened import ContentFile
+from holdfast._sync.content_file import ContentFile
 from holdfast._sync.runtime import run_blocking, run_interruptible
-from holdfast.blob import Blob
-from holdfast.checks import seal
 from holdfast.config import ClientConfig, ConfigFields
+from holdfast.config.checks import seal
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.files.blob import Blob
 from holdfast.files.sources import Progress, Uploadable, open_source
 from holdfast.protocol import json_text
 from holdfast.provider import (
@@ -24,11 +24,8 @@ from holdfast.provider import (
     Reconfigurable,
     StorageProvider,
 )
-from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
+from holdfast.records import ClientMessage, ClientRecord, Pin, StoreOptions, now_ms
 from holdfast.registry import build_provider
-
-if TYPE_CHECKING:
-    from holdfast.repository import Pin
 
 T = TypeVar("T")
 
@@ -159,7 +156,7 @@ class Client:
         try:
             filename = _file_name(name, source.name)
             cid = self._provider.put_file(source, name=filename, progress=progress)
-            size = source.read_bytes if source.size is None else source.size
+            size = source.bytes_read if source.size is None else source.size
         finally:
             run_blocking(source.close)
         return ClientRecord(cid=cid, timestamp=now_ms(), size=size)
@@ -249,7 +246,7 @@ class Client:
         self._provider.delete(Reference.parse_cid(cid))
         return True
 
-    def pins(self, *, name: str | None = None, limit: int | None = None) -> "list[Pin]":
+    def pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """What the provider keeps for you, newest first.
 
         Args:

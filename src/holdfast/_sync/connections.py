@@ -23,8 +23,8 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util import wait_for_read
 
 from holdfast._sync.runtime import now, racer
-from holdfast.events import Deadline
-from holdfast.limits import Timeouts
+from holdfast.calls import Deadline
+from holdfast.config.limits import Timeouts
 from holdfast.protocol import addresses
 from holdfast.protocol.overhead import Overhead
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 import urllib3
 from urllib3 import exceptions as library
 
-from holdfast import network
 from holdfast._sync.connections import (
     Limits,
     OverheadError,
@@ -21,47 +20,47 @@ from holdfast._sync.connections import (
     SecurePool,
     current_limits,
 )
-from holdfast.config import ClientConfig
+from holdfast.calls import NEVER, Deadline
+from holdfast.config import ClientConfig, network
+from holdfast.config.limits import Timeouts
+from holdfast.config.secret import Scrubber, Secret
 from holdfast.errors import ClientClosedError
-from holdfast.events import NEVER, Deadline
 from holdfast.forks import renew_after_fork
-from holdfast.limits import Timeouts
-from holdfast.protocol import faults
+from holdfast.protocol import transport_errors
 from holdfast.protocol.http import Request, StreamBody
-from holdfast.secret import Scrubber, Secret
 
 POOL_SIZE: Final = 100  # connections kept for reuse with each host; more threads open more
 CHUNK_SIZE: Final = 1 << 18
 
 
-TABLE: Final[faults.Table] = {
-    OverheadError: faults.OVERHEAD,
-    PrivateAddressError: faults.PRIVATE_ADDRESS,
-    library.NameResolutionError: faults.UNKNOWN_HOST,
-    library.NewConnectionError: faults.UNREACHABLE,
-    library.ConnectTimeoutError: faults.CONNECT_TIMEOUT,
-    library.ReadTimeoutError: faults.READ_TIMEOUT,
-    library.TimeoutError: faults.READ_TIMEOUT,
-    TimeoutError: faults.READ_TIMEOUT,
-    library.SSLError: faults.TLS,
-    library.ProxyError: faults.PROXY,
-    library.ProxySchemeUnsupported: faults.PROXY,
-    library.ProtocolError: faults.BROKEN,
-    library.IncompleteRead: faults.BROKEN,
-    library.InvalidChunkLength: faults.GARBLED,
-    library.InvalidHeader: faults.GARBLED,
-    library.HeaderParsingError: faults.GARBLED,
-    library.DecodeError: faults.GARBLED,
-    library.ResponseError: faults.GARBLED,
-    library.BodyNotHttplibCompatible: faults.GARBLED,
-    library.LocationValueError: faults.BAD_ADDRESS,
-    library.UnrewindableBodyError: faults.BROKEN,
-    library.TimeoutStateError: faults.BROKEN,
+TABLE: Final[transport_errors.Table] = {
+    OverheadError: transport_errors.OVERHEAD,
+    PrivateAddressError: transport_errors.PRIVATE_ADDRESS,
+    library.NameResolutionError: transport_errors.UNKNOWN_HOST,
+    library.NewConnectionError: transport_errors.UNREACHABLE,
+    library.ConnectTimeoutError: transport_errors.CONNECT_TIMEOUT,
+    library.ReadTimeoutError: transport_errors.READ_TIMEOUT,
+    library.TimeoutError: transport_errors.READ_TIMEOUT,
+    TimeoutError: transport_errors.READ_TIMEOUT,
+    library.SSLError: transport_errors.TLS,
+    library.ProxyError: transport_errors.PROXY,
+    library.ProxySchemeUnsupported: transport_errors.PROXY,
+    library.ProtocolError: transport_errors.BROKEN,
+    library.IncompleteRead: transport_errors.BROKEN,
+    library.InvalidChunkLength: transport_errors.GARBLED,
+    library.InvalidHeader: transport_errors.GARBLED,
+    library.HeaderParsingError: transport_errors.GARBLED,
+    library.DecodeError: transport_errors.GARBLED,
+    library.ResponseError: transport_errors.GARBLED,
+    library.BodyNotHttplibCompatible: transport_errors.GARBLED,
+    library.LocationValueError: transport_errors.BAD_ADDRESS,
+    library.UnrewindableBodyError: transport_errors.BROKEN,
+    library.TimeoutStateError: transport_errors.BROKEN,
     library.ClosedPoolError: None,
-    library.PoolError: faults.BROKEN,
-    library.HTTPError: faults.BROKEN,
-    OSError: faults.BROKEN,
-    ValueError: faults.BAD_ADDRESS,
+    library.PoolError: transport_errors.BROKEN,
+    library.HTTPError: transport_errors.BROKEN,
+    OSError: transport_errors.BROKEN,
+    ValueError: transport_errors.BAD_ADDRESS,
 }
 
 
@@ -148,7 +147,7 @@ class Response:
                 self._limits.release()
             return chunk
         except (library.HTTPError, OSError, http.client.HTTPException) as error:
-            failure = faults.translate(error, TABLE, self._peer, sent=True)
+            failure = transport_errors.translate(error, TABLE, self._peer, sent=True)
         try:
             raise failure
         finally:
@@ -201,7 +200,7 @@ class Transport:
         except _FeedFailed:
             failure = feed.failure if feed is not None else None
         except (library.HTTPError, OSError, ValueError, http.client.HTTPException) as error:
-            failure = faults.translate(error, TABLE, request.peer, sent=limits.sent)
+            failure = transport_errors.translate(error, TABLE, request.peer, sent=limits.sent)
         finally:
             current_limits.reset(token)
         # Outside of the handlers: the library's own frames hold headers in the clear, so its
@@ -214,7 +213,7 @@ class Transport:
         if feed is not None and not feed.finished and response.status < 300:
             limits.release()
             response.close()
-            raise faults.plain(faults.UNSENT, request.peer)
+            raise transport_errors.plain(transport_errors.UNSENT, request.peer)
         scrubber = Scrubber((*request.secrets, *network.secrets(self._config, proxy)))
         return Response(response, peer=request.peer, limits=limits, scrubber=scrubber)
 

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 import holdfast
 from holdfast.cli import exits
 
-ROOMS: Final = {
+COMMAND_MODULES: Final = {
     "content": ("store", "retrieve", "upload", "download", "send", "receive", "revoke"),
     "sharing": ("list", "open", "test-connection"),
     "offline": ("cid", "verify"),
@@ -45,17 +45,17 @@ Refused: Any = typer.BadParameter.__base__
 
 
 class Commands(TyperGroup):
-    """The commands in `ROOMS`: to show the version, none of them is needed."""
+    """The commands in `COMMAND_MODULES`: to show the version, none of them is needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
         """The names of all commands."""
-        return [name for names in ROOMS.values() for name in names]
+        return [name for names in COMMAND_MODULES.values() for name in names]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as Typer calls it
         """The command of this name, if there is one."""
-        for room, names in ROOMS.items():
+        for module_name, names in COMMAND_MODULES.items():
             if cmd_name in names:
-                module = import_module(f"holdfast.cli.{room}")
+                module = import_module(f"holdfast.cli.{module_name}")
                 return typer.main.get_group(module.commands).commands[cmd_name]
         return None
 

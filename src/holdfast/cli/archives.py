@@ -28,9 +28,9 @@ def export_car(
     ],
 ) -> None:
     """Write everything under a CID as an archive."""
-    from holdfast.atomic import PendingFile
     from holdfast.content.cid import CID
     from holdfast.content.reference import Reference
+    from holdfast.files.atomic import PendingFile
 
     out = run.standard_output() if to == "-" else None
     if out is not None and out.isatty():

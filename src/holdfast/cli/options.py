@@ -25,7 +25,7 @@ def _providers() -> list[str]:
 
 
 def _profiles() -> list[str]:
-    from holdfast.checks import PROFILES
+    from holdfast.config.checks import PROFILES
 
     return list(PROFILES)
 

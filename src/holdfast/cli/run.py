@@ -68,7 +68,7 @@ class Run:
 
     def store_path(self) -> Path:
         """The folder of the embedded store."""
-        from holdfast.locations import data_folder
+        from holdfast.files.locations import data_folder
 
         return Path(self.config().path or data_folder()).expanduser()
 

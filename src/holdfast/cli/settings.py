@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from holdfast import checks
-from holdfast.config import CHECKS, ClientConfig, unknown_field
-from holdfast.environment import READERS, read_environment, variable_of
+from holdfast.config import checks
+from holdfast.config.client_config import CHECKS, ClientConfig, unknown_field
+from holdfast.config.environment import READERS, read_environment, variable_of
 from holdfast.errors import ConfigError
-from holdfast.locations import config_folder
+from holdfast.files.locations import config_folder
 
 FILE_NAME: Final = "holdfast.toml"
 PROJECT_FIELDS: Final = frozenset(

@@ -15,8 +15,8 @@ WRONG = "(wrong)"
 def config(run: Run) -> None:
     """Show each setting, and where it came from."""
     from holdfast.cli.settings import PROGRAM_FIELDS, Setting
-    from holdfast.config import CHECKS, ClientConfig
-    from holdfast.locations import cache_folder, data_folder
+    from holdfast.config.client_config import CHECKS, ClientConfig
+    from holdfast.files.locations import cache_folder, data_folder
 
     default = {**ClientConfig().to_dict(), "cache_path": cache_folder()}
     if "path" not in run.settings:
@@ -50,7 +50,7 @@ def _plain(name: str, value: Any) -> Any:
     """`value` as JSON has it; secrets, and what only one provider can judge, are masked."""
     from dataclasses import asdict, is_dataclass
 
-    from holdfast.secret import MASK, Secret
+    from holdfast.config.secret import MASK, Secret
 
     if isinstance(value, Secret) or (name == "provider_options" and value):
         return MASK

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from holdfast.cli.exits import advise
+from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
-from holdfast.secret import Secret
 
 MAX_TOKEN: Final = 64 << 10
 OTHER_WAYS: Final = "set HOLDFAST_PROVIDER_TOKEN, or give --token-file"

@@ -22,9 +22,9 @@ class CheckedSource:
         self.type = source.type
 
     @property
-    def read_bytes(self) -> int:
+    def bytes_read(self) -> int:
         """How many bytes the last `chunks` gave so far."""
-        return self._source.read_bytes
+        return self._source.bytes_read
 
     @property
     def repeatable(self) -> bool:

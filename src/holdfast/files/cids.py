@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.blob import Blob
 from holdfast.content.blocks import missing_block, unsupported_hash
 from holdfast.content.cid import CID, DAG_PB, RAW, raw_text
 from holdfast.content.hashes import FUNCTIONS, IDENTITY
@@ -17,6 +16,7 @@ from holdfast.content.unixfs.files import Tree
 from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits
 from holdfast.content.unixfs.walks import not_unixfs
 from holdfast.errors import InvalidCIDError
+from holdfast.files.blob import Blob
 from holdfast.files.importing import Seen, chunks_of, import_content, leaves_of
 from holdfast.files.sources import Progress, Uploadable, existing_path
 

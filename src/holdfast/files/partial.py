@@ -16,7 +16,9 @@ import time
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from holdfast.atomic import (
+from holdfast.content.reference import Reference
+from holdfast.errors import ConfigError
+from holdfast.files.atomic import (
     OPEN_FILES,
     PendingFile,
     check_size,
@@ -24,10 +26,8 @@ from holdfast.atomic import (
     sync_data,
     sync_folder,
 )
-from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError
-from holdfast.folders import Folder, check_owner
-from holdfast.locks import try_lock
+from holdfast.files.folders import Folder, check_owner
+from holdfast.files.locks import try_lock
 
 SUFFIX: Final = ".part"
 NAME: Final = re.compile(r"[0-9a-f]{40}(?P<own>\.[0-9a-f]{16})?\.part")

@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from holdfast.atomic import PendingFile, check_size, check_target
-from holdfast.blob import Blob
 from holdfast.content.reference import Reference
 from holdfast.errors import SerializationError
+from holdfast.files.atomic import PendingFile, check_size, check_target
 from holdfast.files.background import Background
+from holdfast.files.blob import Blob
 from holdfast.files.partial import WORTH_KEEPING, PartialFile
 
 FLUSH_SIZE = 64 << 20  # bytes to a target that are brought to the disk at a time

@@ -10,13 +10,14 @@ import io
 import os
 import stat
 import threading
+import warnings
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, TypeAlias, cast
 
-from holdfast.blob import Blob
+from holdfast.files.blob import Blob
 
 CHUNK_SIZE = 1 << 20  # one hop to a worker thread carries this much
 
@@ -35,7 +36,7 @@ class Source:
         name: The file's own base name, or None.
         size: How many bytes there are, or None where only reading will tell.
         type: A media type, or "".
-        read_bytes: How many bytes the last `chunks` gave so far.
+        bytes_read: How many bytes the last `chunks` gave so far.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Source:
         self.name = name
         self.size = size
         self.type = type
-        self.read_bytes = 0
+        self.bytes_read = 0
         self._file = file
         self._check_unchanged = check
         self._rewind = rewind
@@ -60,6 +61,12 @@ class Source:
         self._reading = threading.Lock()
         self._turn = 0
         self._close = close
+
+    @property
+    def read_bytes(self) -> int:
+        """The old name of `bytes_read`."""
+        warnings.warn("Source.read_bytes is now bytes_read", DeprecationWarning, stacklevel=2)
+        return self.bytes_read
 
     @property
     def repeatable(self) -> bool:
@@ -75,14 +82,14 @@ class Source:
             if self._touched and self._rewind is not None:
                 self._rewind()
             self._touched = True
-            self.read_bytes = 0
+            self.bytes_read = 0
             self._turn += 1
             mine = self._turn
         while chunk := self._next(mine):
             yield chunk
         if mine == self._turn:
-            if self.size is not None and self.read_bytes < self.size:
-                raise self._changed(f"ended after {self.read_bytes} of {self.size} bytes")
+            if self.size is not None and self.bytes_read < self.size:
+                raise self._changed(f"ended after {self.bytes_read} of {self.size} bytes")
             self.check_unchanged()
 
     def _next(self, turn: int) -> bytes:
@@ -90,8 +97,8 @@ class Source:
             chunk = self._read() if turn == self._turn else b""
             if not isinstance(chunk, bytes):
                 raise TypeError(f"the file gave {type(chunk).__name__}, not bytes")
-            self.read_bytes += len(chunk)
-            if self.size is not None and self.read_bytes > self.size:
+            self.bytes_read += len(chunk)
+            if self.size is not None and self.bytes_read > self.size:
                 raise self._changed(f"grew beyond the {self.size} bytes that it had")
             return chunk
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from holdfast.errors import ClientError
-from holdfast.locations import data_folder
+from holdfast.files.locations import data_folder
 from holdfast.node.foreground import Addresses, read_tokens, serve
 
 

@@ -28,7 +28,8 @@ from holdfast.node.queries import Queries
 from holdfast.node.replies import Refusal, bad_request, not_pinned
 from holdfast.node.settings import NodeSettings
 from holdfast.node.uploads import Upload
-from holdfast.repository import Pin, Repository
+from holdfast.records import Pin
+from holdfast.repository import Repository
 from holdfast.repository.pins import Stopped
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from holdfast._sync.transport import Transport
+from holdfast.config import Timeouts
 from holdfast.content.blocks import inline_block
 from holdfast.content.car import Block, CarReader
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError
-from holdfast.limits import Timeouts
 from holdfast.protocol.http import Request
 from holdfast.repository.blocks import key_of, linked_from
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from holdfast import checks
+from holdfast.config import checks
+from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.node.accepting import raise_descriptor_limit
 from holdfast.node.server import NodeServer, check_host, page_url
 from holdfast.node.settings import SCOPES, NodeSettings, NodeToken
 from holdfast.repository import Repository
-from holdfast.secret import Secret
 
 TOKEN_VARIABLE: Final = "HOLDFAST_NODE_TOKEN"  # noqa: S105 - a name
 

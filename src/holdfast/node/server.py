@@ -10,7 +10,7 @@ from urllib.parse import quote
 import uvicorn
 from starlette.types import ASGIApp
 
-from holdfast.checks import is_loopback
+from holdfast.config.checks import is_loopback
 from holdfast.errors import ConfigError
 from holdfast.node.accepting import BACKLOG, Acceptor, ConnectionLimits
 from holdfast.node.app import create_app

@@ -24,7 +24,8 @@ from holdfast.node.bodies import parse_json, plain
 from holdfast.node.metadata import Metadata, Options, read_metadata, read_options
 from holdfast.node.replies import bad_request
 from holdfast.node.trees import MAX_FILES, Entries, UploadTree
-from holdfast.repository import Pin, Repository
+from holdfast.records import Pin
+from holdfast.repository import Repository
 from holdfast.repository.blocks import FILE_SIZE
 
 MAX_FIELD: Final = 256 << 10

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
+from holdfast.config.secret import MASK, Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import NotAFileError, ProviderError
 from holdfast.protocol import addresses
-from holdfast.protocol.failures import failure, provider_error
 from holdfast.protocol.http import Reply, Request, origin
-from holdfast.secret import MASK, Secret
+from holdfast.protocol.status_errors import failure, provider_error
 
 DEFAULT_GATEWAYS: Final = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
 TOKEN_HEADER: Final = "x-pinata-gateway-token"  # noqa: S105 - the header's name

@@ -6,8 +6,8 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from holdfast._version import __version__
+from holdfast.config.secret import Secret
 from holdfast.protocol import addresses
-from holdfast.secret import Secret
 
 USER_AGENT = f"holdfast/{__version__}"
 PIECE_SIZE = 1 << 18

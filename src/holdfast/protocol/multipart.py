@@ -60,7 +60,7 @@ class FileForm:
 
     def file_bytes(self, sent: int) -> int:
         """How many bytes of the file are among the first `sent` ones of the form."""
-        return max(0, min(sent - len(self._head), self._source.read_bytes))
+        return max(0, min(sent - len(self._head), self._source.bytes_read))
 
 
 def _part(boundary: str, disposition: str, *, content_type: str = "") -> bytes:

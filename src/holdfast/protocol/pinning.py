@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError, ProviderError, SerializationError
 from holdfast.protocol import json_text
-from holdfast.protocol.failures import failure, provider_error
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm
-from holdfast.secret import Secret
+from holdfast.protocol.status_errors import failure, provider_error
 
 
 @dataclass(frozen=True, slots=True)

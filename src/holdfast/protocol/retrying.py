@@ -3,8 +3,8 @@
 import random
 from typing import Final
 
+from holdfast.config import Retries
 from holdfast.errors import ClientError, NetworkError, ProviderError
-from holdfast.limits import Retries
 
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 MINUTE: Final = 60.0

@@ -8,11 +8,12 @@ from typing import Any, Final, Self
 
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError
+from holdfast.records import Pin
 from holdfast.repository.blocks import BlockFiles, Written
 from holdfast.repository.database import Database
 from holdfast.repository.discarding import discard
 from holdfast.repository.owners import Owner
-from holdfast.repository.pins import Pin, add_pin
+from holdfast.repository.pins import add_pin
 
 BATCH_BYTES: Final = 8 << 20
 BATCH_BLOCKS: Final = 1000

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID, DAG_PB
-from holdfast.folders import Folder
+from holdfast.files.folders import Folder
 from holdfast.repository.identity import FOLDER
 from holdfast.repository.owners import Owner
 

@@ -12,9 +12,9 @@ import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.atomic import PendingFile
 from holdfast.content.cid import CID
 from holdfast.errors import VerificationError
+from holdfast.files.atomic import PendingFile
 
 DATABASE: Final = "holdfast.sqlite3"
 COPY: Final = "holdfast.copy.sqlite3"

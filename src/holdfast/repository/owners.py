@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import ConfigError
-from holdfast.folders import Folder, check_owner
+from holdfast.files.folders import Folder, check_owner
+from holdfast.files.locks import try_lock
 from holdfast.forks import renew_after_fork
-from holdfast.locks import try_lock
 
 NAME: Final = re.compile("[0-9a-f]{32}")
 OWNERS: Final = "owners"

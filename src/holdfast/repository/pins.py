@@ -5,13 +5,13 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
-from holdfast.records import now_ms
+from holdfast.records import Pin, now_ms
 from holdfast.repository.blocks import BadRowError, key_of, natural
 
 # What pins can be sorted by, and how SQLite does it.
@@ -32,33 +32,6 @@ Stopped: TypeAlias = Callable[[], bool]
 
 class QueryStoppedError(Exception):
     """A query that ended early, since its `Stopped` said so."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
-    """Something that is kept, or was.
-
-    Attributes:
-        id: What the repository calls the pin.
-        cid: The CID, as it was given or made.
-        name: A name for people; may be empty.
-        keyvalues: What else the user noted.
-        size: The bytes of all its blocks.
-        files: How many files are in it.
-        type: A media type, or ``directory``.
-        created: When it was pinned, in milliseconds.
-        removed: When it was unpinned, in milliseconds; None while it is kept.
-    """
-
-    id: str
-    cid: str
-    name: str = ""
-    keyvalues: Mapping[str, Any] = field(default_factory=dict)
-    size: int = 0
-    files: int = 1
-    type: str = ""
-    created: int = 0
-    removed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

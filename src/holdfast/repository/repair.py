@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
-from holdfast.atomic import sync_folder
 from holdfast.content.blocks import check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError, ProviderError, VerificationError
-from holdfast.folders import Folder, no_regular_file
+from holdfast.files.atomic import sync_folder
+from holdfast.files.folders import Folder, no_regular_file
 from holdfast.repository import schema
 from holdfast.repository.blocks import (
     FILE_SIZE,

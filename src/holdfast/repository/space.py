@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import ConfigError
-from holdfast.folders import Folder
+from holdfast.files.folders import Folder
 
 RESERVE: Final = 2 << 20
 ROOM: Final = 1 << 20  # what an ordinary write leaves free

@@ -26,9 +26,10 @@ from holdfast.content.unixfs.walks import (
     not_unixfs,
 )
 from holdfast.errors import ClientError, MalformedError, VerificationError
+from holdfast.files.folders import Folder
 from holdfast.files.importing import import_content
 from holdfast.files.sources import Uploadable
-from holdfast.folders import Folder
+from holdfast.records import Pin
 from holdfast.repository.adding import Adding
 from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from, natural
 from holdfast.repository.checking import check
@@ -38,7 +39,6 @@ from holdfast.repository.file_sizes import check_file_sizes
 from holdfast.repository.garbage import Collected, Damage, collect
 from holdfast.repository.owners import OWNERS, Owner
 from holdfast.repository.pins import (
-    Pin,
     PinQuery,
     Stopped,
     add_pin,

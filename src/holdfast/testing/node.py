@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
-from holdfast.config import ClientConfig
-from holdfast.limits import Retries
+from holdfast.config import ClientConfig, Retries
 from holdfast.node.server import NodeServer, page_url
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Final, NoReturn
 
 import pytest
 
-from holdfast.blob import Blob
-from holdfast.checks import PROFILES
+from holdfast.config.checks import PROFILES
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
+from holdfast.files.blob import Blob
 from holdfast.files.cids import compute_cid
 
 NOWHERE: Final = compute_cid(b"kept by nobody, one hopes: holdfast.testing")

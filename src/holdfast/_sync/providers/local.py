@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from holdfast._sync.opened import ContentFile, RepositoryRanges
+from holdfast._sync.content_file import ContentFile, RepositoryRanges
 from holdfast._sync.runtime import run_blocking, run_interruptible
-from holdfast.blob import Blob
+from holdfast.calls import Call, Deadline
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
@@ -23,13 +23,14 @@ from holdfast.errors import (
     ProviderError,
     RequestTimeoutError,
 )
-from holdfast.events import Call, Deadline
+from holdfast.files.blob import Blob
+from holdfast.files.locations import data_folder
 from holdfast.files.sinks import Sink, SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
-from holdfast.locations import data_folder
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
-from holdfast.repository import Pin, PinQuery, Repository
+from holdfast.records import Pin
+from holdfast.repository import PinQuery, Repository
 
 BATCH_SIZE = 4 << 20  # bytes that one hop to a worker thread reads and proves …
 BATCH_PIECES = 1000  # … and pieces, of which each takes its time, however small it is

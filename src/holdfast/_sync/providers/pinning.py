@@ -7,32 +7,32 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast._sync.opened import (
+from holdfast._sync.content_file import (
     LARGEST_WINDOW,
     BlobRanges,
     ContentFile,
     Ranges,
 )
-from holdfast._sync.reader import Known, Reader
+from holdfast._sync.reads.reader import Known, Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
-from holdfast.blob import Blob
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, candidates_for, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck
 from holdfast.errors import ConfigError, UnprovenError, VerificationError
+from holdfast.files.blob import Blob
 from holdfast.files.checked import CheckedSource
 from holdfast.files.cids import compute_cid, verify
+from holdfast.files.locations import cache_folder
 from holdfast.files.sinks import MemorySink, RangeSink, SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
-from holdfast.locations import cache_folder
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
 from holdfast.protocol.multipart import FileForm
 from holdfast.protocol.pinning import PinningAPI
-from holdfast.repository import Pin
+from holdfast.records import Pin
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Transport

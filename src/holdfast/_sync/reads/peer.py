@@ -1,12 +1,15 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/peer.py
+# by scripts/generate_sync.py. Change the original instead.
 """One gateway, asked on behalf of one reading: its redirects, its blocks, and its refusals."""
 
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast._async.reading import Reading
-from holdfast._async.runtime import now, run_blocking, together
-from holdfast._async.session import AsyncSession, read_content, read_whole
+from holdfast._sync.reads.state import ReadState
+from holdfast._sync.runtime import now, run_blocking, together
+from holdfast._sync.session import Session, read_content, read_whole
+from holdfast.calls import Deadline
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
 from holdfast.content.proof import Proof
@@ -20,8 +23,6 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.events import Deadline
-from holdfast.protocol.faults import READ_TIMEOUT, PrivateAddressError, plain
 from holdfast.protocol.gateway import (
     FORMAT_REFUSALS,
     INTO_PRIVATE,
@@ -35,9 +36,10 @@ from holdfast.protocol.gateway import (
 )
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.retrying import is_transient
+from holdfast.protocol.transport_errors import READ_TIMEOUT, PrivateAddressError, plain
 
 if TYPE_CHECKING:
-    from holdfast._async.transport import AsyncResponse
+    from holdfast._sync.transport import Response
 
 BLOCKS_AT_ONCE = 8  # that are fetched from one gateway at the same time
 
@@ -56,7 +58,7 @@ class RefusedError(UnprovenError):
         self.reason = reason
 
 
-class AsyncPeer:
+class Peer:
     """A gateway, and for what, and until when, it is asked.
 
     Attributes:
@@ -64,7 +66,7 @@ class AsyncPeer:
     """
 
     def __init__(
-        self, session: AsyncSession, gateway: Gateway, reading: Reading, deadline: Deadline
+        self, session: Session, gateway: Gateway, reading: ReadState, deadline: Deadline
     ) -> None:
         self._session = session
         self._deadline = deadline
@@ -96,7 +98,7 @@ class AsyncPeer:
             words = f"{self.gateway.peer} sent nothing that {self.reading.reference} needs in time"
             raise RequestTimeoutError(words, sent=True)
 
-    async def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
+    def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
         """Return one verified block; raise `RefusedError` where the gateway does not give blocks.
 
         If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
@@ -107,7 +109,7 @@ class AsyncPeer:
         if block is not None:
             return block
         wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
-        outcomes = await together([partial(self._fetch, each) for each in wanted])
+        outcomes = together([partial(self._fetch, each) for each in wanted])
         for each, outcome in zip(wanted, outcomes, strict=True):
             if not isinstance(outcome, Exception):
                 known.put(each, outcome)
@@ -115,18 +117,18 @@ class AsyncPeer:
             raise outcomes[0]
         return outcomes[0]
 
-    async def needed_block(self, proof: Proof, need: CID) -> bytes:
+    def needed_block(self, proof: Proof, need: CID) -> bytes:
         """Return the block that `proof` needs; fetch those with it that it will need next."""
         if not isinstance(proof, BodyProof):
-            return await self.block(need)
+            return self.block(need)
         try:
-            return await self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
+            return self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
         except RefusedError:
             if proof.doubts_bytes:
                 raise proof.wrong_bytes() from None
             raise
 
-    async def explain_end(self, proof: Proof, response: "AsyncResponse | None") -> None:
+    def explain_end(self, proof: Proof, response: "Response | None") -> None:
         """Feed `proof` the blocks that tell why a body ended too early.
 
         A node that declares other sizes than its children have raises `MalformedError` here.
@@ -135,18 +137,18 @@ class AsyncPeer:
             return  # it did not claim that this was all
         while proof.ends_too_early() and (need := proof.need) is not None:
             try:
-                block = await self.block(need)
+                block = self.block(need)
             except RefusedError:
                 return
-            await run_blocking(proof.feed_block, block)
+            run_blocking(proof.feed_block, block)
 
-    async def _fetch(self, cid: CID) -> bytes:
+    def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""
-        response = await self.open_or_refuse(self.gateway.block(cid))
+        response = self.open_or_refuse(self.gateway.block(cid))
         try:
-            reply = await read_content(response, MAX_BLOCK + 1)
+            reply = read_content(response, MAX_BLOCK + 1)
         finally:
-            await response.aclose()
+            response.close()
         try:
             check_block(cid, reply.body)
         except VerificationError:
@@ -160,7 +162,7 @@ class AsyncPeer:
         if reply.media_type != wanted:
             raise self.refusal() from None
 
-    async def open_plain(self, request: Request) -> "AsyncResponse":
+    def open_plain(self, request: Request) -> "Response":
         """Return the reply to a `request` for plain content.
 
         Raise a refusal where the gateway gives blocks and archives only. Whether it does is known
@@ -169,30 +171,30 @@ class AsyncPeer:
         if self.is_trustless:
             raise self.refusal(self.plain_refusal)
         try:
-            return await self.open(request)
+            return self.open(request)
         except ProviderError as error:
             if error.status not in FORMAT_REFUSALS:
                 raise
             self.plain_refusal = error.with_traceback(None)
         raise self.refusal(self.plain_refusal)
 
-    async def open_or_refuse(self, request: Request) -> "AsyncResponse":
+    def open_or_refuse(self, request: Request) -> "Response":
         """Return the reply to `request`; raise a refusal where the gateway will not give one."""
         try:
-            return await self.open(request)
+            return self.open(request)
         except ProviderError as error:
             if is_transient(error):
                 raise
             refusal = self.refusal(error.with_traceback(None))
         raise refusal
 
-    async def open(self, request: Request) -> "AsyncResponse":
+    def open(self, request: Request) -> "Response":
         """Return the reply to `request`, redirects followed, its body still to come."""
         source, reply = request, Reply(200, {})
         for _ in range(MAX_REDIRECTS + 1):
             deadline = self._deadline.copy()
             try:
-                response = await self._session.send(request, self.reading.call, deadline=deadline)
+                response = self._session.send(request, self.reading.call, deadline=deadline)
             except PrivateAddressError:
                 raise self.gateway.not_followed(source, reply, INTO_PRIVATE) from None
             try:
@@ -200,22 +202,22 @@ class AsyncPeer:
                 if reply.status not in REDIRECTS:
                     if not reply.ok:
                         deadline.tighten(self._session.timeouts.read)
-                        reply = await self._with_words(response)
+                        reply = self._with_words(response)
                     self.gateway.check(reply)
                     return response
                 request = self.gateway.redirected(
                     request, reply, self.reading.reference, response.address
                 )
             except BaseException:
-                await response.aclose()
+                response.close()
                 raise
-            await response.aclose()
+            response.close()
         raise too_many_redirects(request)
 
-    async def _with_words(self, response: "AsyncResponse") -> Reply:
+    def _with_words(self, response: "Response") -> Reply:
         """Return an error with its words; without them where they do not come in time."""
         try:
-            return await read_whole(response)
+            return read_whole(response)
         except NetworkError:
             return Reply(response.status, response.headers)
 

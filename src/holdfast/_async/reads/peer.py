@@ -1,14 +1,13 @@
-# WARNING: this file is generated from src/holdfast/_async/peer.py
-# by scripts/generate_sync.py. Change the original instead.
 """One gateway, asked on behalf of one reading: its redirects, its blocks, and its refusals."""
 
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from holdfast._sync.reading import Reading
-from holdfast._sync.runtime import now, run_blocking, together
-from holdfast._sync.session import Session, read_content, read_whole
+from holdfast._async.reads.state import ReadState
+from holdfast._async.runtime import now, run_blocking, together
+from holdfast._async.session import AsyncSession, read_content, read_whole
+from holdfast.calls import Deadline
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
 from holdfast.content.proof import Proof
@@ -22,8 +21,6 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.events import Deadline
-from holdfast.protocol.faults import READ_TIMEOUT, PrivateAddressError, plain
 from holdfast.protocol.gateway import (
     FORMAT_REFUSALS,
     INTO_PRIVATE,
@@ -37,9 +34,10 @@ from holdfast.protocol.gateway import (
 )
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.retrying import is_transient
+from holdfast.protocol.transport_errors import READ_TIMEOUT, PrivateAddressError, plain
 
 if TYPE_CHECKING:
-    from holdfast._sync.transport import Response
+    from holdfast._async.transport import AsyncResponse
 
 BLOCKS_AT_ONCE = 8  # that are fetched from one gateway at the same time
 
@@ -58,7 +56,7 @@ class RefusedError(UnprovenError):
         self.reason = reason
 
 
-class Peer:
+class AsyncPeer:
     """A gateway, and for what, and until when, it is asked.
 
     Attributes:
@@ -66,7 +64,7 @@ class Peer:
     """
 
     def __init__(
-        self, session: Session, gateway: Gateway, reading: Reading, deadline: Deadline
+        self, session: AsyncSession, gateway: Gateway, reading: ReadState, deadline: Deadline
     ) -> None:
         self._session = session
         self._deadline = deadline
@@ -98,7 +96,7 @@ class Peer:
             words = f"{self.gateway.peer} sent nothing that {self.reading.reference} needs in time"
             raise RequestTimeoutError(words, sent=True)
 
-    def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
+    async def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
         """Return one verified block; raise `RefusedError` where the gateway does not give blocks.
 
         If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
@@ -109,7 +107,7 @@ class Peer:
         if block is not None:
             return block
         wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
-        outcomes = together([partial(self._fetch, each) for each in wanted])
+        outcomes = await together([partial(self._fetch, each) for each in wanted])
         for each, outcome in zip(wanted, outcomes, strict=True):
             if not isinstance(outcome, Exception):
                 known.put(each, outcome)
@@ -117,18 +115,18 @@ class Peer:
             raise outcomes[0]
         return outcomes[0]
 
-    def needed_block(self, proof: Proof, need: CID) -> bytes:
+    async def needed_block(self, proof: Proof, need: CID) -> bytes:
         """Return the block that `proof` needs; fetch those with it that it will need next."""
         if not isinstance(proof, BodyProof):
-            return self.block(need)
+            return await self.block(need)
         try:
-            return self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
+            return await self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
         except RefusedError:
             if proof.doubts_bytes:
                 raise proof.wrong_bytes() from None
             raise
 
-    def explain_end(self, proof: Proof, response: "Response | None") -> None:
+    async def explain_end(self, proof: Proof, response: "AsyncResponse | None") -> None:
         """Feed `proof` the blocks that tell why a body ended too early.
 
         A node that declares other sizes than its children have raises `MalformedError` here.
@@ -137,18 +135,18 @@ class Peer:
             return  # it did not claim that this was all
         while proof.ends_too_early() and (need := proof.need) is not None:
             try:
-                block = self.block(need)
+                block = await self.block(need)
             except RefusedError:
                 return
-            run_blocking(proof.feed_block, block)
+            await run_blocking(proof.feed_block, block)
 
-    def _fetch(self, cid: CID) -> bytes:
+    async def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""
-        response = self.open_or_refuse(self.gateway.block(cid))
+        response = await self.open_or_refuse(self.gateway.block(cid))
         try:
-            reply = read_content(response, MAX_BLOCK + 1)
+            reply = await read_content(response, MAX_BLOCK + 1)
         finally:
-            response.close()
+            await response.aclose()
         try:
             check_block(cid, reply.body)
         except VerificationError:
@@ -162,7 +160,7 @@ class Peer:
         if reply.media_type != wanted:
             raise self.refusal() from None
 
-    def open_plain(self, request: Request) -> "Response":
+    async def open_plain(self, request: Request) -> "AsyncResponse":
         """Return the reply to a `request` for plain content.
 
         Raise a refusal where the gateway gives blocks and archives only. Whether it does is known
@@ -171,30 +169,30 @@ class Peer:
         if self.is_trustless:
             raise self.refusal(self.plain_refusal)
         try:
-            return self.open(request)
+            return await self.open(request)
         except ProviderError as error:
             if error.status not in FORMAT_REFUSALS:
                 raise
             self.plain_refusal = error.with_traceback(None)
         raise self.refusal(self.plain_refusal)
 
-    def open_or_refuse(self, request: Request) -> "Response":
+    async def open_or_refuse(self, request: Request) -> "AsyncResponse":
         """Return the reply to `request`; raise a refusal where the gateway will not give one."""
         try:
-            return self.open(request)
+            return await self.open(request)
         except ProviderError as error:
             if is_transient(error):
                 raise
             refusal = self.refusal(error.with_traceback(None))
         raise refusal
 
-    def open(self, request: Request) -> "Response":
+    async def open(self, request: Request) -> "AsyncResponse":
         """Return the reply to `request`, redirects followed, its body still to come."""
         source, reply = request, Reply(200, {})
         for _ in range(MAX_REDIRECTS + 1):
             deadline = self._deadline.copy()
             try:
-                response = self._session.send(request, self.reading.call, deadline=deadline)
+                response = await self._session.send(request, self.reading.call, deadline=deadline)
             except PrivateAddressError:
                 raise self.gateway.not_followed(source, reply, INTO_PRIVATE) from None
             try:
@@ -202,22 +200,22 @@ class Peer:
                 if reply.status not in REDIRECTS:
                     if not reply.ok:
                         deadline.tighten(self._session.timeouts.read)
-                        reply = self._with_words(response)
+                        reply = await self._with_words(response)
                     self.gateway.check(reply)
                     return response
                 request = self.gateway.redirected(
                     request, reply, self.reading.reference, response.address
                 )
             except BaseException:
-                response.close()
+                await response.aclose()
                 raise
-            response.close()
+            await response.aclose()
         raise too_many_redirects(request)
 
-    def _with_words(self, response: "Response") -> Reply:
+    async def _with_words(self, response: "AsyncResponse") -> Reply:
         """Return an error with its words; without them where they do not come in time."""
         try:
-            return read_whole(response)
+            return await read_whole(response)
         except NetworkError:
             return Reply(response.status, response.headers)
 

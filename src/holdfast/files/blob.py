@@ -8,7 +8,7 @@ import weakref
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
-from holdfast.atomic import PendingFile
+from holdfast.files.atomic import PendingFile
 
 COPY_SIZE = 1 << 20
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Self
 
-from holdfast.locks import try_lock
+from holdfast.files.locks import try_lock
 
 NO_NAME: Final[int | None] = getattr(os, "O_TMPFILE", None)
 OPEN_FILES: Final = "/proc/self/fd"

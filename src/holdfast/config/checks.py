@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
+from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
-from holdfast.secret import Secret
 
 PROFILES: Final[Mapping[str, int]] = {
     "unixfs-v1-2025": 1,

@@ -1,22 +1,24 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/state.py
+# by scripts/generate_sync.py. Change the original instead.
 """What is wanted of a file, and what of it is there by now. It outlives every attempt to get it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.config import MAX_UNVERIFIED_BYTES
+from holdfast.calls import Call
+from holdfast.config.client_config import MAX_UNVERIFIED_BYTES
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED, SizeLimit, unverified_limit
 from holdfast.content.cid import CID
 from holdfast.content.proof import is_raw, joined
 from holdfast.content.reference import Reference
-from holdfast.events import Call
 from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
 
 
 @dataclass
-class Reading:
+class ReadState:
     """A file, or a part of one, on its way into a sink.
 
     Attributes:

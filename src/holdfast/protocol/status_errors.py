@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
+from holdfast.config.secret import Secret
 from holdfast.errors import (
     AuthenticationError,
     NotFoundError,
@@ -15,7 +16,6 @@ from holdfast.errors import (
 )
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply
-from holdfast.secret import Secret
 
 UNAUTHORIZED: Final = 401
 RATE_LIMITED: Final = 429

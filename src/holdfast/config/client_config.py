@@ -11,12 +11,12 @@ from difflib import get_close_matches
 from typing import Any, Final, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
-from holdfast import checks
-from holdfast.environment import read_environment
+from holdfast.config import checks
+from holdfast.config.environment import read_environment
+from holdfast.config.limits import Retries, Timeouts
+from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.events import EventHook
-from holdfast.limits import Retries, Timeouts
-from holdfast.secret import Secret
 
 PIN_API_URL: Final = "https://api.pinata.cloud"
 MAX_JSON_BYTES: Final = 64 << 20

@@ -1,15 +1,13 @@
-# WARNING: this file is generated from src/holdfast/_async/opened.py
-# by scripts/generate_sync.py. Change the original instead.
 """A file on IPFS, open for reading anywhere in it; what is read is proven."""
 
 import io
 import operator
 from typing import NoReturn, Protocol
 
-from holdfast._sync.runtime import FileBase, now, run_blocking
-from holdfast.blob import Blob
+from holdfast._async.runtime import AsyncFileBase, now, run_blocking
 from holdfast.content.cid import CID
 from holdfast.errors import RequestTimeoutError
+from holdfast.files.blob import Blob
 from holdfast.repository import Repository
 
 FIRST_WINDOW = 1 << 18  # bytes that are read at once, where nobody asks for more …
@@ -18,25 +16,25 @@ PEEKED = 1 << 13
 NO_WINDOW = (-1, b"")  # where a window starts, and what it holds
 
 
-class Ranges(Protocol):
+class AsyncRanges(Protocol):
     """Proven bytes of one file, from anywhere in it."""
 
     size: int
 
-    def read(self, start: int, stop: int) -> bytes | bytearray:
+    async def read(self, start: int, stop: int) -> bytes | bytearray:
         """Return the bytes from `start` up to `stop`, which lie within the file."""
 
 
-class BlobRanges:
+class AsyncBlobRanges:
     """Of a file that was downloaded whole."""
 
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
         self.size = blob.size
 
-    def read(self, start: int, stop: int) -> bytes:
+    async def read(self, start: int, stop: int) -> bytes:
         """The bytes from `start` up to `stop`."""
-        return run_blocking(self._read, start, stop)
+        return await run_blocking(self._read, start, stop)
 
     def _read(self, start: int, stop: int) -> bytes:
         with self._blob.open() as file:
@@ -44,7 +42,7 @@ class BlobRanges:
             return file.read(stop - start)
 
 
-class RepositoryRanges:
+class AsyncRepositoryRanges:
     """Of a file in a repository on this machine; each range is read in `total` seconds or not."""
 
     def __init__(
@@ -55,9 +53,9 @@ class RepositoryRanges:
         self._total = total
         self.size = size
 
-    def read(self, start: int, stop: int) -> bytes | bytearray:
+    async def read(self, start: int, stop: int) -> bytes | bytearray:
         """Return the bytes from `start` up to `stop`."""
-        return run_blocking(self._read, start, stop)
+        return await run_blocking(self._read, start, stop)
 
     def _read(self, start: int, stop: int) -> bytearray:
         until = None if self._total is None else now() + self._total
@@ -69,22 +67,22 @@ class RepositoryRanges:
         return data
 
 
-class ContentFile(FileBase):
-    """What `Client.open` gives: readable, seekable, and proven in every part that is read.
+class AsyncContentFile(AsyncFileBase):
+    """What `AsyncClient.open` gives: readable, seekable, and proven in every part that is read.
 
-    One reader at a time: it has one place in the file. Close it, best by ``with``.
+    One reader at a time: it has one place in the file. Close it, best by ``async with``.
 
     Attributes:
         size: How many bytes the file has.
         name: Its name, where it was opened by a path.
 
     Example:
-        >>> def last_line(file: ContentFile) -> bytes:
+        >>> async def last_line(file: AsyncContentFile) -> bytes:
         ...     file.seek(-min(file.size, 4096), 2)
-        ...     return (file.read()).splitlines()[-1]
+        ...     return (await file.read()).splitlines()[-1]
     """
 
-    def __init__(self, ranges: Ranges, *, name: str | None = None) -> None:
+    def __init__(self, ranges: AsyncRanges, *, name: str | None = None) -> None:
         self._ranges = ranges
         self._position = 0
         self._window: tuple[int, bytes | bytearray] = NO_WINDOW
@@ -92,7 +90,7 @@ class ContentFile(FileBase):
         self.size = ranges.size
         self.name = name
 
-    def read(self, size: int | None = -1, /) -> bytes:
+    async def read(self, size: int | None = -1, /) -> bytes:
         """The next `size` bytes, fewer at the end; without a size, all that are left.
 
         When it fails, it has not moved on.
@@ -104,26 +102,26 @@ class ContentFile(FileBase):
         parts = []
         done = 0
         while done < wanted:
-            part = self._bytes_at(start + done, wanted - done)
+            part = await self._bytes_at(start + done, wanted - done)
             done += len(part)
             parts.append(part)
         self._position = start + done
         return b"".join(parts)
 
-    def read1(self, size: int = -1, /) -> bytes:
+    async def read1(self, size: int = -1, /) -> bytes:
         """Up to `size` bytes, those that are there without another request if there are any."""
         self._check_open()
         wanted = min(FIRST_WINDOW if size < 0 else size, max(0, self.size - self._position))
         start = self._position
-        part = self._bytes_at(start, wanted) if wanted else b""
+        part = await self._bytes_at(start, wanted) if wanted else b""
         self._position = start + len(part)
         return part
 
-    def peek(self, _size: int = 0, /) -> bytes:
+    async def peek(self, _size: int = 0, /) -> bytes:
         """Some of the next bytes, without moving on."""
         self._check_open()
         wanted = min(PEEKED, max(0, self.size - self._position))
-        return self._bytes_at(self._position, wanted) if wanted else b""
+        return await self._bytes_at(self._position, wanted) if wanted else b""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Go to `offset` from the start, from here or from the end; where that is."""
@@ -157,7 +155,7 @@ class ContentFile(FileBase):
         self._check_open()
         return False
 
-    def _bytes_at(self, position: int, wanted: int) -> bytes:
+    async def _bytes_at(self, position: int, wanted: int) -> bytes:
         """Up to `wanted` bytes from `position` on, at least one; from the window where they are."""
         start, data = self._window
         if not start <= position < start + len(data):
@@ -165,14 +163,14 @@ class ContentFile(FileBase):
             self._ahead = min(2 * self._ahead, LARGEST_WINDOW) if follows else FIRST_WINDOW
             stop = min(position + min(max(wanted, self._ahead), LARGEST_WINDOW), self.size)
             self._window = NO_WINDOW  # two of them need not be in memory at once
-            start, data = position, self._ranges.read(position, stop)
+            start, data = position, await self._ranges.read(position, stop)
             self._window = (start, data)
         return bytes(memoryview(data)[position - start : position - start + wanted])
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Close the file. A second time does nothing."""
         self._window = NO_WINDOW
-        super().close()
+        await super().aclose()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an open file cannot be pickled or copied; open it where it is needed")

@@ -1,21 +1,20 @@
-# WARNING: this file is generated from src/holdfast/_async/reader.py
-# by scripts/generate_sync.py. Change the original instead.
-"""Reading content through gateways, none of which is trusted.
+"""Read content through gateways, none of which is trusted.
 
 Gateway after gateway has a try at a reading, in rounds; each goes on where the one before broke
 off, since what is proven stays proven.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from holdfast._sync.attempt import Attempt, Strategy
-from holdfast._sync.reading import Reading
-from holdfast._sync.runtime import now, race, run_blocking
-from holdfast._sync.session import Session
-from holdfast._sync.transfer import Transfer
+from holdfast._async.reads.attempt import AsyncAttempt, Strategy
+from holdfast._async.reads.state import ReadState
+from holdfast._async.reads.transfer import AsyncTransfer
+from holdfast._async.runtime import now, race, run_blocking
+from holdfast._async.session import AsyncSession
+from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache, check_provable
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -30,7 +29,6 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.events import Call
 from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
 from holdfast.protocol.gateway import Gateway, Gateways
@@ -51,12 +49,12 @@ class Known:
     blocks: BlockCache
 
 
-class Reader:
+class AsyncReader:
     """Fills sinks with the content of references, proven, from whichever gateway has it."""
 
     def __init__(
         self,
-        session: Session,
+        session: AsyncSession,
         gateways: Gateways,
         *,
         verify: bool,
@@ -69,7 +67,7 @@ class Reader:
         self._hedge_after = hedge_after
         self._max_unverified = max_unverified
 
-    def read(
+    async def read(
         self,
         reference: Reference,
         sink: Sink,
@@ -82,28 +80,30 @@ class Reader:
 
         When all gateways have failed, the gravest failure is raised and the others are its notes.
         """
-        reading = Reading(reference, sink, call, progress, max_unverified=self._max_unverified)
-        self._fill(reading, verify=self._verify if verify is None else verify)
+        reading = ReadState(reference, sink, call, progress, max_unverified=self._max_unverified)
+        await self._fill(reading, verify=self._verify if verify is None else verify)
         return reading.media_type
 
-    def probe(self, reference: Reference, call: Call, sink: Sink) -> Known:
+    async def probe(self, reference: Reference, call: Call, sink: Sink) -> Known:
         """The size of a file, and the blocks that its parts can be proven with.
 
         `UnprovenError` where it can only be proven whole.
         """
-        reading = Reading(reference, sink, call, stop=0)
-        self._fill(reading, verify=True)
+        reading = ReadState(reference, sink, call, stop=0)
+        await self._fill(reading, verify=True)
         if reading.size is None:
             raise UnprovenError(f"{reference} can only be proven whole", cid=str(reference))
         return Known(reference, reading.cid, reading.size, reading.blocks)
 
-    def read_part(self, known: Known, start: int, stop: int, call: Call, sink: Sink) -> None:
+    async def read_part(self, known: Known, start: int, stop: int, call: Call, sink: Sink) -> None:
         """Fill `sink` with the bytes from `start` up to `stop` of what `probe` found."""
-        reading = Reading(known.reference, sink, call, start=start, stop=stop, blocks=known.blocks)
+        reading = ReadState(
+            known.reference, sink, call, start=start, stop=stop, blocks=known.blocks
+        )
         reading.cid = known.cid
-        self._fill(reading, verify=True)
+        await self._fill(reading, verify=True)
 
-    def _fill(self, reading: Reading, *, verify: bool) -> None:
+    async def _fill(self, reading: ReadState, *, verify: bool) -> None:
         if verify and reading.cid is not None:
             # What no gateway could ever give a proof for is not asked for.
             check_provable(reading.cid)
@@ -111,30 +111,30 @@ class Reader:
         gateways = self._gateways.in_order(now())
         failures: dict[Gateway, ClientError] = {}
         if self._hedge_after is not None and len(gateways) > 1 and not reading.sink.kept:
-            done = self._race(reading, gateways, failures, verify=verify)
+            done = await self._race(reading, gateways, failures, verify=verify)
             # Those that refuse this way of proving may know another.
             others = [each for each in gateways if each not in failures]
-            done = done or (bool(others) and self._round(reading, others, failures, verify))
+            done = done or (bool(others) and await self._round(reading, others, failures, verify))
         else:
-            done = self._round(reading, gateways, failures, verify)
+            done = await self._round(reading, gateways, failures, verify)
             if not done and reading.sink.kept and not reading.written:
                 # Nobody has the blocks to prove what was kept: without it, then.
-                run_blocking(reading.restart)
-                done = self._round(reading, gateways, failures, verify)
+                await run_blocking(reading.restart)
+                done = await self._round(reading, gateways, failures, verify)
         backoff = self._session.backoff()
         resting: dict[ClientError, float] = {}
         while not done:
             before = reading.furthest
-            ready = self._wait(reading, gateways, failures, backoff, resting)
+            ready = await self._wait(reading, gateways, failures, backoff, resting)
             if not ready:
                 raise _gravest(failures)
-            done = self._round(reading, ready, failures, verify)
+            done = await self._round(reading, ready, failures, verify)
             if reading.furthest > before:
                 backoff.restart()
 
-    def _wait(
+    async def _wait(
         self,
-        reading: Reading,
+        reading: ReadState,
         gateways: list[Gateway],
         failures: dict[Gateway, ClientError],
         backoff: Backoff,
@@ -152,7 +152,7 @@ class Reader:
         until = {each: _resting_until(failures[each], resting) for each in left}
         soonest = min(until.values())
         last = [failures[each] for each in left if until[each] == soonest][-1]
-        waited = self._session.wait(
+        waited = await self._session.wait(
             backoff,
             reading.call,
             asked=None if soonest == AT_ONCE else max(0.0, soonest - now()),
@@ -161,9 +161,9 @@ class Reader:
         )
         return [each for each in left if until[each] <= max(soonest, now())] if waited else []
 
-    def _round(
+    async def _round(
         self,
-        reading: Reading,
+        reading: ReadState,
         gateways: list[Gateway],
         failures: dict[Gateway, ClientError],
         verify: bool,  # noqa: FBT001 - as it is passed on
@@ -172,20 +172,20 @@ class Reader:
         for number, gateway in enumerate(gateways):
             left = len(gateways) - number
             share = reading.call.share(left)
-            attempt = Attempt(self._session, gateway, reading, share, verify=verify)
+            attempt = AsyncAttempt(self._session, gateway, reading, share, verify=verify)
             try:
-                attempt.fill(may_restart=left == 1)
+                await attempt.fill(may_restart=left == 1)
             except FAILURES as error:
                 failures[gateway] = _without_frames(error)
             else:
                 self._session.succeeded()
                 return True
-            self._failed(attempt, failures[gateway])
+            await self._failed(attempt, failures[gateway])
         return False
 
-    def _race(
+    async def _race(
         self,
-        reading: Reading,
+        reading: ReadState,
         gateways: list[Gateway],
         failures: dict[Gateway, ClientError],
         *,
@@ -196,21 +196,23 @@ class Reader:
         The winner goes on alone. Whether it could give all.
         """
         strategy = Strategy.BODY if verify else Strategy.PLAIN
-        runners: list[Callable[[], Transfer]] = []
-        attempts: list[Attempt] = []
+        runners: list[Callable[[], Awaitable[AsyncTransfer]]] = []
+        attempts: list[AsyncAttempt] = []
         for gateway in gateways:
             # What a racer learns is its own, until it has won.
             own = replace(reading, blocks=reading.blocks.copy())
             deadline = reading.call.deadline
-            attempt = Attempt(self._session, gateway, own, deadline, verify=verify, racing=True)
+            attempt = AsyncAttempt(
+                self._session, gateway, own, deadline, verify=verify, racing=True
+            )
             runners.append(partial(attempt.begin, strategy))
             attempts.append(attempt)
-        outcome = race(runners, self._hedge_after or 0.0, Transfer.close)
+        outcome = await race(runners, self._hedge_after or 0.0, AsyncTransfer.aclose)
         transfer, lost = outcome
         for place, error in lost.items():
             if not isinstance(error, FAILURES):
                 if transfer is not None:
-                    transfer.close()
+                    await transfer.aclose()
                 raise error
             self._note(gateways[place], error, failures, reading.call)
         if transfer is None:
@@ -219,13 +221,13 @@ class Reader:
         winner.take_over(reading)
         failure: ClientError | None = None
         try:
-            transfer.finish()
+            await transfer.finish()
         except FAILURES as error:
             failure = error
         if failure is None:
             self._session.succeeded()
             return True
-        winner.set_back()
+        await winner.set_back()
         self._note(winner.gateway, failure, failures, reading.call)
         return False
 
@@ -241,8 +243,8 @@ class Reader:
             failures[gateway] = _without_frames(error)
             self._tell(gateway, error, call)
 
-    def _failed(self, attempt: Attempt, error: ClientError) -> None:
-        attempt.set_back()
+    async def _failed(self, attempt: AsyncAttempt, error: ClientError) -> None:
+        await attempt.set_back()
         self._tell(attempt.gateway, error, attempt.reading.call)
 
     def _tell(self, gateway: Gateway, error: ClientError, call: Call) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from holdfast import checks
+from holdfast.config import checks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

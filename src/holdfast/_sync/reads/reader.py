@@ -1,19 +1,22 @@
-"""Reading content through gateways, none of which is trusted.
+# WARNING: this file is generated from src/holdfast/_async/reads/reader.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Read content through gateways, none of which is trusted.
 
 Gateway after gateway has a try at a reading, in rounds; each goes on where the one before broke
 off, since what is proven stays proven.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from holdfast._async.attempt import AsyncAttempt, Strategy
-from holdfast._async.reading import Reading
-from holdfast._async.runtime import now, race, run_blocking
-from holdfast._async.session import AsyncSession
-from holdfast._async.transfer import AsyncTransfer
+from holdfast._sync.reads.attempt import Attempt, Strategy
+from holdfast._sync.reads.state import ReadState
+from holdfast._sync.reads.transfer import Transfer
+from holdfast._sync.runtime import now, race, run_blocking
+from holdfast._sync.session import Session
+from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache, check_provable
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -28,7 +31,6 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
-from holdfast.events import Call
 from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
 from holdfast.protocol.gateway import Gateway, Gateways
@@ -49,12 +51,12 @@ class Known:
     blocks: BlockCache
 
 
-class AsyncReader:
+class Reader:
     """Fills sinks with the content of references, proven, from whichever gateway has it."""
 
     def __init__(
         self,
-        session: AsyncSession,
+        session: Session,
         gateways: Gateways,
         *,
         verify: bool,
@@ -67,7 +69,7 @@ class AsyncReader:
         self._hedge_after = hedge_after
         self._max_unverified = max_unverified
 
-    async def read(
+    def read(
         self,
         reference: Reference,
         sink: Sink,
@@ -80,28 +82,30 @@ class AsyncReader:
 
         When all gateways have failed, the gravest failure is raised and the others are its notes.
         """
-        reading = Reading(reference, sink, call, progress, max_unverified=self._max_unverified)
-        await self._fill(reading, verify=self._verify if verify is None else verify)
+        reading = ReadState(reference, sink, call, progress, max_unverified=self._max_unverified)
+        self._fill(reading, verify=self._verify if verify is None else verify)
         return reading.media_type
 
-    async def probe(self, reference: Reference, call: Call, sink: Sink) -> Known:
+    def probe(self, reference: Reference, call: Call, sink: Sink) -> Known:
         """The size of a file, and the blocks that its parts can be proven with.
 
         `UnprovenError` where it can only be proven whole.
         """
-        reading = Reading(reference, sink, call, stop=0)
-        await self._fill(reading, verify=True)
+        reading = ReadState(reference, sink, call, stop=0)
+        self._fill(reading, verify=True)
         if reading.size is None:
             raise UnprovenError(f"{reference} can only be proven whole", cid=str(reference))
         return Known(reference, reading.cid, reading.size, reading.blocks)
 
-    async def read_part(self, known: Known, start: int, stop: int, call: Call, sink: Sink) -> None:
+    def read_part(self, known: Known, start: int, stop: int, call: Call, sink: Sink) -> None:
         """Fill `sink` with the bytes from `start` up to `stop` of what `probe` found."""
-        reading = Reading(known.reference, sink, call, start=start, stop=stop, blocks=known.blocks)
+        reading = ReadState(
+            known.reference, sink, call, start=start, stop=stop, blocks=known.blocks
+        )
         reading.cid = known.cid
-        await self._fill(reading, verify=True)
+        self._fill(reading, verify=True)
 
-    async def _fill(self, reading: Reading, *, verify: bool) -> None:
+    def _fill(self, reading: ReadState, *, verify: bool) -> None:
         if verify and reading.cid is not None:
             # What no gateway could ever give a proof for is not asked for.
             check_provable(reading.cid)
@@ -109,30 +113,30 @@ class AsyncReader:
         gateways = self._gateways.in_order(now())
         failures: dict[Gateway, ClientError] = {}
         if self._hedge_after is not None and len(gateways) > 1 and not reading.sink.kept:
-            done = await self._race(reading, gateways, failures, verify=verify)
+            done = self._race(reading, gateways, failures, verify=verify)
             # Those that refuse this way of proving may know another.
             others = [each for each in gateways if each not in failures]
-            done = done or (bool(others) and await self._round(reading, others, failures, verify))
+            done = done or (bool(others) and self._round(reading, others, failures, verify))
         else:
-            done = await self._round(reading, gateways, failures, verify)
+            done = self._round(reading, gateways, failures, verify)
             if not done and reading.sink.kept and not reading.written:
                 # Nobody has the blocks to prove what was kept: without it, then.
-                await run_blocking(reading.restart)
-                done = await self._round(reading, gateways, failures, verify)
+                run_blocking(reading.restart)
+                done = self._round(reading, gateways, failures, verify)
         backoff = self._session.backoff()
         resting: dict[ClientError, float] = {}
         while not done:
             before = reading.furthest
-            ready = await self._wait(reading, gateways, failures, backoff, resting)
+            ready = self._wait(reading, gateways, failures, backoff, resting)
             if not ready:
                 raise _gravest(failures)
-            done = await self._round(reading, ready, failures, verify)
+            done = self._round(reading, ready, failures, verify)
             if reading.furthest > before:
                 backoff.restart()
 
-    async def _wait(
+    def _wait(
         self,
-        reading: Reading,
+        reading: ReadState,
         gateways: list[Gateway],
         failures: dict[Gateway, ClientError],
         backoff: Backoff,
@@ -150,7 +154,7 @@ class AsyncReader:
         until = {each: _resting_until(failures[each], resting) for each in left}
         soonest = min(until.values())
         last = [failures[each] for each in left if until[each] == soonest][-1]
-        waited = await self._session.wait(
+        waited = self._session.wait(
             backoff,
             reading.call,
             asked=None if soonest == AT_ONCE else max(0.0, soonest - now()),
@@ -159,9 +163,9 @@ class AsyncReader:
         )
         return [each for each in left if until[each] <= max(soonest, now())] if waited else []
 
-    async def _round(
+    def _round(
         self,
-        reading: Reading,
+        reading: ReadState,
         gateways: list[Gateway],
         failures: dict[Gateway, ClientError],
         verify: bool,  # noqa: FBT001 - as it is passed on
@@ -170,20 +174,20 @@ class AsyncReader:
         for number, gateway in enumerate(gateways):
             left = len(gateways) - number
             share = reading.call.share(left)
-            attempt = AsyncAttempt(self._session, gateway, reading, share, verify=verify)
+            attempt = Attempt(self._session, gateway, reading, share, verify=verify)
             try:
-                await attempt.fill(may_restart=left == 1)
+                attempt.fill(may_restart=left == 1)
             except FAILURES as error:
                 failures[gateway] = _without_frames(error)
             else:
                 self._session.succeeded()
                 return True
-            await self._failed(attempt, failures[gateway])
+            self._failed(attempt, failures[gateway])
         return False
 
-    async def _race(
+    def _race(
         self,
-        reading: Reading,
+        reading: ReadState,
         gateways: list[Gateway],
         failures: dict[Gateway, ClientError],
         *,
@@ -194,23 +198,21 @@ class AsyncReader:
         The winner goes on alone. Whether it could give all.
         """
         strategy = Strategy.BODY if verify else Strategy.PLAIN
-        runners: list[Callable[[], Awaitable[AsyncTransfer]]] = []
-        attempts: list[AsyncAttempt] = []
+        runners: list[Callable[[], Transfer]] = []
+        attempts: list[Attempt] = []
         for gateway in gateways:
             # What a racer learns is its own, until it has won.
             own = replace(reading, blocks=reading.blocks.copy())
             deadline = reading.call.deadline
-            attempt = AsyncAttempt(
-                self._session, gateway, own, deadline, verify=verify, racing=True
-            )
+            attempt = Attempt(self._session, gateway, own, deadline, verify=verify, racing=True)
             runners.append(partial(attempt.begin, strategy))
             attempts.append(attempt)
-        outcome = await race(runners, self._hedge_after or 0.0, AsyncTransfer.aclose)
+        outcome = race(runners, self._hedge_after or 0.0, Transfer.close)
         transfer, lost = outcome
         for place, error in lost.items():
             if not isinstance(error, FAILURES):
                 if transfer is not None:
-                    await transfer.aclose()
+                    transfer.close()
                 raise error
             self._note(gateways[place], error, failures, reading.call)
         if transfer is None:
@@ -219,13 +221,13 @@ class AsyncReader:
         winner.take_over(reading)
         failure: ClientError | None = None
         try:
-            await transfer.finish()
+            transfer.finish()
         except FAILURES as error:
             failure = error
         if failure is None:
             self._session.succeeded()
             return True
-        await winner.set_back()
+        winner.set_back()
         self._note(winner.gateway, failure, failures, reading.call)
         return False
 
@@ -241,8 +243,8 @@ class AsyncReader:
             failures[gateway] = _without_frames(error)
             self._tell(gateway, error, call)
 
-    async def _failed(self, attempt: AsyncAttempt, error: ClientError) -> None:
-        await attempt.set_back()
+    def _failed(self, attempt: Attempt, error: ClientError) -> None:
+        attempt.set_back()
         self._tell(attempt.gateway, error, attempt.reading.call)
 
     def _tell(self, gateway: Gateway, error: ClientError, call: Call) -> None:

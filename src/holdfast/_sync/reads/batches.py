@@ -1,4 +1,4 @@
-# WARNING: this file is generated from src/holdfast/_async/batches.py
+# WARNING: this file is generated from src/holdfast/_async/reads/batches.py
 # by scripts/generate_sync.py. Change the original instead.
 """A body in batches, and what a worker thread does with one."""
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from holdfast._async.batches import (
+from holdfast._async.reads.batches import (
     SMALL_BATCH,
     Proven,
     passed,
@@ -13,7 +13,7 @@ from holdfast._async.batches import (
     prove_block,
     total,
 )
-from holdfast._async.peer import AsyncPeer, RefusedError
+from holdfast._async.reads.peer import AsyncPeer, RefusedError
 from holdfast._async.runtime import AsyncWorker, AsyncWriter, now, run_blocking
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.budgets import SizeLimit

@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
-from holdfast.secret import Secret
 
 PREFIX: Final = "HOLDFAST_"
 MAX_DIGITS: Final = 30  # Python itself refuses thousands

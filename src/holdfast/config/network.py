@@ -5,10 +5,10 @@ import ssl
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from holdfast.checks import address_fault, is_loopback
-from holdfast.config import ClientConfig
+from holdfast.config.checks import address_fault, is_loopback
+from holdfast.config.client_config import ClientConfig
+from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
-from holdfast.secret import Secret
 
 
 def proxy_for(url: str, config: ClientConfig) -> Secret | None:

@@ -1,4 +1,4 @@
-# WARNING: this file is generated from src/holdfast/_async/transfer.py
+# WARNING: this file is generated from src/holdfast/_async/reads/transfer.py
 # by scripts/generate_sync.py. Change the original instead.
 """One body on its way from a gateway through its proof into a sink."""
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from holdfast._sync.batches import (
+from holdfast._sync.reads.batches import (
     SMALL_BATCH,
     Proven,
     passed,
@@ -15,7 +15,7 @@ from holdfast._sync.batches import (
     prove_block,
     total,
 )
-from holdfast._sync.peer import Peer, RefusedError
+from holdfast._sync.reads.peer import Peer, RefusedError
 from holdfast._sync.runtime import Worker, Writer, now, run_blocking
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.budgets import SizeLimit

@@ -1,13 +1,15 @@
+# WARNING: this file is generated from src/holdfast/_async/content_file.py
+# by scripts/generate_sync.py. Change the original instead.
 """A file on IPFS, open for reading anywhere in it; what is read is proven."""
 
 import io
 import operator
 from typing import NoReturn, Protocol
 
-from holdfast._async.runtime import AsyncFileBase, now, run_blocking
-from holdfast.blob import Blob
+from holdfast._sync.runtime import FileBase, now, run_blocking
 from holdfast.content.cid import CID
 from holdfast.errors import RequestTimeoutError
+from holdfast.files.blob import Blob
 from holdfast.repository import Repository
 
 FIRST_WINDOW = 1 << 18  # bytes that are read at once, where nobody asks for more …
@@ -16,25 +18,25 @@ PEEKED = 1 << 13
 NO_WINDOW = (-1, b"")  # where a window starts, and what it holds
 
 
-class AsyncRanges(Protocol):
+class Ranges(Protocol):
     """Proven bytes of one file, from anywhere in it."""
 
     size: int
 
-    async def read(self, start: int, stop: int) -> bytes | bytearray:
+    def read(self, start: int, stop: int) -> bytes | bytearray:
         """Return the bytes from `start` up to `stop`, which lie within the file."""
 
 
-class AsyncBlobRanges:
+class BlobRanges:
     """Of a file that was downloaded whole."""
 
     def __init__(self, blob: Blob) -> None:
         self._blob = blob
         self.size = blob.size
 
-    async def read(self, start: int, stop: int) -> bytes:
+    def read(self, start: int, stop: int) -> bytes:
         """The bytes from `start` up to `stop`."""
-        return await run_blocking(self._read, start, stop)
+        return run_blocking(self._read, start, stop)
 
     def _read(self, start: int, stop: int) -> bytes:
         with self._blob.open() as file:
@@ -42,7 +44,7 @@ class AsyncBlobRanges:
             return file.read(stop - start)
 
 
-class AsyncRepositoryRanges:
+class RepositoryRanges:
     """Of a file in a repository on this machine; each range is read in `total` seconds or not."""
 
     def __init__(
@@ -53,9 +55,9 @@ class AsyncRepositoryRanges:
         self._total = total
         self.size = size
 
-    async def read(self, start: int, stop: int) -> bytes | bytearray:
+    def read(self, start: int, stop: int) -> bytes | bytearray:
         """Return the bytes from `start` up to `stop`."""
-        return await run_blocking(self._read, start, stop)
+        return run_blocking(self._read, start, stop)
 
     def _read(self, start: int, stop: int) -> bytearray:
         until = None if self._total is None else now() + self._total
@@ -67,22 +69,22 @@ class AsyncRepositoryRanges:
         return data
 
 
-class AsyncContentFile(AsyncFileBase):
-    """What `AsyncClient.open` gives: readable, seekable, and proven in every part that is read.
+class ContentFile(FileBase):
+    """What `Client.open` gives: readable, seekable, and proven in every part that is read.
 
-    One reader at a time: it has one place in the file. Close it, best by ``async with``.
+    One reader at a time: it has one place in the file. Close it, best by ``with``.
 
     Attributes:
         size: How many bytes the file has.
         name: Its name, where it was opened by a path.
 
     Example:
-        >>> async def last_line(file: AsyncContentFile) -> bytes:
+        >>> def last_line(file: ContentFile) -> bytes:
         ...     file.seek(-min(file.size, 4096), 2)
-        ...     return (await file.read()).splitlines()[-1]
+        ...     return (file.read()).splitlines()[-1]
     """
 
-    def __init__(self, ranges: AsyncRanges, *, name: str | None = None) -> None:
+    def __init__(self, ranges: Ranges, *, name: str | None = None) -> None:
         self._ranges = ranges
         self._position = 0
         self._window: tuple[int, bytes | bytearray] = NO_WINDOW
@@ -90,7 +92,7 @@ class AsyncContentFile(AsyncFileBase):
         self.size = ranges.size
         self.name = name
 
-    async def read(self, size: int | None = -1, /) -> bytes:
+    def read(self, size: int | None = -1, /) -> bytes:
         """The next `size` bytes, fewer at the end; without a size, all that are left.
 
         When it fails, it has not moved on.
@@ -102,26 +104,26 @@ class AsyncContentFile(AsyncFileBase):
         parts = []
         done = 0
         while done < wanted:
-            part = await self._bytes_at(start + done, wanted - done)
+            part = self._bytes_at(start + done, wanted - done)
             done += len(part)
             parts.append(part)
         self._position = start + done
         return b"".join(parts)
 
-    async def read1(self, size: int = -1, /) -> bytes:
+    def read1(self, size: int = -1, /) -> bytes:
         """Up to `size` bytes, those that are there without another request if there are any."""
         self._check_open()
         wanted = min(FIRST_WINDOW if size < 0 else size, max(0, self.size - self._position))
         start = self._position
-        part = await self._bytes_at(start, wanted) if wanted else b""
+        part = self._bytes_at(start, wanted) if wanted else b""
         self._position = start + len(part)
         return part
 
-    async def peek(self, _size: int = 0, /) -> bytes:
+    def peek(self, _size: int = 0, /) -> bytes:
         """Some of the next bytes, without moving on."""
         self._check_open()
         wanted = min(PEEKED, max(0, self.size - self._position))
-        return await self._bytes_at(self._position, wanted) if wanted else b""
+        return self._bytes_at(self._position, wanted) if wanted else b""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Go to `offset` from the start, from here or from the end; where that is."""
@@ -155,7 +157,7 @@ class AsyncContentFile(AsyncFileBase):
         self._check_open()
         return False
 
-    async def _bytes_at(self, position: int, wanted: int) -> bytes:
+    def _bytes_at(self, position: int, wanted: int) -> bytes:
         """Up to `wanted` bytes from `position` on, at least one; from the window where they are."""
         start, data = self._window
         if not start <= position < start + len(data):
@@ -163,14 +165,14 @@ class AsyncContentFile(AsyncFileBase):
             self._ahead = min(2 * self._ahead, LARGEST_WINDOW) if follows else FIRST_WINDOW
             stop = min(position + min(max(wanted, self._ahead), LARGEST_WINDOW), self.size)
             self._window = NO_WINDOW  # two of them need not be in memory at once
-            start, data = position, await self._ranges.read(position, stop)
+            start, data = position, self._ranges.read(position, stop)
             self._window = (start, data)
         return bytes(memoryview(data)[position - start : position - start + wanted])
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Close the file. A second time does nothing."""
         self._window = NO_WINDOW
-        await super().aclose()
+        super().close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an open file cannot be pickled or copied; open it where it is needed")

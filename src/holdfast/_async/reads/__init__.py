@@ -1,0 +1,1 @@
+"""Verified reads: content from gateways, none of which is trusted."""
