@@ -28,8 +28,9 @@ from holdfast.content.cid import CID
 from holdfast.content.proof import NoProof, Proof, block_proof, is_raw
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.content.unixfs.layouts import LayoutProof
-from holdfast.content.unixfs.walks import FileWalk, PathWalk, check_codec
+from holdfast.content.unixfs.walks import FileWalk, PathWalk
 from holdfast.errors import UnprovenError, VerificationError
 from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE, Gateway
 from holdfast.protocol.http import Reply

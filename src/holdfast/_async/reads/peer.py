@@ -122,8 +122,8 @@ class AsyncPeer:
         try:
             return await self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
         except RefusedError:
-            if proof.doubts_bytes:
-                raise proof.wrong_bytes() from None
+            if (doubt := proof.doubt) is not None:
+                raise doubt from None
             raise
 
     async def explain_end(self, proof: Proof, response: "AsyncResponse | None") -> None:

@@ -124,8 +124,8 @@ class Peer:
         try:
             return self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
         except RefusedError:
-            if proof.doubts_bytes:
-                raise proof.wrong_bytes() from None
+            if (doubt := proof.doubt) is not None:
+                raise doubt from None
             raise
 
     def explain_end(self, proof: Proof, response: "Response | None") -> None:

@@ -20,7 +20,7 @@ from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache, check_provable
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.walks import check_codec
+from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.errors import (
     ClientError,
     MalformedError,
