@@ -5,12 +5,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast._async.content_file import (
-    LARGEST_WINDOW,
-    AsyncBlobRanges,
-    AsyncContentFile,
-    AsyncRanges,
-)
+from holdfast._async.content_file import LARGEST_WINDOW, AsyncBlobRanges, AsyncContentFile
+from holdfast._async.reads.interface import AsyncRanges
 from holdfast._async.reads.reader import AsyncReader, Known
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession

@@ -7,12 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast._sync.content_file import (
-    LARGEST_WINDOW,
-    BlobRanges,
-    ContentFile,
-    Ranges,
-)
+from holdfast._sync.content_file import LARGEST_WINDOW, BlobRanges, ContentFile
+from holdfast._sync.reads.interface import Ranges
 from holdfast._sync.reads.reader import Known, Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
