@@ -60,9 +60,9 @@ class Proof(ABC):
 
     @property
     def progress(self) -> int | None:
-        """A number that grows with every byte that is of use, and with no other; None if unknown.
+        """A number that grows with every byte that is of use; None if all bytes are.
 
-        An archive may bring other blocks than those of the file; then this number stays.
+        The blocks of an archive that the file does not need leave it as it is.
         """
         return None
 
@@ -71,7 +71,7 @@ class Proof(ABC):
         """Feed the next bytes and return those that may be used."""
 
     def update_all(self, chunks: Sequence[bytes]) -> list[Any]:
-        """Feed several chunks, or none if there `has_more`; return the bytes that may be used."""
+        """Feed several chunks, or none while `has_more`; return the bytes that may be used."""
         pieces: list[Any] = []
         for chunk in chunks or [b""]:
             pieces += self.update(chunk)
