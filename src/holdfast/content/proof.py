@@ -60,9 +60,9 @@ class Proof(ABC):
 
     @property
     def progress(self) -> int | None:
-        """A number that grows with every byte that is of use; None if all bytes are.
+        """A number that grows with every byte that is of use, and with no other; None if unknown.
 
-        The blocks of an archive that the file does not need leave it as it is.
+        An archive may bring other blocks than those of the file; then this number stays.
         """
         return None
 
