@@ -6,11 +6,13 @@ They are frozen; ``to_dict`` and ``from_dict`` speak the spec's camelCase spelli
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 from holdfast.errors import SerializationError
 
 T = TypeVar("T")
+
+EntryKind: TypeAlias = Literal["file", "directory", "symlink"]
 
 
 def now_ms() -> int:
@@ -151,6 +153,30 @@ class Pin:
     type: str = ""
     created: int = 0
     removed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One name in a directory, and the content under it.
+
+    A directory's block holds names and CIDs only. So `size` and `kind` are None where the block of
+    the entry itself was not read, except for raw blocks, which are files.
+
+    Attributes:
+        name: The name in the directory.
+        cid: The CID of the content.
+        size: The bytes of a file.
+        kind: ``file``, ``directory`` or ``symlink``.
+
+    Example:
+        >>> Entry(name="a.txt", cid="bafkqaaa", size=0, kind="file").name
+        'a.txt'
+    """
+
+    name: str
+    cid: str
+    size: int | None = None
+    kind: EntryKind | None = None
 
 
 def _member(value: Any, key: str, kind: type[T]) -> T:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from holdfast._sync.content_file import ContentFile, RepositoryRanges
-from holdfast._sync.runtime import run_blocking, run_interruptible
+from holdfast._sync.content_file import ContentFile
+from holdfast._sync.runtime import now, run_blocking, run_interruptible
 from holdfast.calls import Call, Deadline
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
@@ -34,6 +34,31 @@ from holdfast.repository import PinQuery, Repository
 
 BATCH_SIZE = 4 << 20  # bytes that one hop to a worker thread reads and proves …
 BATCH_PIECES = 1000  # … and pieces, of which each takes its time, however small it is
+
+
+class RepositoryRanges:
+    """Parts of a file in a repository; each is read in `total` seconds, or an error is raised."""
+
+    def __init__(
+        self, repository: Repository, cid: CID, size: int, *, total: float | None = None
+    ) -> None:
+        self._repository = repository
+        self._cid = cid
+        self._total = total
+        self.size = size
+
+    def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`."""
+        return run_blocking(self._read, start, stop)
+
+    def _read(self, start: int, stop: int) -> bytearray:
+        until = None if self._total is None else now() + self._total
+        data = bytearray()  # not a list of pieces: there may be millions of them
+        for piece in self._repository.read(self._cid, start, stop):
+            data += piece
+            if until is not None and now() > until:
+                raise RequestTimeoutError(f"{self._cid} could not be read in time")
+        return data
 
 
 class LocalProvider:
