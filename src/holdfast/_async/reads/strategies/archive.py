@@ -36,12 +36,12 @@ class AsyncArchive:
         request = peer.gateway.archive(reference, start, stop)
         response = await peer.requests.open_or_refuse(request)
         async with closing_on_error(response):
-            stream = _AsyncArchiveStream(peer, proof, response)
+            stream = AsyncArchiveStream(peer, proof, response)
             peer.refusals.check_type(stream.reply, CAR_TYPE)
             return stream
 
 
-class _AsyncArchiveStream(AsyncStream[ArchiveProof]):
+class AsyncArchiveStream(AsyncStream[ArchiveProof]):
     """An archive, which brings all blocks itself and may go on behind the file."""
 
     def __init__(self, peer: AsyncPeer, proof: ArchiveProof, response: "AsyncResponse") -> None:

@@ -22,10 +22,10 @@ class AsyncWalk:
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
         state = peer.state
-        return _AsyncWalking(peer, FileWalk(await peer.blocks.target(), state.position, state.stop))
+        return AsyncWalking(peer, FileWalk(await peer.blocks.target(), state.position, state.stop))
 
 
-class _AsyncWalking:
+class AsyncWalking:
     """A file that is fetched block by block."""
 
     def __init__(self, peer: AsyncPeer, walk: FileWalk) -> None:

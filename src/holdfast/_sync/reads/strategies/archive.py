@@ -38,12 +38,12 @@ class Archive:
         request = peer.gateway.archive(reference, start, stop)
         response = peer.requests.open_or_refuse(request)
         with closing_on_error(response):
-            stream = _AsyncArchiveStream(peer, proof, response)
+            stream = ArchiveStream(peer, proof, response)
             peer.refusals.check_type(stream.reply, CAR_TYPE)
             return stream
 
 
-class _AsyncArchiveStream(Stream[ArchiveProof]):
+class ArchiveStream(Stream[ArchiveProof]):
     """An archive, which brings all blocks itself and may go on behind the file."""
 
     def __init__(self, peer: Peer, proof: ArchiveProof, response: "Response") -> None:

@@ -24,10 +24,10 @@ class Walk:
     def begin(self, peer: Peer) -> Transfer:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
         state = peer.state
-        return _AsyncWalking(peer, FileWalk(peer.blocks.target(), state.position, state.stop))
+        return Walking(peer, FileWalk(peer.blocks.target(), state.position, state.stop))
 
 
-class _AsyncWalking:
+class Walking:
     """A file that is fetched block by block."""
 
     def __init__(self, peer: Peer, walk: FileWalk) -> None:
