@@ -17,7 +17,7 @@ from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.walks import check_codec
+from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.errors import UnprovenError
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress

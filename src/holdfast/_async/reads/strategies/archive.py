@@ -8,7 +8,6 @@ from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error
 from holdfast._async.runtime import AsyncWorker
 from holdfast.content.budgets import ARCHIVE_BATCH
-from holdfast.content.proof import joined
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.protocol.gateway import CAR_TYPE
 
@@ -61,11 +60,6 @@ class AsyncArchiveStream(AsyncStream[ArchiveProof]):
         # Nothing waits in line: a small archive may give a large file, and must make progress.
         results = await super()._submit(chunks, prover)
         return results + await prover.drain()
-
-    def _verify(self, chunks: list[bytes]) -> Verified:
-        proof = self.proof
-        pieces = list(joined(proof.update(b"".join(chunks))))
-        return Verified(pieces, None, proof.has_more, proof.progress)
 
     async def _feed(self, result: Verified, prover: AsyncWorker) -> None:  # noqa: ARG002
         """Let the proof give more bytes."""

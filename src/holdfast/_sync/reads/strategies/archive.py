@@ -10,7 +10,6 @@ from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.reads.streams import Stream, Verified, closing_on_error
 from holdfast._sync.runtime import Worker
 from holdfast.content.budgets import ARCHIVE_BATCH
-from holdfast.content.proof import joined
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.protocol.gateway import CAR_TYPE
 
@@ -63,11 +62,6 @@ class ArchiveStream(Stream[ArchiveProof]):
         # Nothing waits in line: a small archive may give a large file, and must make progress.
         results = super()._submit(chunks, prover)
         return results + prover.drain()
-
-    def _verify(self, chunks: list[bytes]) -> Verified:
-        proof = self.proof
-        pieces = list(joined(proof.update(b"".join(chunks))))
-        return Verified(pieces, None, proof.has_more, proof.progress)
 
     def _feed(self, result: Verified, prover: Worker) -> None:  # noqa: ARG002
         """Let the proof give more bytes."""
