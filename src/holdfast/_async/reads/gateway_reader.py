@@ -6,7 +6,8 @@ from functools import partial
 
 from holdfast._async.reads.attempt import fill
 from holdfast._async.reads.blob_ranges import AsyncBlobRanges
-from holdfast._async.reads.directory import AsyncDirectory
+from holdfast._async.reads.block_reader import AsyncBlockReader
+from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
 from holdfast._async.reads.hedging import run_race
 from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.output import Output
@@ -83,7 +84,8 @@ class AsyncGatewayReader:
 
     def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        return AsyncDirectory(self._session, self._gateways, reference, call).entries()
+        blocks = AsyncGatewayBlocks(self._session, self._gateways, reference, call)
+        return AsyncBlockReader(blocks.get, verified=True).entries(reference, call)
 
     async def read_part(
         self, reference: Reference, found: Found, start: int, stop: int

@@ -8,57 +8,24 @@ from pathlib import Path
 from typing import Any, Self
 
 from holdfast._sync.content_file import ContentFile
-from holdfast._sync.runtime import now, run_blocking, run_interruptible
-from holdfast.calls import Call, Deadline
+from holdfast._sync.reads.repository_reader import RepositoryReader
+from holdfast._sync.runtime import run_blocking, run_interruptible
+from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import (
-    ClientClosedError,
-    ConfigError,
-    NotFoundError,
-    ProviderError,
-    RequestTimeoutError,
-)
+from holdfast.errors import ClientClosedError, ConfigError, ProviderError
 from holdfast.files.blob import Blob
 from holdfast.files.locations import data_folder
-from holdfast.files.sinks import Sink, SpoolSink, TargetSink, TextSink
+from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
 from holdfast.records import Pin
 from holdfast.repository import PinQuery, Repository
-
-BATCH_SIZE = 4 << 20  # bytes that one hop to a worker thread reads and proves …
-BATCH_PIECES = 1000  # … and pieces, of which each takes its time, however small it is
-
-
-class RepositoryRanges:
-    """Parts of a file in a repository; each is read in `total` seconds, or an error is raised."""
-
-    def __init__(
-        self, repository: Repository, cid: CID, size: int, *, total: float | None = None
-    ) -> None:
-        self._repository = repository
-        self._cid = cid
-        self._total = total
-        self.size = size
-
-    def read(self, start: int, stop: int) -> bytes | bytearray:
-        """Return the bytes from `start` up to `stop`."""
-        return run_blocking(self._read, start, stop)
-
-    def _read(self, start: int, stop: int) -> bytearray:
-        until = None if self._total is None else now() + self._total
-        data = bytearray()  # not a list of pieces: there may be millions of them
-        for piece in self._repository.read(self._cid, start, stop):
-            data += piece
-            if until is not None and now() > until:
-                raise RequestTimeoutError(f"{self._cid} could not be read in time")
-        return data
 
 
 class LocalProvider:
@@ -103,6 +70,10 @@ class LocalProvider:
             raise ClientClosedError
         return self._repository
 
+    @property
+    def _reader(self) -> RepositoryReader:
+        return RepositoryReader(self.repository, total=self.config.timeouts.total)
+
     def put_json(self, text: str, *, name: str) -> str:
         """Keep the JSON `text` under `name`; return its CID."""
         about = {"name": name, "type": "application/json"}
@@ -115,7 +86,7 @@ class LocalProvider:
         """The JSON value at `cid`."""
         with self._call("retrieve", cid, total=self.config.timeouts.total) as call:
             sink = TextSink(self.config.max_json_bytes)
-            self._read(Reference.parse(cid), sink, None, call.deadline)
+            self._reader.read(Reference.parse(cid), sink, call)
             return json_text.from_text(sink.data)
 
     def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
@@ -158,24 +129,19 @@ class LocalProvider:
         with self._call("download", cid) as call:
             try:
                 run_blocking(sink.open)
-                pin = self._read(reference, sink, progress, call.deadline)
+                media_type = self._reader.read(reference, sink, call, progress=progress)
                 run_blocking(sink.commit)
                 name = reference.path[-1] if reference.path else None
-                return sink.blob(type=pin.type if pin is not None else "", name=name)
+                return sink.blob(type=media_type, name=name)
             finally:
                 run_blocking(sink.discard)
 
     def open_file(self, cid: str) -> ContentFile:
         """The file at `cid`, to be read anywhere in it."""
         reference = Reference.parse(cid)
-        with self._call("open", cid):
-            repository = self.repository
-            found = run_blocking(_find, repository, reference)
-            size = run_blocking(repository.file_size, found)
-        name = reference.path[-1] if reference.path else None
-        total = self.config.timeouts.total
-        ranges = RepositoryRanges(repository, found, size, total=total)
-        return ContentFile(ranges, name=name)
+        with self._call("open", cid) as call:
+            ranges = self._reader.open(reference, call)
+        return ContentFile(ranges, name=reference.path[-1] if reference.path else None)
 
     def delete(self, cid: str) -> None:
         """Unpin `cid`; `ProviderError` where it is not pinned."""
@@ -216,37 +182,6 @@ class LocalProvider:
         if self._owns_repository:
             run_blocking(self._repository.close)
 
-    def _read(
-        self, reference: Reference, sink: Sink, progress: Progress | None, deadline: Deadline
-    ) -> Pin | None:
-        """Fill `sink` with the file at `reference`; the pin that keeps it, if it has its own."""
-        repository = self.repository
-        cid = run_blocking(_find, repository, reference)
-        total = run_blocking(repository.file_size, cid) if progress is not None else None
-        pieces = repository.read(cid)
-        done = 0
-        while count := run_blocking(_pour, pieces, sink):
-            done += count
-            left = deadline.left()
-            if left is not None and left <= 0:
-                raise RequestTimeoutError(f"{reference} could not be read in time")
-            if progress is not None:
-                progress(done, total)
-        if progress is not None and not done:
-            progress(0, 0)
-        return run_blocking(repository.find_pin, cid)
-
-
-def _pour(pieces: Iterator[bytes], sink: Sink) -> int:
-    """Write some pieces into `sink`, and return how many bytes they had."""
-    done = 0
-    for count, piece in enumerate(pieces, start=1):
-        sink.write(piece)
-        done += len(piece)
-        if done >= BATCH_SIZE or count >= BATCH_PIECES:
-            break
-    return done
-
 
 def _open(config: ClientConfig) -> Repository:
     try:
@@ -255,12 +190,3 @@ def _open(config: ClientConfig) -> Repository:
     except OSError as error:
         where = config.path or "by default"
         raise ConfigError(f"path {where} cannot hold a repository: {error.strerror}") from None
-
-
-def _find(repository: Repository, reference: Reference) -> CID:
-    """What `reference` leads to; `NotFoundError` where it is not here."""
-    if not repository.has(reference.cid):
-        raise NotFoundError(
-            f"{reference.cid} is not in this store: it was stored elsewhere, or revoked and removed"
-        )
-    return repository.resolve(reference.cid, reference.path)

@@ -8,7 +8,8 @@ from functools import partial
 
 from holdfast._sync.reads.attempt import fill
 from holdfast._sync.reads.blob_ranges import BlobRanges
-from holdfast._sync.reads.directory import Directory
+from holdfast._sync.reads.block_reader import BlockReader
+from holdfast._sync.reads.gateway_blocks import GatewayBlocks
 from holdfast._sync.reads.hedging import run_race
 from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.reads.output import Output
@@ -85,7 +86,8 @@ class GatewayReader:
 
     def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        return Directory(self._session, self._gateways, reference, call).entries()
+        blocks = GatewayBlocks(self._session, self._gateways, reference, call)
+        return BlockReader(blocks.get, verified=True).entries(reference, call)
 
     def read_part(
         self, reference: Reference, found: Found, start: int, stop: int
