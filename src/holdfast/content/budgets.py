@@ -29,9 +29,8 @@ MAX_KEPT: Final = 8 << 20  # blocks of an archive that came early or may be need
 MAX_UNRELATED: Final = MAX_KEPT  # blocks of an archive that the file has not asked for so far
 MAX_CACHED: Final = 8 << 20  # inner blocks that one read keeps
 
-# Disk: see `max_unverified_bytes` in the configuration, and for single blocks:
-# Blocks of more than 2 MiB do not travel between IPFS nodes, but a gateway may have one.
-MAX_RAW: Final = 64 << 20
+# Disk. Blocks of more than 2 MiB do not travel between IPFS nodes, but a gateway may have one.
+MAX_RAW: Final = 64 << 20  # bytes of a raw block that are taken before it is verified
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from holdfast.content.unixfs.walks import FileWalk, feed_known
 class AsyncWalk:
     """Fetch every block of the file."""
 
-    def may_work(self, peer: AsyncPeer, *, may_restart: bool) -> bool:  # noqa: ARG002 - as all do
+    def may_work(self, peer: AsyncPeer) -> bool:
         """Return whether the gateway gives blocks only; a part of one raw block has no walk."""
         state = peer.state
         return peer.refusals.is_trustless and (state.stop is None or not state.is_block)
