@@ -51,6 +51,7 @@ class AsyncGatewayBlocks:
         *,
         is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
     ) -> None:
+        self._last = None  # one that fails has no precedence any more
         peer = AsyncPeer(self._session, gateway, state, deadline, verify=True)
         try:
             fetched.append(await peer.blocks.get(cid))

@@ -53,6 +53,7 @@ class GatewayBlocks:
         *,
         is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
     ) -> None:
+        self._last = None  # one that fails has no precedence any more
         peer = Peer(self._session, gateway, state, deadline, verify=True)
         try:
             fetched.append(peer.blocks.get(cid))
