@@ -1,7 +1,7 @@
-"""The repository as the gateway reads it: through a cache of verified blocks for all readers.
+"""The repository as the gateway reads it: through a cache of verified blocks for all replies.
 
-A reader keeps its place, and no block: while its peer takes nothing, it holds nothing but that.
-When the peer goes on, the block is in the cache still, or is read and verified again.
+A reply holds its position, and no block, while its peer takes nothing. When the peer goes on, the
+block is still in the cache, or is read and verified again.
 """
 
 import threading
@@ -21,7 +21,7 @@ from holdfast.repository.blocks import linked_from
 T = TypeVar("T", bound=Sized)
 
 LINK_WEIGHT: Final = 300  # bytes of a link in memory, about
-SMALL: Final = 16 << 10  # bytes of a block that is sooner decoded again than looked up
+SMALL: Final = 16 << 10  # a block of this size is decoded faster than the cache is searched
 ENTRY_WEIGHT: Final = 500  # bytes of an entry of the cache, besides its value
 
 
@@ -47,7 +47,7 @@ class CachedRepository(Repository):
         return data
 
     def cached_block(self, cid: CID) -> bytes | None:
-        """Return the block of `cid` if that takes no time."""
+        """Return the block of `cid` if it is in the cache or in the CID, else None."""
         inline = inline_block(cid)
         if inline is not None:
             return inline
@@ -55,7 +55,7 @@ class CachedRepository(Repository):
         return cached
 
     def kind(self, cid: CID) -> Kind | None:
-        """Return what the node at `cid` is; None where it is not UnixFS."""
+        """Return the kind of the node at `cid`; None if it is not UnixFS."""
         block = self.block(cid)
         if cid.codec == RAW or len(block) <= SMALL:
             return kind_of(cid, block)
@@ -66,10 +66,10 @@ class CachedRepository(Repository):
         return self.made(("entries", cid), lambda: list(self.entries(cid)), weight=LINK_WEIGHT)
 
     def made(self, key: Hashable, make: Callable[[], T], *, weight: int = 1) -> T:
-        """Return what `make` returns, from the cache where it is there still.
+        """Return the result of `make`, from the cache if it is still there.
 
-        One thread makes something at a time: those that want the same then find it in the cache.
-        `weight` is that of each item of it.
+        Only one thread at a time calls `make`: others that wait for the same result then find it
+        in the cache. `weight` is the memory of each item of the result.
         """
         made: T | None = self.cached(key)
         if made is None:
@@ -82,11 +82,11 @@ class CachedRepository(Repository):
         return made
 
     def cached(self, key: Hashable) -> Any:
-        """Return what was made for `key` if that takes no time, else None."""
+        """Return the result for `key` if it is in the cache, else None."""
         return self._cache.get(("made", key))
 
     def links(self, cid: CID) -> tuple[CID, ...]:
-        """Return what the block of `cid` links to; nothing for codecs other than dag-pb."""
+        """Return the links in the block of `cid`; none for codecs other than dag-pb."""
         if cid.codec == RAW:
             return ()
         links: tuple[CID, ...] | None = self._cache.get(("links", cid))
@@ -106,7 +106,7 @@ class CachedRepository(Repository):
         return node
 
     def cached_node(self, cid: CID) -> FileNode | None:
-        """Return the node of a file at `cid` if that takes no time."""
+        """Return the node of a file at `cid` if it is in the cache, else None."""
         node: FileNode | None = self._cache.get(("node", cid))
         return node
 
@@ -154,14 +154,14 @@ class FilePieces(Pieces):
             if part is None:
                 return None
             if not part:
-                break  # the range goes on behind the end of the file
+                break  # the range ends after the end of the file
             parts.append(part)
             self._at += len(part)
             room -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _slice(self, find: Callable[[CID], FileNode | None], room: int) -> bytes | None:
-        """Return up to `room` bytes from one node, found on the way down from the root."""
+        """Return up to `room` bytes of the node with the next byte, found from the root down."""
         segment = Segment(self._root)
         while True:
             node = find(segment.cid)
@@ -174,7 +174,7 @@ class FilePieces(Pieces):
 
 
 class BytesPieces(Pieces):
-    """A part of bytes that `find` finds, and `find_cached` if it takes no time, in pieces."""
+    """A part of the bytes that `find` returns, in pieces. `find_cached` may return None."""
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from typing import Final
 
 from holdfast._async.reads.walk_reader import AsyncWalkReader
 from holdfast._async.runtime import run_blocking
+from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -42,7 +43,7 @@ class AsyncRepositoryReader(AsyncWalkReader):
                 break
             take(self._repository.advance(walk))
 
-    async def find(self, reference: Reference) -> CID:
+    async def find(self, reference: Reference, call: Call) -> CID:  # noqa: ARG002 - takes no time
         """Return the CID that `reference` leads to; `NotFoundError` if it is not in the store."""
         return await run_blocking(self._find, reference)
 

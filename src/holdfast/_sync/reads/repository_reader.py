@@ -7,6 +7,7 @@ from typing import Final
 
 from holdfast._sync.reads.walk_reader import WalkReader
 from holdfast._sync.runtime import run_blocking
+from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -44,7 +45,7 @@ class RepositoryReader(WalkReader):
                 break
             take(self._repository.advance(walk))
 
-    def find(self, reference: Reference) -> CID:
+    def find(self, reference: Reference, call: Call) -> CID:  # noqa: ARG002 - takes no time
         """Return the CID that `reference` leads to; `NotFoundError` if it is not in the store."""
         return run_blocking(self._find, reference)
 
