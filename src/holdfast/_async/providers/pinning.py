@@ -5,9 +5,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from holdfast._async.content_file import LARGEST_WINDOW, AsyncBlobRanges, AsyncContentFile
-from holdfast._async.reads.interface import AsyncRanges
-from holdfast._async.reads.reader import AsyncReader, Known
+from holdfast._async.content_file import AsyncContentFile
+from holdfast._async.reads.gateway_reader import AsyncGatewayReader
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.config import ClientConfig
@@ -15,12 +14,12 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, candidates_for, profile_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck
-from holdfast.errors import ConfigError, UnprovenError, VerificationError
+from holdfast.errors import ConfigError, VerificationError
 from holdfast.files.blob import Blob
 from holdfast.files.checked import CheckedSource
 from holdfast.files.cids import compute_cid, verify
 from holdfast.files.locations import cache_folder
-from holdfast.files.sinks import MemorySink, RangeSink, SpoolSink, TargetSink, TextSink
+from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
@@ -57,7 +56,7 @@ class AsyncPinProvider:
         first, *others = config.gateway_url or DEFAULT_GATEWAYS
         self._first_gateway = Gateway(first, config.gateway_token)
         gateways = Gateways([self._first_gateway, *map(Gateway, others)], self._session.avoided)
-        self._reader = AsyncReader(
+        self._reader = AsyncGatewayReader(
             self._session,
             gateways,
             verify=config.verify,
@@ -165,40 +164,9 @@ class AsyncPinProvider:
     async def open_file(self, cid: str) -> AsyncContentFile:
         """The file at `cid`, to be read anywhere in it. Always proven, whatever `verify` says."""
         reference = Reference.parse(cid)
-        try:
-            async with self._session.call("open", cid) as call:
-                known = await self._reader.probe(reference, call, MemorySink())
-        except UnprovenError:
-            # One block, or a gateway without blocks: then the whole is the smallest proof.
-            blob = await self._fetch_whole(reference, call.asked_wait)
-            ranges: AsyncRanges = AsyncBlobRanges(blob)
-        else:
-            ranges = _AsyncGatewayRanges(self._session, self._reader, known)
+        async with self._session.call("open", cid) as call:
+            ranges = await self._reader.open(reference, call)
         return AsyncContentFile(ranges, name=_name(reference))
-
-    async def _fetch_whole(self, reference: Reference, asked_wait: float) -> Blob:
-        """Download a file that can only be verified whole, for `open_file`.
-
-        Each part of it has as much time as any range that an open file fetches. `asked_wait` is how
-        long peers have made `open_file` wait so far.
-        """
-        sink = SpoolSink()
-        fetched = 0
-
-        def renew(done: int, _: int | None) -> None:
-            nonlocal fetched
-            if done >= fetched + LARGEST_WINDOW:
-                fetched = done
-                call.renew()
-
-        async with self._session.call("open", str(reference)) as call:
-            call.asked_wait = asked_wait
-            try:
-                await self._reader.read(reference, sink, call, progress=renew, verify=True)
-                await run_blocking(sink.commit)
-                return sink.blob(type="", name=_name(reference))
-            finally:
-                await run_blocking(sink.discard)
 
     async def delete(self, cid: str) -> None:
         """Unpin `cid`."""
@@ -251,23 +219,6 @@ def _layout_of(source: Source, cid: CID) -> Profile | None:
     except OSError:  # it has changed since; what was sent was whole
         return None
     return next((each for each, root in layouts.roots().items() if root == cid), None)
-
-
-class _AsyncGatewayRanges:
-    """Of a file behind gateways."""
-
-    def __init__(self, session: AsyncSession, reader: AsyncReader, known: Known) -> None:
-        self._session = session
-        self._reader = reader
-        self._known = known
-        self.size = known.size
-
-    async def read(self, start: int, stop: int) -> bytes | bytearray:
-        """Return the bytes from `start` up to `stop`."""
-        sink = RangeSink(stop - start)
-        async with self._session.call("open", str(self._known.reference)) as call:
-            await self._reader.read_part(self._known, start, stop, call, sink)
-        return sink.data
 
 
 def _name(reference: Reference) -> str | None:
