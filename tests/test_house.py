@@ -10,6 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 import urllib3
+from scripts import generate_sync
 
 from holdfast import AsyncClient, AsyncPinProvider, Client, PinProvider
 from holdfast._async import transport as async_transport
@@ -164,6 +165,23 @@ def test_generated_files_say_so(tree):
         by_hand = path.relative_to(ROOT / tree).as_posix() in BY_HAND[tree]
         generated = path.read_text().startswith("# WARNING: this file is generated from ")
         assert generated != by_hand, path
+
+
+def test_no_async_name_is_left_in_the_blocking_trees():
+    for tree in BY_HAND:
+        for path in (ROOT / tree).rglob("*.py"):
+            assert re.findall(r"\b_*Async[A-Z]\w*", path.read_text()) == [], path
+
+
+def test_the_generator_names_rules_that_match_nothing_and_files_that_are_missing():
+    _, matches = generate_sync.apply_rules(
+        "async def f() -> AsyncClient: await _AsyncRoom.aclose()"
+    )
+    sources = set(generate_sync.HAND_WRITTEN) - {"tests/_async/__init__.py"}
+    found = generate_sync.problems(sources, matches)
+    assert r"rule matches nothing: \banext\(" in found
+    assert r"rule matches nothing: \baclose\b" not in found
+    assert found[-1] == "no such file: tests/_async/__init__.py"
 
 
 def names_in(path):

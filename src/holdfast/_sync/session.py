@@ -27,7 +27,7 @@ CALLS_AT_ONCE = 100  # further ones wait for their turn; each holds a connection
 _inside: ContextVar[bool] = ContextVar("_inside", default=False)
 
 
-class _AsyncRoom:
+class _Room:
     """What the calls of a client wait for: room among them, and a turn under the rate limit."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Session:
         self.avoided: dict[str, float] = {}
         self.trustless: dict[str, float] = {}
         self._config = config
-        self._room = _AsyncRoom()
+        self._room = _Room()
         self._budget = RetryBudget(config.retries.budget)
         self._limiter = _limiter_for(config)
 

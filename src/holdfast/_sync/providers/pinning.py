@@ -179,7 +179,7 @@ class PinProvider:
             blob = self._fetch_whole(reference, call.asked_wait)
             ranges: Ranges = BlobRanges(blob)
         else:
-            ranges = _AsyncGatewayRanges(self._session, self._reader, known)
+            ranges = _GatewayRanges(self._session, self._reader, known)
         return ContentFile(ranges, name=_name(reference))
 
     def _fetch_whole(self, reference: Reference, asked_wait: float) -> Blob:
@@ -259,7 +259,7 @@ def _layout_of(source: Source, cid: CID) -> Profile | None:
     return next((each for each, root in layouts.roots().items() if root == cid), None)
 
 
-class _AsyncGatewayRanges:
+class _GatewayRanges:
     """Of a file behind gateways."""
 
     def __init__(self, session: Session, reader: Reader, known: Known) -> None:
