@@ -16,6 +16,8 @@ HAND_WRITTEN = frozenset(
     {
         "src/holdfast/_async/__init__.py",
         "src/holdfast/_async/connections.py",
+        "src/holdfast/_async/exchange_limits.py",
+        "src/holdfast/_async/request_body.py",  # async only: urllib3 needs no class for it
         "src/holdfast/_async/runtime.py",
         "src/holdfast/_async/transport.py",
         "src/holdfast/testing/_async/__init__.py",

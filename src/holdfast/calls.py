@@ -3,7 +3,6 @@
 import logging
 import time
 from dataclasses import asdict
-from types import TracebackType
 from typing import Any, Self
 
 from holdfast.events import Event, EventHook, Kind
@@ -105,12 +104,7 @@ class Call:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         name = None if kind is None else kind.__name__
         elapsed = time.monotonic() - self.started
         outcome = f"ended with {name}" if name else "succeeded"

@@ -48,6 +48,11 @@ class Gateway:
         url = f"{self.base_url}/{cid}?format=raw"
         return self._get(url, {"Accept": RAW_TYPE})
 
+    def whole_dag(self, cid: CID) -> Request:
+        """Build the request for an archive of all blocks under `cid`, each of them once."""
+        url = f"{self.base_url}/{cid}?format=car"
+        return self._get(url, {"Accept": f"{CAR_TYPE};version=1;dups=n"})
+
     def archive(self, reference: Reference, start: int = 0, stop: int | None = None) -> Request:
         """The blocks of a file and of the way to it; or those for its bytes in a range."""
         url = f"{self.url(reference)}?format=car&dag-scope=entity&car-dups=y"

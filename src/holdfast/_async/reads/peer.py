@@ -34,7 +34,7 @@ from holdfast.protocol.gateway import (
 )
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.retrying import is_transient
-from holdfast.protocol.transport_errors import READ_TIMEOUT, PrivateAddressError, plain
+from holdfast.protocol.transport_errors import READ_TIMEOUT, PrivateAddressError
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
@@ -87,7 +87,7 @@ class AsyncPeer:
         """Raise an error if the time for the call is over."""
         left = self._deadline.left()
         if left is not None and left <= 0:
-            raise plain(READ_TIMEOUT, self.gateway.peer, sent=True)
+            raise READ_TIMEOUT.error(self.gateway.peer, sent=True)
 
     def check_progress(self, since: float) -> None:
         """Raise an error if nothing that is wanted has come `since` then, for `timeouts.read`."""
