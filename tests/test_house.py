@@ -5,6 +5,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import aiohttp
@@ -188,6 +189,16 @@ def test_the_generator_names_rules_that_match_nothing_and_files_that_are_missing
     assert r"rule matches nothing: \banext\(" in found
     assert r"rule matches nothing: \baclose\b" not in found
     assert found[-1] == "no such file: tests/_async/__init__.py"
+
+
+def test_no_two_public_classes_have_one_name():
+    """Outside of `_sync`, whose classes have the names of their async twins."""
+    places = defaultdict(list)
+    for path in sorted((ROOT / "src/holdfast").rglob("*.py")):
+        if "_sync" not in path.parts:
+            for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
+                places[name].append(path.relative_to(ROOT).as_posix())
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
 def names_in(path):
