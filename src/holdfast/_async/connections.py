@@ -8,7 +8,7 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
 from holdfast._async.exchange_limits import ExchangeLimits, current_limits
-from holdfast.protocol import addresses, transport_errors
+from holdfast.protocol import host_privacy, transport_errors
 from holdfast.protocol.overhead import Overhead
 
 RECEIVE_SIZE: Final = 1 << 20
@@ -67,7 +67,7 @@ class Connector(aiohttp.TCPConnector):
         most = current_limits.get().max_privacy
         if most is None:
             return found
-        allowed = [each for each in found if addresses.privacy(each["host"]) <= most]
+        allowed = [each for each in found if host_privacy.privacy(each["host"]) <= most]
         if found and not allowed:
             raise ForbiddenAddressError
         return allowed
@@ -82,7 +82,7 @@ class Connector(aiohttp.TCPConnector):
                 connection.close()
                 raise aiohttp.ClientConnectionResetError("the connection is closed")
             limits.address = str(peer[0])
-            if addresses.privacy(limits.address) > limits.max_privacy:
+            if host_privacy.privacy(limits.address) > limits.max_privacy:
                 connection.close()
                 raise ForbiddenAddressError
         return connection

@@ -15,7 +15,7 @@ from urllib3 import exceptions as library
 from holdfast._sync.runtime import now
 from holdfast.calls import Deadline
 from holdfast.config.limits import Timeouts
-from holdfast.protocol import addresses
+from holdfast.protocol import host_privacy
 from holdfast.protocol.overhead import Overhead
 
 
@@ -97,7 +97,7 @@ class ExchangeLimits:
 
     def may_connect(self, address: str) -> bool:
         """Return whether the request may be sent to `address`."""
-        return self._proxied or addresses.privacy(address) <= self._max_privacy
+        return self._proxied or host_privacy.privacy(address) <= self._max_privacy
 
     def check_peer(self, sock: socket.socket) -> None:
         """Raise an error if the request may not be sent to the address at the end of `sock`."""

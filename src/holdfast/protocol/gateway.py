@@ -10,7 +10,7 @@ from holdfast.config.secret import MASK, Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import NotAFileError, ProviderError
-from holdfast.protocol import addresses
+from holdfast.protocol import host_privacy
 from holdfast.protocol.http import Reply, Request, origin
 from holdfast.protocol.status_errors import failure, provider_error
 
@@ -84,7 +84,7 @@ class Gateway:
         if MASK in location:
             raise self.not_followed(request, reply, "to a URL that contains a credential")
         host = address or urlsplit(request.url).hostname
-        most = min(request.max_privacy, addresses.privacy(host))
+        most = min(request.max_privacy, host_privacy.privacy(host))
         try:
             target = urljoin(request.url, location)
             is_directory = urlsplit(target).path == urlsplit(request.url).path + "/"
@@ -170,4 +170,4 @@ def _objection(source: str, target: str, max_privacy: int) -> str:
         return "from https to http"
     if there.username is not None or there.password is not None:
         return "to a URL with a user name"
-    return INTO_PRIVATE if addresses.privacy(there.hostname) > max_privacy else ""
+    return INTO_PRIVATE if host_privacy.privacy(there.hostname) > max_privacy else ""

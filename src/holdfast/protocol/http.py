@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from holdfast._version import __version__
 from holdfast.config.secret import Secret
-from holdfast.protocol import addresses
+from holdfast.protocol import host_privacy
 
 USER_AGENT = f"holdfast/{__version__}"
 PIECE_SIZE = 1 << 18
@@ -65,7 +65,7 @@ class Request:
     body: bytes | StreamBody | None = None
     on_sent: Callable[[int], None] | None = None
     max_reply: int = MAX_REPLY
-    max_privacy: int = addresses.METADATA
+    max_privacy: int = host_privacy.METADATA
 
     @property
     def peer(self) -> str:
