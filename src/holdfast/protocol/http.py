@@ -139,7 +139,10 @@ class Reply:
 
     @property
     def is_framed(self) -> bool:
-        """Whether the headers tell where the body ends; if not, a broken connection ends it."""
+        """Whether the headers tell where the body ends.
+
+        If not, a broken connection cannot be told from the end.
+        """
         return self.length is not None or "transfer-encoding" in self.headers
 
     @property
