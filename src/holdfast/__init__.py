@@ -1,4 +1,4 @@
-"""Holdfast pins JSON and files to IPFS and reads them back, proving bytes against their CID.
+"""Holdfast pins JSON and files to IPFS and reads them back, verified against their CID.
 
 Example:
     >>> from holdfast import Client
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from holdfast import errors
     from holdfast._async.client import AsyncClient
     from holdfast._async.content_file import AsyncContentFile
+    from holdfast._async.providers.base import AsyncBaseProvider
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
     from holdfast._sync.client import Client
     from holdfast._sync.content_file import ContentFile
+    from holdfast._sync.providers.base import BaseProvider
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
     from holdfast.config import ClientConfig, Retries, Timeouts
@@ -30,11 +32,13 @@ if TYPE_CHECKING:
     from holdfast.records import ClientMessage, ClientRecord, Pin, StoreOptions
 
 __all__ = [
+    "AsyncBaseProvider",
     "AsyncClient",
     "AsyncContentFile",
     "AsyncLocalProvider",
     "AsyncPinProvider",
     "AsyncStorageProvider",
+    "BaseProvider",
     "Blob",
     "Client",
     "ClientConfig",
@@ -55,14 +59,16 @@ __all__ = [
     "verify",
 ]
 
-# Imported when first asked for: the command line and the pytest plugin, which is loaded in every
-# run of any tests, must not wait for what they do not use.
+# Imported when first used: the command line, and the pytest plugin that every run of any tests
+# loads, must not wait for what they do not use.
 _LAZY = {
+    "AsyncBaseProvider": "holdfast._async.providers.base",
     "AsyncClient": "holdfast._async.client",
     "AsyncContentFile": "holdfast._async.content_file",
     "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
     "AsyncStorageProvider": "holdfast.provider",
+    "BaseProvider": "holdfast._sync.providers.base",
     "Blob": "holdfast.files.blob",
     "Client": "holdfast._sync.client",
     "ClientConfig": "holdfast.config",
