@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
-from holdfast._async.content_file import AsyncRepositoryRanges
 from holdfast._async.providers.base import JSON_TYPE, AsyncBaseProvider
 from holdfast._async.reads.interface import AsyncRanges, AsyncReader
-from holdfast._async.runtime import run_blocking, run_interruptible
+from holdfast._async.runtime import now, run_blocking, run_interruptible
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
@@ -138,6 +137,31 @@ def _open(config: ClientConfig) -> Repository:
 
 BATCH_SIZE = 4 << 20
 BATCH_PIECES = 1000
+
+
+class AsyncRepositoryRanges:
+    """Parts of a file in a repository; each is read in `total` seconds, or an error is raised."""
+
+    def __init__(
+        self, repository: Repository, cid: CID, size: int, *, total: float | None = None
+    ) -> None:
+        self._repository = repository
+        self._cid = cid
+        self._total = total
+        self.size = size
+
+    async def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`."""
+        return await run_blocking(self._read, start, stop)
+
+    def _read(self, start: int, stop: int) -> bytearray:
+        until = None if self._total is None else now() + self._total
+        data = bytearray()  # not a list of pieces: there may be millions of them
+        for piece in self._repository.read(self._cid, start, stop):
+            data += piece
+            if until is not None and now() > until:
+                raise RequestTimeoutError(f"{self._cid} could not be read in time")
+        return data
 
 
 class _AsyncRepositoryReader:

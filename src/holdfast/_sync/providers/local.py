@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
-from holdfast._sync.content_file import RepositoryRanges
 from holdfast._sync.providers.base import JSON_TYPE, BaseProvider
 from holdfast._sync.reads.interface import Ranges, Reader
-from holdfast._sync.runtime import run_blocking, run_interruptible
+from holdfast._sync.runtime import now, run_blocking, run_interruptible
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
@@ -140,6 +139,31 @@ def _open(config: ClientConfig) -> Repository:
 
 BATCH_SIZE = 4 << 20
 BATCH_PIECES = 1000
+
+
+class RepositoryRanges:
+    """Parts of a file in a repository; each is read in `total` seconds, or an error is raised."""
+
+    def __init__(
+        self, repository: Repository, cid: CID, size: int, *, total: float | None = None
+    ) -> None:
+        self._repository = repository
+        self._cid = cid
+        self._total = total
+        self.size = size
+
+    def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`."""
+        return run_blocking(self._read, start, stop)
+
+    def _read(self, start: int, stop: int) -> bytearray:
+        until = None if self._total is None else now() + self._total
+        data = bytearray()  # not a list of pieces: there may be millions of them
+        for piece in self._repository.read(self._cid, start, stop):
+            data += piece
+            if until is not None and now() > until:
+                raise RequestTimeoutError(f"{self._cid} could not be read in time")
+        return data
 
 
 class _AsyncRepositoryReader:
