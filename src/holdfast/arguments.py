@@ -46,6 +46,22 @@ def check_text(what: str, value: Any) -> None:
         raise TypeError(f"{what} must be a string, not {type(value).__name__}")
 
 
+def check_message(recipient_id: Any, message: Any) -> None:
+    """Raise an error unless both are strings, and the recipient is not empty."""
+    check_text("recipient_id", recipient_id)
+    check_text("message", message)
+    if not recipient_id.strip():
+        raise ValueError("recipient_id is empty; say whom the message is for")
+
+
+def name_filter(name: str | None) -> str | None:
+    """Return the part of a name to look for, or None; raise TypeError for another type."""
+    if name is None:
+        return None
+    check_text("name", name)
+    return sendable(name)
+
+
 def check_limit(limit: Any) -> None:
     """Raise an error unless `limit` is None or a whole number of at least 1."""
     if limit is None:

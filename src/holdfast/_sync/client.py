@@ -4,19 +4,11 @@
 
 import os
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar, Unpack
 
+from holdfast import arguments
 from holdfast._sync.content_file import ContentFile
 from holdfast._sync.runtime import run_blocking, run_interruptible
-from holdfast.arguments import (
-    check_limit,
-    check_progress,
-    check_text,
-    file_name,
-    sendable,
-    warn_if_encrypt,
-)
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.checks import seal
 from holdfast.content.reference import Reference
@@ -43,8 +35,7 @@ class Client:
     """Stores JSON, files and messages by content, and reads them back.
 
     Make one with `init`, use it from as many threads as you like, and close it, best by
-    ``with``. You can also pass a provider of your own: ``Client(provider=…)``. The
-    client does not close that one.
+    ``with``. With ``Client(provider=…)`` the provider stays yours to close.
 
     Example:
         >>> def main(config: ClientConfig) -> None:
@@ -115,7 +106,7 @@ class Client:
             ...     return record.cid
         """
         self._check_open()
-        warn_if_encrypt(options)
+        arguments.warn_if_encrypt(options)
         text = json_text.to_text(data)
         cid = self._provider.put_json(text, name=f"client-{now_ms()}")
         return ClientRecord(cid=cid, timestamp=now_ms(), data=data, size=len(text))
@@ -146,7 +137,7 @@ class Client:
                 sent again when the connection breaks.
             options: Reserved; see `StoreOptions`.
             name: The file name to send; by default the file's own, else ``client-file``.
-            progress: Called with the bytes sent so far and the total, or None if that is not known.
+            progress: Called with the bytes sent so far and the total, or None if not known.
 
         Example:
             >>> def example(client: Client) -> int:
@@ -154,11 +145,11 @@ class Client:
             ...     return record.size
         """
         self._check_open()
-        warn_if_encrypt(options)
-        check_progress(progress)
+        arguments.warn_if_encrypt(options)
+        arguments.check_progress(progress)
         source = run_interruptible(open_source, file)
         try:
-            filename = file_name(name, source.name)
+            filename = arguments.file_name(name, source.name)
             cid = self._provider.put_file(source, name=filename, progress=progress)
             size = source.bytes_read if source.size is None else source.size
         finally:
@@ -178,8 +169,7 @@ class Client:
             cid: What to read.
             to: Where to write it, whole or not at all. The blob then reads from that file. What was
                 verified before an interruption is kept in `cache_path` for the next attempt.
-            progress: Called with the bytes received so far and the total, or None if that is not
-                known.
+            progress: Called with the bytes received so far and the total, or None if not known.
 
         Example:
             >>> def example(client: Client, cid: str) -> bytes:
@@ -187,13 +177,11 @@ class Client:
             ...     return blob.read()
         """
         self._check_open()
-        check_progress(progress)
+        arguments.check_progress(progress)
         return self._provider.get_file(str(Reference.parse(cid)), to=to, progress=progress)
 
     def open(self, cid: str) -> ContentFile:
-        """Return the file at `cid`, readable and seekable; every part that is read is verified.
-
-        Only what is read is downloaded, and what is needed to verify it.
+        """Return the file at `cid`, seekable; parts are fetched and verified as they are read.
 
         Example:
             >>> def last_line(client: Client, cid: str) -> bytes:
@@ -202,8 +190,8 @@ class Client:
             ...         return (file.read()).splitlines()[-1]
         """
         self._check_open()
-        provider = ask(self._provider, Openable)
-        opened: ContentFile = provider.open_file(str(Reference.parse(cid)))
+        reference = str(Reference.parse(cid))
+        opened: ContentFile = ask(self._provider, Openable).open_file(reference)
         return opened
 
     def send(self, recipient_id: str, message: str) -> ClientRecord[ClientMessage]:
@@ -215,10 +203,7 @@ class Client:
             ...     return record.cid
         """
         self._check_open()
-        check_text("recipient_id", recipient_id)
-        check_text("message", message)
-        if not recipient_id.strip():
-            raise ValueError("recipient_id is empty; say whom the message is for")
+        arguments.check_message(recipient_id, message)
         built = ClientMessage(recipient_id=recipient_id, payload=message, timestamp=now_ms())
         stored = self.store(built.to_dict())
         return ClientRecord(
@@ -260,10 +245,8 @@ class Client:
             ...     return [pin.cid for pin in client.pins(name="report", limit=10)]
         """
         self._check_open()
-        if name is not None:
-            check_text("name", name)
-            name = sendable(name)
-        check_limit(limit)
+        name = arguments.name_filter(name)
+        arguments.check_limit(limit)
         return ask(self._provider, Listing).list_pins(name=name, limit=limit)
 
     def test_connection(self) -> bool:
@@ -299,12 +282,7 @@ class Client:
         self._check_open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

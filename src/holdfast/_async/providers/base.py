@@ -4,17 +4,21 @@ import copy
 import io
 import os
 from abc import abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.reads.interface import AsyncReader
-from holdfast._async.runtime import run_blocking
+from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.content.cid import CID
+from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
+from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.blob import Blob
 from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
@@ -28,45 +32,46 @@ JSON_TYPE = "application/json"
 
 
 class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigurable):
-    """A provider over four primitives: `add_file`, `unpin`, `check_credentials` and a `reader`.
+    """A provider over a reader and three methods: `add_file`, `unpin` and `check_credentials`.
 
     A subclass writes these. The base does the rest: JSON, targets of downloads, events, deadlines,
-    closing, copies with other options. What a provider can do besides, it declares by a base class
-    from `holdfast.provider`, such as `AsyncListing`, and writes its method. Such a method makes its
-    call with ``async with self.call("pins") as call``.
+    closing, copies with other options. Each of these methods gets the `Call` that it belongs to,
+    which has the deadline and tells events.
 
-    Every primitive gets the `Call` that it belongs to: its deadline, and the events that it tells.
+    A further capability is declared by a base class from `holdfast.provider`, such as
+    `AsyncListing`. Its method makes a call of its own: ``async with self.call("pins") as call``.
 
     Attributes:
-        config: What the provider was made from.
+        config: The configuration of the provider.
+        reader: Reads and verifies content, such as a `holdfast.AsyncBlockReader`.
     """
 
     # The fields of the configuration that a copy cannot change, and what they belong to.
     shared_fields: ClassVar[tuple[str, ...]] = ("provider", "provider_options")
     shared_by: ClassVar[str] = "the provider, which is shared"
 
-    def __init__(self, config: ClientConfig | None = None) -> None:
-        self.config = config or ClientConfig()
-        self._closed = False
-        self._released = False
+    def __init__(self, config: ClientConfig, *, reader: AsyncReader) -> None:
+        self.config = config
+        self.reader = reader
+        self._state = _State()
 
     @classmethod
     def from_config(cls, config: ClientConfig) -> Self:
         """Return the provider that `config` describes."""
-        return cls(config)
+        build: Any = cls  # a subclass takes a configuration alone
+        provider: Self = build(config)
+        return provider
 
     # What a provider writes
 
-    @property
-    @abstractmethod
-    def reader(self) -> AsyncReader:
-        """What reads and verifies content, such as a `holdfast.AsyncBlockReader`."""
-
     @abstractmethod
     async def add_file(
-        self, source: Source, info: PinInfo, call: Call, /, *, progress: Progress | None = None
+        self, source: Source, info: PinInfo, call: Call, progress: Progress, /
     ) -> Added:
-        """Keep the bytes of `source` as a file."""
+        """Keep the bytes of `source` as a file; tell `progress` how many are done, and the total.
+
+        A provider that chooses the layout itself can do so with `import_file`.
+        """
 
     async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Keep the JSON `text`; unless a provider has a way of its own, as a file."""
@@ -74,7 +79,7 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
         source = Source(
             file, size=len(file.getbuffer()), type=JSON_TYPE, rewind=lambda: file.seek(0)
         )
-        return await self.add_file(source, info, call)
+        return await self.add_file(source, info, call, _ignore)
 
     @abstractmethod
     async def unpin(self, cid: str, call: Call, /) -> None:
@@ -116,8 +121,29 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
 
     def check_open(self) -> None:
         """Raise ClientClosedError if the provider is closed."""
-        if self._closed:
+        if self._state.closed:
             raise ClientClosedError
+
+    async def import_file(
+        self, source: Source, put_block: Callable[[CID, bytes], None], progress: Progress
+    ) -> Part:
+        """Cut the bytes of `source` into blocks by the configured profile; return the root.
+
+        Every block is passed to `put_block`, on a worker thread.
+        """
+        importer = FileImporter(
+            profile_for(self.config.profile, self.config.cid_version), put_block
+        )
+        chunks = source.chunks()
+        done = 0
+        while chunk := await run_interruptible(next, chunks, b""):
+            await run_blocking(importer.update, chunk)
+            done += len(chunk)
+            progress(done, source.size)
+        part = await run_blocking(importer.finish)
+        if not done:
+            progress(0, 0)
+        return part
 
     async def put_json(self, text: str, *, name: str) -> str:
         """Keep the JSON `text` under `name`; return its CID."""
@@ -136,7 +162,7 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
     async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
         """Keep the bytes of `source` as a file called `name`; return its CID."""
         async with self.call("upload", total=False) as call:
-            added = await self.add_file(source, PinInfo(name=name), call, progress=progress)
+            added = await self.add_file(source, PinInfo(name=name), call, progress or _ignore)
             call.cid = added.cid
             return added.cid
 
@@ -192,17 +218,32 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
         return self.copy_with(config)
 
     def copy_with(self, config: ClientConfig) -> Self:
-        """Return a copy with `config`, which differs in no shared field."""
+        """Return a copy with `config`, which differs in no shared field.
+
+        A provider that keeps more than `config` of its configuration makes such a copy itself.
+        """
         other = copy.copy(self)
         other.config = config
         return other
 
     async def aclose(self) -> None:
         """Close the provider. A second time does nothing."""
-        self._closed = True
-        if not self._released:
+        self._state.closed = True
+        if not self._state.released:
             await self.release()
-            self._released = True
+            self._state.released = True
+
+
+@dataclass(slots=True)
+class _State:
+    """Whether a provider is closed, and has released what it held; its copies share it."""
+
+    closed: bool = False
+    released: bool = False
+
+
+def _ignore(_done: int, _total: int | None) -> None:
+    """Do nothing: nobody asked for progress."""
 
 
 def _name(reference: Reference) -> str | None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
-from holdfast._async.reads.interface import AsyncReader
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
@@ -31,23 +30,18 @@ class AsyncHTTPProvider(AsyncBaseProvider):
     shared_by = "the connections, which are shared"
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
-        super().__init__(config)
         self._session = session or AsyncSession(_open_transport(config), config)
         first, *others = config.gateway_url or DEFAULT_GATEWAYS
         self._first_gateway = Gateway(first, config.gateway_token)
         gateways = Gateways([self._first_gateway, *map(Gateway, others)], self._session.avoided)
-        self._reader = AsyncGatewayReader(
+        reader = AsyncGatewayReader(
             self._session,
             gateways,
             verify=config.verify,
             max_unverified=config.max_unverified_bytes,
             hedge_after=config.hedge_after,
         )
-
-    @property
-    def reader(self) -> AsyncReader:
-        """The reader of the gateways."""
-        return self._reader
+        super().__init__(config, reader=reader)
 
     @property
     def partial_folder(self) -> Path | None:

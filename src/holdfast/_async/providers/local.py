@@ -2,18 +2,17 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from holdfast._async.providers.base import JSON_TYPE, AsyncBaseProvider
-from holdfast._async.reads.interface import AsyncRanges, AsyncReader
-from holdfast._async.runtime import now, run_blocking, run_interruptible
+from holdfast._async.reads.interface import AsyncRanges
+from holdfast._async.runtime import now, run_blocking
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import ConfigError, NotFoundError, ProviderError, RequestTimeoutError
 from holdfast.files.locations import data_folder
 from holdfast.files.sinks import Sink
@@ -41,9 +40,9 @@ class AsyncLocalProvider(AsyncBaseProvider, AsyncListing, AsyncCarImport, CarExp
     shared_by = "the repository, which is shared"
 
     def __init__(self, config: ClientConfig, *, repository: Repository | None = None) -> None:
-        super().__init__(config)
-        self._profile = profile_for(config.profile, config.cid_version)
         self._repository = repository or _open(config)
+        reader = _AsyncRepositoryReader(self._repository, config.timeouts.total)
+        super().__init__(config, reader=reader)
         self._owns_repository = repository is None
 
     @property
@@ -52,42 +51,22 @@ class AsyncLocalProvider(AsyncBaseProvider, AsyncListing, AsyncCarImport, CarExp
         self.check_open()
         return self._repository
 
-    @property
-    def reader(self) -> AsyncReader:
-        """The reader of the repository."""
-        return _AsyncRepositoryReader(self.repository, self.config.timeouts.total)
-
     async def add_json(self, text: str, info: PinInfo, _call: Call, /) -> Added:
         """Keep the JSON `text`."""
-        about = {"name": info.name, "keyvalues": info.keyvalues, "type": JSON_TYPE}
-        pin, known = await run_blocking(self.repository.add, text.encode(), self._profile, **about)
+        profile = profile_for(self.config.profile, self.config.cid_version)
+        about = _about(info, JSON_TYPE)
+        pin, known = await run_blocking(self.repository.add, text.encode(), profile, **about)
         return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
 
     async def add_file(
-        self, source: Source, info: PinInfo, _call: Call, /, *, progress: Progress | None = None
+        self, source: Source, info: PinInfo, _call: Call, progress: Progress, /
     ) -> Added:
         """Keep the bytes of `source` as a file."""
         adding = self.repository.adding()
-        importer = FileImporter(self._profile, adding.put)
-        chunks = source.chunks()
-        done = 0
         try:
-            while chunk := await run_interruptible(next, chunks, b""):
-                await run_blocking(importer.update, chunk)
-                done += len(chunk)
-                if progress is not None:
-                    progress(done, source.size)
-            part = await run_blocking(importer.finish)
-            pin, known = await run_blocking(
-                adding.pin,
-                part.cid,
-                name=info.name,
-                keyvalues=info.keyvalues,
-                type=told_type(source.type, info.name),
-                size=part.dag_size,
-            )
-            if progress is not None and not done:
-                progress(0, 0)
+            part = await self.import_file(source, adding.put, progress)
+            about = _about(info, told_type(source.type, info.name))
+            pin, known = await run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
             return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
         finally:
             await run_blocking(adding.close)
@@ -124,6 +103,10 @@ class AsyncLocalProvider(AsyncBaseProvider, AsyncListing, AsyncCarImport, CarExp
         """Close the repository, unless another provider opened it."""
         if self._owns_repository:
             await run_blocking(self._repository.close)
+
+
+def _about(info: PinInfo, media_type: str) -> dict[str, Any]:
+    return {"name": info.name, "keyvalues": info.keyvalues, "type": media_type}
 
 
 def _open(config: ClientConfig) -> Repository:

@@ -5,6 +5,7 @@ from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.profiles import profile_for
 from holdfast.errors import ConfigError
@@ -33,10 +34,12 @@ class AsyncPinProvider(AsyncHTTPProvider, AsyncListing):
                 f"provider_token is missing: provider {config.provider!r} needs the service's JWT"
             )
         super().__init__(config, session=session)
-        self._api: PinAPI = PinningAPI(
-            config.pin_api_url, config.provider_token, config.cid_version
-        )
+        self._api = self.make_api(config, config.provider_token)
         self._layout = WrittenLayout(profile_for(config.profile, config.cid_version))
+
+    def make_api(self, config: ClientConfig, token: Secret) -> PinAPI:
+        """Return the API that `config` names; a subclass may speak another one."""
+        return PinningAPI(config.pin_api_url, token, config.cid_version)
 
     async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Pin the JSON `text`. Where the CID is not that of the text, that is logged."""
@@ -46,7 +49,7 @@ class AsyncPinProvider(AsyncHTTPProvider, AsyncListing):
         return added
 
     async def add_file(
-        self, source: Source, info: PinInfo, call: Call, /, *, progress: Progress | None = None
+        self, source: Source, info: PinInfo, call: Call, progress: Progress, /
     ) -> Added:
         """Pin the bytes of `source` as a file.
 
@@ -55,12 +58,8 @@ class AsyncPinProvider(AsyncHTTPProvider, AsyncListing):
         """
         checked = self._layout.checked(source) if self.config.verify else None
         file = FormFile(info.name, source.type, checked or source)
-
-        def on_sent(done: int) -> None:
-            if progress is not None:
-                progress(done, source.size)
-
-        added = await self.run(self._api.add_files([file], info, on_sent), call)
+        exchange = self._api.add_files([file], info, lambda sent: progress(sent, source.size))
+        added = await self.run(exchange, call)
         if checked is not None:
             call.cid = added.cid
             await run_blocking(self._layout.compare, checked, CID.parse(added.cid))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
-from holdfast._sync.reads.interface import Reader
 from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
@@ -33,23 +32,18 @@ class HTTPProvider(BaseProvider):
     shared_by = "the connections, which are shared"
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
-        super().__init__(config)
         self._session = session or Session(_open_transport(config), config)
         first, *others = config.gateway_url or DEFAULT_GATEWAYS
         self._first_gateway = Gateway(first, config.gateway_token)
         gateways = Gateways([self._first_gateway, *map(Gateway, others)], self._session.avoided)
-        self._reader = GatewayReader(
+        reader = GatewayReader(
             self._session,
             gateways,
             verify=config.verify,
             max_unverified=config.max_unverified_bytes,
             hedge_after=config.hedge_after,
         )
-
-    @property
-    def reader(self) -> Reader:
-        """The reader of the gateways."""
-        return self._reader
+        super().__init__(config, reader=reader)
 
     @property
     def partial_folder(self) -> Path | None:

@@ -4,18 +4,17 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from holdfast._sync.providers.base import JSON_TYPE, BaseProvider
-from holdfast._sync.reads.interface import Ranges, Reader
-from holdfast._sync.runtime import now, run_blocking, run_interruptible
+from holdfast._sync.reads.interface import Ranges
+from holdfast._sync.runtime import now, run_blocking
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import ConfigError, NotFoundError, ProviderError, RequestTimeoutError
 from holdfast.files.locations import data_folder
 from holdfast.files.sinks import Sink
@@ -43,9 +42,9 @@ class LocalProvider(BaseProvider, Listing, CarImport, CarExport):
     shared_by = "the repository, which is shared"
 
     def __init__(self, config: ClientConfig, *, repository: Repository | None = None) -> None:
-        super().__init__(config)
-        self._profile = profile_for(config.profile, config.cid_version)
         self._repository = repository or _open(config)
+        reader = _AsyncRepositoryReader(self._repository, config.timeouts.total)
+        super().__init__(config, reader=reader)
         self._owns_repository = repository is None
 
     @property
@@ -54,42 +53,20 @@ class LocalProvider(BaseProvider, Listing, CarImport, CarExport):
         self.check_open()
         return self._repository
 
-    @property
-    def reader(self) -> Reader:
-        """The reader of the repository."""
-        return _AsyncRepositoryReader(self.repository, self.config.timeouts.total)
-
     def add_json(self, text: str, info: PinInfo, _call: Call, /) -> Added:
         """Keep the JSON `text`."""
-        about = {"name": info.name, "keyvalues": info.keyvalues, "type": JSON_TYPE}
-        pin, known = run_blocking(self.repository.add, text.encode(), self._profile, **about)
+        profile = profile_for(self.config.profile, self.config.cid_version)
+        about = _about(info, JSON_TYPE)
+        pin, known = run_blocking(self.repository.add, text.encode(), profile, **about)
         return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
 
-    def add_file(
-        self, source: Source, info: PinInfo, _call: Call, /, *, progress: Progress | None = None
-    ) -> Added:
+    def add_file(self, source: Source, info: PinInfo, _call: Call, progress: Progress, /) -> Added:
         """Keep the bytes of `source` as a file."""
         adding = self.repository.adding()
-        importer = FileImporter(self._profile, adding.put)
-        chunks = source.chunks()
-        done = 0
         try:
-            while chunk := run_interruptible(next, chunks, b""):
-                run_blocking(importer.update, chunk)
-                done += len(chunk)
-                if progress is not None:
-                    progress(done, source.size)
-            part = run_blocking(importer.finish)
-            pin, known = run_blocking(
-                adding.pin,
-                part.cid,
-                name=info.name,
-                keyvalues=info.keyvalues,
-                type=told_type(source.type, info.name),
-                size=part.dag_size,
-            )
-            if progress is not None and not done:
-                progress(0, 0)
+            part = self.import_file(source, adding.put, progress)
+            about = _about(info, told_type(source.type, info.name))
+            pin, known = run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
             return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
         finally:
             run_blocking(adding.close)
@@ -126,6 +103,10 @@ class LocalProvider(BaseProvider, Listing, CarImport, CarExport):
         """Close the repository, unless another provider opened it."""
         if self._owns_repository:
             run_blocking(self._repository.close)
+
+
+def _about(info: PinInfo, media_type: str) -> dict[str, Any]:
+    return {"name": info.name, "keyvalues": info.keyvalues, "type": media_type}
 
 
 def _open(config: ClientConfig) -> Repository:

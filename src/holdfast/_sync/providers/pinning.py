@@ -7,6 +7,7 @@ from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.profiles import profile_for
 from holdfast.errors import ConfigError
@@ -35,10 +36,12 @@ class PinProvider(HTTPProvider, Listing):
                 f"provider_token is missing: provider {config.provider!r} needs the service's JWT"
             )
         super().__init__(config, session=session)
-        self._api: PinAPI = PinningAPI(
-            config.pin_api_url, config.provider_token, config.cid_version
-        )
+        self._api = self.make_api(config, config.provider_token)
         self._layout = WrittenLayout(profile_for(config.profile, config.cid_version))
+
+    def make_api(self, config: ClientConfig, token: Secret) -> PinAPI:
+        """Return the API that `config` names; a subclass may speak another one."""
+        return PinningAPI(config.pin_api_url, token, config.cid_version)
 
     def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Pin the JSON `text`. Where the CID is not that of the text, that is logged."""
@@ -47,9 +50,7 @@ class PinProvider(HTTPProvider, Listing):
             run_blocking(compare_json, text, added.cid)
         return added
 
-    def add_file(
-        self, source: Source, info: PinInfo, call: Call, /, *, progress: Progress | None = None
-    ) -> Added:
+    def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:
         """Pin the bytes of `source` as a file.
 
         The CID is computed while they are sent. If the service's CID is certainly that of other
@@ -57,12 +58,8 @@ class PinProvider(HTTPProvider, Listing):
         """
         checked = self._layout.checked(source) if self.config.verify else None
         file = FormFile(info.name, source.type, checked or source)
-
-        def on_sent(done: int) -> None:
-            if progress is not None:
-                progress(done, source.size)
-
-        added = self.run(self._api.add_files([file], info, on_sent), call)
+        exchange = self._api.add_files([file], info, lambda sent: progress(sent, source.size))
+        added = self.run(exchange, call)
         if checked is not None:
             call.cid = added.cid
             run_blocking(self._layout.compare, checked, CID.parse(added.cid))
