@@ -12,7 +12,8 @@ from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.budgets import BLOCKS_AT_ONCE
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.body import BodyProof
-from holdfast.content.unixfs.walks import PathWalk, check_codec
+from holdfast.content.unixfs.file_nodes import check_codec
+from holdfast.content.unixfs.walks import PathWalk
 from holdfast.errors import VerificationError
 from holdfast.protocol.gateway import RAW_TYPE, Gateway
 
@@ -52,8 +53,8 @@ class AsyncBlocks:
         try:
             return await self.get(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
         except RefusedError:
-            if proof.doubts_bytes:
-                raise proof.wrong_bytes() from None
+            if (doubt := proof.doubt) is not None:
+                raise doubt from None
             raise
 
     async def target(self) -> CID:

@@ -14,8 +14,9 @@ from holdfast.content.blocks import check_provable
 from holdfast.content.cid import CID
 from holdfast.content.proof import is_raw
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs import walks
-from holdfast.content.unixfs.walks import DirectoryWalk, PathWalk, check_codec
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.file_nodes import check_codec
+from holdfast.content.unixfs.walks import DirectoryWalk, PathWalk
 from holdfast.errors import NotFoundError, UnprovenError
 from holdfast.files.sinks import MemorySink
 from holdfast.protocol.gateway import Gateway, Gateways
@@ -96,7 +97,7 @@ class AsyncDirectory:
         )
 
 
-def _as_entry(entry: walks.Entry) -> Entry:
+def _as_entry(entry: DirectoryEntry) -> Entry:
     """Return a record; of a raw block, which is a file, with its size as the directory tells it."""
     if is_raw(entry.cid):
         return Entry(name=entry.name, cid=str(entry.cid), size=entry.size, kind="file")

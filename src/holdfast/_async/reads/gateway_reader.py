@@ -17,7 +17,7 @@ from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.walks import check_codec
+from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.errors import UnprovenError
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
@@ -79,7 +79,7 @@ class AsyncGatewayReader:
             can_be_cut = state.found.size is not None
         if not can_be_cut:
             return await self._open_whole(reference, call)
-        return _AsyncGatewayRanges(self, reference, state.found)
+        return AsyncGatewayRanges(self, reference, state.found)
 
     def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
@@ -126,30 +126,23 @@ class AsyncGatewayReader:
             check_codec(state.found.cid)
         attempt = partial(fill, self._session, state, verify=verify)
         rounds = AsyncRounds(self._session, self._gateways, state, attempt)
-        if not await self._first_round(rounds, state, verify=verify):
+        output, delay = state.output, self._hedge_after
+        if delay is not None and len(rounds.gateways) > 1 and not output.sink.kept:
+            done = await run_race(self._session, rounds, state, verify=verify, delay=delay)
+            # Those that refused the strategy of the race may know another.
+            others = [each for each in rounds.gateways if each not in rounds.failures]
+            done = done or await rounds.ask(others)
+        else:
+            done = await rounds.ask(rounds.gateways)
+            if not done and output.sink.kept and not output.written:
+                # No gateway has the blocks to verify what was kept: begin without it.
+                await run_blocking(output.restart)
+                done = await rounds.ask(rounds.gateways)
+        if not done:
             await rounds.ask_again()
 
-    async def _first_round(self, rounds: AsyncRounds, state: ReadState, *, verify: bool) -> bool:
-        """Ask every gateway once, in a race or one after the other; return whether one gave all."""
-        output = state.output
-        if self._hedge_after is not None and len(rounds.gateways) > 1 and not output.sink.kept:
-            delay = self._hedge_after
-            if await run_race(self._session, rounds, state, verify=verify, delay=delay):
-                return True
-            # Those that refused the strategy of the race may know another.
-            return await rounds.ask(
-                [each for each in rounds.gateways if each not in rounds.failures]
-            )
-        if await rounds.ask(rounds.gateways):
-            return True
-        if output.sink.kept and not output.written:
-            # No gateway has the blocks to verify what was kept: begin without it.
-            await run_blocking(output.restart)
-            return await rounds.ask(rounds.gateways)
-        return False
 
-
-class _AsyncGatewayRanges:
+class AsyncGatewayRanges:
     """Parts of a file behind gateways."""
 
     def __init__(self, reader: AsyncGatewayReader, reference: Reference, found: Found) -> None:

@@ -6,6 +6,7 @@ state. The state adopts the fork of the winner, and the winner alone writes.
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import NamedTuple
 
 from holdfast._async.reads.attempt import BODY, PLAIN, drop_unverified
 from holdfast._async.reads.failures import FAILURES, without_frames
@@ -19,12 +20,11 @@ from holdfast.errors import ClientError, UnprovenError
 from holdfast.protocol.gateway import Gateway
 
 
-class AsyncRunner:
-    """A gateway that takes part in a race."""
+class AsyncRunner(NamedTuple):
+    """A gateway in a race, and the content that it has begun to send."""
 
-    def __init__(self, peer: AsyncPeer, transfer: AsyncTransfer) -> None:
-        self.peer = peer
-        self.transfer = transfer
+    peer: AsyncPeer
+    transfer: AsyncTransfer
 
     async def aclose(self) -> None:
         """Close what it has begun."""

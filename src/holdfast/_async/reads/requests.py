@@ -90,11 +90,17 @@ class AsyncRequests:
         """Return the successful reply to `request`, redirects followed, its body still to come."""
         source, reply = request, Reply(200, {})
         for _ in range(MAX_REDIRECTS + 1):
-            try:
-                response, deadline = sent or await self._send(request)
-            except PrivateAddressError:
-                raise self._gateway.not_followed(source, reply, INTO_PRIVATE) from None
-            sent = None
+            if sent is None:
+                deadline = self._deadline.copy()
+                try:
+                    response = await self._session.send(
+                        request, self._state.call, deadline=deadline
+                    )
+                except PrivateAddressError:
+                    raise self._gateway.not_followed(source, reply, INTO_PRIVATE) from None
+            else:
+                response, deadline = sent
+                sent = None
             try:
                 source, reply = request, Reply(response.status, response.headers)
                 if reply.status not in REDIRECTS:
@@ -111,12 +117,6 @@ class AsyncRequests:
                 raise
             await response.aclose()
         raise too_many_redirects(request)
-
-    async def _send(self, request: Request) -> AsyncSent:
-        deadline = self._deadline.copy()
-        return AsyncSent(
-            await self._session.send(request, self._state.call, deadline=deadline), deadline
-        )
 
     async def aclose(self) -> None:
         """Close the reply that was handed over, if nothing has asked for it."""

@@ -46,15 +46,7 @@ class Verified(NamedTuple):
     pieces: list[Any]
     need: CID | None = None
     has_more: bool = False
-    progress: int = -1
-
-
-def update_all(proof: Proof, chunks: list[bytes]) -> list[Any]:
-    """Feed `chunks` to `proof` and return the bytes that may be written."""
-    pieces: list[Any] = []
-    for chunk in chunks or [b""]:
-        pieces += proof.update(chunk)
-    return pieces
+    progress: int | None = None
 
 
 @asynccontextmanager
@@ -166,9 +158,9 @@ class AsyncStream(Generic[P]):
     async def _absorb(self, chunks: list[bytes]) -> None:
         """Feed bytes of the beginning to the proof."""
         if total(chunks) <= SMALL_BATCH:
-            self._pieces += update_all(self.proof, chunks)
+            self._pieces += self.proof.update_all(chunks)
         else:
-            self._pieces += await run_blocking(update_all, self.proof, chunks)
+            self._pieces += await run_blocking(self.proof.update_all, chunks)
 
     async def _see_end(self) -> None:
         """See whether a body that was short has ended, or broken off."""
@@ -260,7 +252,9 @@ class AsyncStream(Generic[P]):
         return results
 
     def _verify(self, chunks: list[bytes]) -> Verified:
-        return Verified(update_all(self.proof, chunks), self.proof.need)
+        proof = self.proof
+        pieces = proof.update_all(chunks)
+        return Verified(pieces, proof.need, proof.has_more, proof.progress)
 
     async def _feed(self, result: Verified, prover: AsyncWorker) -> None:
         """Feed the proof what it needs to go on; a proof that only looks needs nothing."""

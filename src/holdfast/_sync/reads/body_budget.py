@@ -47,9 +47,9 @@ class BodyBudget:
         """Raise an error if the time for the attempt is over."""
         check_time(self._deadline, self._peer)
 
-    def note_progress(self, progress: int) -> None:
-        """Note a number that grows with the bytes that were of use."""
-        if progress > self._progress:
+    def note_progress(self, progress: int | None) -> None:
+        """Note a number that grows with the bytes that were of use, if there is one."""
+        if progress is not None and progress > self._progress:
             self._progress = progress
             self.restart_clock()
 

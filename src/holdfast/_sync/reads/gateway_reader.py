@@ -19,7 +19,7 @@ from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.walks import check_codec
+from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.errors import UnprovenError
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
@@ -81,7 +81,7 @@ class GatewayReader:
             can_be_cut = state.found.size is not None
         if not can_be_cut:
             return self._open_whole(reference, call)
-        return _AsyncGatewayRanges(self, reference, state.found)
+        return GatewayRanges(self, reference, state.found)
 
     def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
@@ -128,28 +128,23 @@ class GatewayReader:
             check_codec(state.found.cid)
         attempt = partial(fill, self._session, state, verify=verify)
         rounds = Rounds(self._session, self._gateways, state, attempt)
-        if not self._first_round(rounds, state, verify=verify):
+        output, delay = state.output, self._hedge_after
+        if delay is not None and len(rounds.gateways) > 1 and not output.sink.kept:
+            done = run_race(self._session, rounds, state, verify=verify, delay=delay)
+            # Those that refused the strategy of the race may know another.
+            others = [each for each in rounds.gateways if each not in rounds.failures]
+            done = done or rounds.ask(others)
+        else:
+            done = rounds.ask(rounds.gateways)
+            if not done and output.sink.kept and not output.written:
+                # No gateway has the blocks to verify what was kept: begin without it.
+                run_blocking(output.restart)
+                done = rounds.ask(rounds.gateways)
+        if not done:
             rounds.ask_again()
 
-    def _first_round(self, rounds: Rounds, state: ReadState, *, verify: bool) -> bool:
-        """Ask every gateway once, in a race or one after the other; return whether one gave all."""
-        output = state.output
-        if self._hedge_after is not None and len(rounds.gateways) > 1 and not output.sink.kept:
-            delay = self._hedge_after
-            if run_race(self._session, rounds, state, verify=verify, delay=delay):
-                return True
-            # Those that refused the strategy of the race may know another.
-            return rounds.ask([each for each in rounds.gateways if each not in rounds.failures])
-        if rounds.ask(rounds.gateways):
-            return True
-        if output.sink.kept and not output.written:
-            # No gateway has the blocks to verify what was kept: begin without it.
-            run_blocking(output.restart)
-            return rounds.ask(rounds.gateways)
-        return False
 
-
-class _AsyncGatewayRanges:
+class GatewayRanges:
     """Parts of a file behind gateways."""
 
     def __init__(self, reader: GatewayReader, reference: Reference, found: Found) -> None:

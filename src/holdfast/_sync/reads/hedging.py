@@ -8,6 +8,7 @@ state. The state adopts the fork of the winner, and the winner alone writes.
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from holdfast._sync.reads.attempt import BODY, PLAIN, drop_unverified
 from holdfast._sync.reads.failures import FAILURES, without_frames
@@ -21,12 +22,11 @@ from holdfast.errors import ClientError, UnprovenError
 from holdfast.protocol.gateway import Gateway
 
 
-class Runner:
-    """A gateway that takes part in a race."""
+class Runner(NamedTuple):
+    """A gateway in a race, and the content that it has begun to send."""
 
-    def __init__(self, peer: Peer, transfer: Transfer) -> None:
-        self.peer = peer
-        self.transfer = transfer
+    peer: Peer
+    transfer: Transfer
 
     def close(self) -> None:
         """Close what it has begun."""

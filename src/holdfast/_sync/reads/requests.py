@@ -92,11 +92,15 @@ class Requests:
         """Return the successful reply to `request`, redirects followed, its body still to come."""
         source, reply = request, Reply(200, {})
         for _ in range(MAX_REDIRECTS + 1):
-            try:
-                response, deadline = sent or self._send(request)
-            except PrivateAddressError:
-                raise self._gateway.not_followed(source, reply, INTO_PRIVATE) from None
-            sent = None
+            if sent is None:
+                deadline = self._deadline.copy()
+                try:
+                    response = self._session.send(request, self._state.call, deadline=deadline)
+                except PrivateAddressError:
+                    raise self._gateway.not_followed(source, reply, INTO_PRIVATE) from None
+            else:
+                response, deadline = sent
+                sent = None
             try:
                 source, reply = request, Reply(response.status, response.headers)
                 if reply.status not in REDIRECTS:
@@ -113,10 +117,6 @@ class Requests:
                 raise
             response.close()
         raise too_many_redirects(request)
-
-    def _send(self, request: Request) -> Sent:
-        deadline = self._deadline.copy()
-        return Sent(self._session.send(request, self._state.call, deadline=deadline), deadline)
 
     def close(self) -> None:
         """Close the reply that was handed over, if nothing has asked for it."""

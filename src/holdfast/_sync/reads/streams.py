@@ -48,15 +48,7 @@ class Verified(NamedTuple):
     pieces: list[Any]
     need: CID | None = None
     has_more: bool = False
-    progress: int = -1
-
-
-def update_all(proof: Proof, chunks: list[bytes]) -> list[Any]:
-    """Feed `chunks` to `proof` and return the bytes that may be written."""
-    pieces: list[Any] = []
-    for chunk in chunks or [b""]:
-        pieces += proof.update(chunk)
-    return pieces
+    progress: int | None = None
 
 
 @contextmanager
@@ -168,9 +160,9 @@ class Stream(Generic[P]):
     def _absorb(self, chunks: list[bytes]) -> None:
         """Feed bytes of the beginning to the proof."""
         if total(chunks) <= SMALL_BATCH:
-            self._pieces += update_all(self.proof, chunks)
+            self._pieces += self.proof.update_all(chunks)
         else:
-            self._pieces += run_blocking(update_all, self.proof, chunks)
+            self._pieces += run_blocking(self.proof.update_all, chunks)
 
     def _see_end(self) -> None:
         """See whether a body that was short has ended, or broken off."""
@@ -262,7 +254,9 @@ class Stream(Generic[P]):
         return results
 
     def _verify(self, chunks: list[bytes]) -> Verified:
-        return Verified(update_all(self.proof, chunks), self.proof.need)
+        proof = self.proof
+        pieces = proof.update_all(chunks)
+        return Verified(pieces, proof.need, proof.has_more, proof.progress)
 
     def _feed(self, result: Verified, prover: Worker) -> None:
         """Feed the proof what it needs to go on; a proof that only looks needs nothing."""

@@ -8,7 +8,6 @@ from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error
 from holdfast._async.runtime import AsyncWorker
 from holdfast.content.budgets import ARCHIVE_BATCH
-from holdfast.content.proof import joined
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.protocol.gateway import CAR_TYPE
 
@@ -36,12 +35,12 @@ class AsyncArchive:
         request = peer.gateway.archive(reference, start, stop)
         response = await peer.requests.open_or_refuse(request)
         async with closing_on_error(response):
-            stream = _AsyncArchiveStream(peer, proof, response)
+            stream = AsyncArchiveStream(peer, proof, response)
             peer.refusals.check_type(stream.reply, CAR_TYPE)
             return stream
 
 
-class _AsyncArchiveStream(AsyncStream[ArchiveProof]):
+class AsyncArchiveStream(AsyncStream[ArchiveProof]):
     """An archive, which brings all blocks itself and may go on behind the file."""
 
     def __init__(self, peer: AsyncPeer, proof: ArchiveProof, response: "AsyncResponse") -> None:
@@ -61,11 +60,6 @@ class _AsyncArchiveStream(AsyncStream[ArchiveProof]):
         # Nothing waits in line: a small archive may give a large file, and must make progress.
         results = await super()._submit(chunks, prover)
         return results + await prover.drain()
-
-    def _verify(self, chunks: list[bytes]) -> Verified:
-        proof = self.proof
-        pieces = list(joined(proof.update(b"".join(chunks))))
-        return Verified(pieces, None, proof.has_more, proof.progress)
 
     async def _feed(self, result: Verified, prover: AsyncWorker) -> None:  # noqa: ARG002
         """Let the proof give more bytes."""

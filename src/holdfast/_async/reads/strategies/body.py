@@ -42,14 +42,14 @@ class AsyncBody:
                 return await AsyncStream(peer, proof, response).begin()
             length = Reply(response.status, response.headers).length
             proof = BodyProof(cid, length=length)
-            return await _AsyncBodyStream(peer, proof, response).begin()
+            return await AsyncBodyStream(peer, proof, response).begin()
 
 
 async def _begin_part(peer: AsyncPeer) -> AsyncTransfer:
     """Ask for a range of the body, or for the rest of it."""
     proof = await _part_proof(peer)
     if proof.is_complete:
-        return _AsyncNothing(peer, proof)
+        return AsyncNothing(peer, proof)
     start = proof.position
     stop = None if peer.state.stop is None else proof.end
     request = peer.gateway.content(peer.state.reference, start, stop)
@@ -60,7 +60,7 @@ async def _begin_part(peer: AsyncPeer) -> AsyncTransfer:
         # A server that knows no ranges sends more than was asked for, before and behind.
         skip, most = peer.gateway.skipped(reply, start), proof.end - start
         batches = in_batches(response, skip=skip, most=most)
-        return await _AsyncBodyStream(peer, proof, response, batches).begin()
+        return await AsyncBodyStream(peer, proof, response, batches).begin()
 
 
 async def _part_proof(peer: AsyncPeer) -> BodyProof:
@@ -78,7 +78,7 @@ async def _part_proof(peer: AsyncPeer) -> BodyProof:
     return proof
 
 
-class _AsyncNothing:
+class AsyncNothing:
     """A part of a file that is complete before anything is asked for."""
 
     def __init__(self, peer: AsyncPeer, proof: BodyProof) -> None:
@@ -95,7 +95,7 @@ class _AsyncNothing:
         """Do nothing: no reply is open."""
 
 
-class _AsyncBodyStream(AsyncStream[BodyProof]):
+class AsyncBodyStream(AsyncStream[BodyProof]):
     """A body that is verified piece by piece, with blocks that are fetched where they are needed.
 
     Each batch gives the bytes that are verified by then.

@@ -18,10 +18,10 @@ class AsyncPlain:
         response = await peer.requests.open_plain(peer.gateway.content(peer.state.reference))
         async with closing_on_error(response):
             peer.state.found.media_type = response.headers.get("content-type", "")
-            return await _AsyncPlainStream(peer, NoProof(), response).begin()
+            return await AsyncPlainStream(peer, NoProof(), response).begin()
 
 
-class _AsyncPlainStream(AsyncStream[NoProof]):
+class AsyncPlainStream(AsyncStream[NoProof]):
     """A body that nothing verifies."""
 
     def _set_limit(self) -> None:

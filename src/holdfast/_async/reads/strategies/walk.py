@@ -1,14 +1,10 @@
 """The file block by block, several at a time: for a gateway that gives neither files nor CARs."""
 
-from typing import Any
-
 from holdfast._async.reads.peer import AsyncPeer
 from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.runtime import run_blocking
-from holdfast.content.blocks import BlockCache
-from holdfast.content.budgets import BLOCKS_AT_ONCE, OUTPUT_SIZE, PIECE_COST
-from holdfast.content.proof import joined
-from holdfast.content.unixfs.walks import FileWalk
+from holdfast.content.budgets import BLOCKS_AT_ONCE
+from holdfast.content.unixfs.walks import FileWalk, feed_known
 
 
 class AsyncWalk:
@@ -22,10 +18,10 @@ class AsyncWalk:
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
         state = peer.state
-        return _AsyncWalking(peer, FileWalk(await peer.blocks.target(), state.position, state.stop))
+        return AsyncWalking(peer, FileWalk(await peer.blocks.target(), state.position, state.stop))
 
 
-class _AsyncWalking:
+class AsyncWalking:
     """A file that is fetched block by block."""
 
     def __init__(self, peer: AsyncPeer, walk: FileWalk) -> None:
@@ -39,7 +35,8 @@ class _AsyncWalking:
         while (need := walk.need) is not None:
             budget.check_time()
             block = await self._peer.blocks.get(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
-            pieces = await run_blocking(_walk_on, walk, block, state.found.blocks)
+            known = state.found.blocks
+            pieces = await run_blocking(feed_known, walk, block, known, verified=True)
             state.learn_size(walk.size)
             await run_blocking(output.take, pieces, proven=True)
             output.report(walk.size)
@@ -48,18 +45,3 @@ class _AsyncWalking:
 
     async def aclose(self) -> None:
         """Do nothing: no reply is open."""
-
-
-def _walk_on(walk: FileWalk, block: bytes, known: BlockCache) -> list[Any]:
-    """Feed the block that a walk needs, then those of `known`; return the bytes of the file.
-
-    They are as many as fit into OUTPUT_SIZE, and a block more at the most.
-    """
-    pieces: list[Any] = []
-    work = 0
-    following: bytes | None = block
-    while following is not None and work < OUTPUT_SIZE:
-        pieces += walk.feed(following)
-        work += len(following) + PIECE_COST
-        following = None if walk.need is None else known.get(walk.need)
-    return list(joined(pieces))

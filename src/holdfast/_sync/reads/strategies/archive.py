@@ -10,7 +10,6 @@ from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.reads.streams import Stream, Verified, closing_on_error
 from holdfast._sync.runtime import Worker
 from holdfast.content.budgets import ARCHIVE_BATCH
-from holdfast.content.proof import joined
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.protocol.gateway import CAR_TYPE
 
@@ -38,12 +37,12 @@ class Archive:
         request = peer.gateway.archive(reference, start, stop)
         response = peer.requests.open_or_refuse(request)
         with closing_on_error(response):
-            stream = _AsyncArchiveStream(peer, proof, response)
+            stream = ArchiveStream(peer, proof, response)
             peer.refusals.check_type(stream.reply, CAR_TYPE)
             return stream
 
 
-class _AsyncArchiveStream(Stream[ArchiveProof]):
+class ArchiveStream(Stream[ArchiveProof]):
     """An archive, which brings all blocks itself and may go on behind the file."""
 
     def __init__(self, peer: Peer, proof: ArchiveProof, response: "Response") -> None:
@@ -63,11 +62,6 @@ class _AsyncArchiveStream(Stream[ArchiveProof]):
         # Nothing waits in line: a small archive may give a large file, and must make progress.
         results = super()._submit(chunks, prover)
         return results + prover.drain()
-
-    def _verify(self, chunks: list[bytes]) -> Verified:
-        proof = self.proof
-        pieces = list(joined(proof.update(b"".join(chunks))))
-        return Verified(pieces, None, proof.has_more, proof.progress)
 
     def _feed(self, result: Verified, prover: Worker) -> None:  # noqa: ARG002
         """Let the proof give more bytes."""

@@ -44,14 +44,14 @@ class Body:
                 return Stream(peer, proof, response).begin()
             length = Reply(response.status, response.headers).length
             proof = BodyProof(cid, length=length)
-            return _AsyncBodyStream(peer, proof, response).begin()
+            return BodyStream(peer, proof, response).begin()
 
 
 def _begin_part(peer: Peer) -> Transfer:
     """Ask for a range of the body, or for the rest of it."""
     proof = _part_proof(peer)
     if proof.is_complete:
-        return _AsyncNothing(peer, proof)
+        return Nothing(peer, proof)
     start = proof.position
     stop = None if peer.state.stop is None else proof.end
     request = peer.gateway.content(peer.state.reference, start, stop)
@@ -62,7 +62,7 @@ def _begin_part(peer: Peer) -> Transfer:
         # A server that knows no ranges sends more than was asked for, before and behind.
         skip, most = peer.gateway.skipped(reply, start), proof.end - start
         batches = in_batches(response, skip=skip, most=most)
-        return _AsyncBodyStream(peer, proof, response, batches).begin()
+        return BodyStream(peer, proof, response, batches).begin()
 
 
 def _part_proof(peer: Peer) -> BodyProof:
@@ -80,7 +80,7 @@ def _part_proof(peer: Peer) -> BodyProof:
     return proof
 
 
-class _AsyncNothing:
+class Nothing:
     """A part of a file that is complete before anything is asked for."""
 
     def __init__(self, peer: Peer, proof: BodyProof) -> None:
@@ -97,7 +97,7 @@ class _AsyncNothing:
         """Do nothing: no reply is open."""
 
 
-class _AsyncBodyStream(Stream[BodyProof]):
+class BodyStream(Stream[BodyProof]):
     """A body that is verified piece by piece, with blocks that are fetched where they are needed.
 
     Each batch gives the bytes that are verified by then.

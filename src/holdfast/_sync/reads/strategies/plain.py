@@ -20,10 +20,10 @@ class Plain:
         response = peer.requests.open_plain(peer.gateway.content(peer.state.reference))
         with closing_on_error(response):
             peer.state.found.media_type = response.headers.get("content-type", "")
-            return _AsyncPlainStream(peer, NoProof(), response).begin()
+            return PlainStream(peer, NoProof(), response).begin()
 
 
-class _AsyncPlainStream(Stream[NoProof]):
+class PlainStream(Stream[NoProof]):
     """A body that nothing verifies."""
 
     def _set_limit(self) -> None:

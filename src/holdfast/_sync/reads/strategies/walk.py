@@ -2,15 +2,11 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The file block by block, several at a time: for a gateway that gives neither files nor CARs."""
 
-from typing import Any
-
 from holdfast._sync.reads.peer import Peer
 from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.runtime import run_blocking
-from holdfast.content.blocks import BlockCache
-from holdfast.content.budgets import BLOCKS_AT_ONCE, OUTPUT_SIZE, PIECE_COST
-from holdfast.content.proof import joined
-from holdfast.content.unixfs.walks import FileWalk
+from holdfast.content.budgets import BLOCKS_AT_ONCE
+from holdfast.content.unixfs.walks import FileWalk, feed_known
 
 
 class Walk:
@@ -24,10 +20,10 @@ class Walk:
     def begin(self, peer: Peer) -> Transfer:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
         state = peer.state
-        return _AsyncWalking(peer, FileWalk(peer.blocks.target(), state.position, state.stop))
+        return Walking(peer, FileWalk(peer.blocks.target(), state.position, state.stop))
 
 
-class _AsyncWalking:
+class Walking:
     """A file that is fetched block by block."""
 
     def __init__(self, peer: Peer, walk: FileWalk) -> None:
@@ -41,7 +37,8 @@ class _AsyncWalking:
         while (need := walk.need) is not None:
             budget.check_time()
             block = self._peer.blocks.get(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
-            pieces = run_blocking(_walk_on, walk, block, state.found.blocks)
+            known = state.found.blocks
+            pieces = run_blocking(feed_known, walk, block, known, verified=True)
             state.learn_size(walk.size)
             run_blocking(output.take, pieces, proven=True)
             output.report(walk.size)
@@ -50,18 +47,3 @@ class _AsyncWalking:
 
     def close(self) -> None:
         """Do nothing: no reply is open."""
-
-
-def _walk_on(walk: FileWalk, block: bytes, known: BlockCache) -> list[Any]:
-    """Feed the block that a walk needs, then those of `known`; return the bytes of the file.
-
-    They are as many as fit into OUTPUT_SIZE, and a block more at the most.
-    """
-    pieces: list[Any] = []
-    work = 0
-    following: bytes | None = block
-    while following is not None and work < OUTPUT_SIZE:
-        pieces += walk.feed(following)
-        work += len(following) + PIECE_COST
-        following = None if walk.need is None else known.get(walk.need)
-    return list(joined(pieces))
