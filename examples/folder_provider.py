@@ -10,7 +10,7 @@ from holdfast.provider import CID, Added, Call, PinInfo, Progress, Source
 
 
 class BlockFolder:
-    """Files named by hash: ``blocks/HASH`` holds a block, ``pins/HASH`` the CID and name of a pin."""
+    """Files named by hash: ``blocks/HASH`` is a block, ``pins/HASH`` has a pin's CID and name."""
 
     def __init__(self, config: ClientConfig) -> None:
         if "folder" not in config.provider_options:

@@ -19,20 +19,32 @@ if TYPE_CHECKING:
     from holdfast._async.providers.base import AsyncBaseProvider
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
+    from holdfast._async.reads.block_reader import AsyncBlockReader
     from holdfast._sync.client import Client
     from holdfast._sync.content_file import ContentFile
     from holdfast._sync.providers.base import BaseProvider
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
+    from holdfast._sync.reads.block_reader import BlockReader
     from holdfast.config import ClientConfig, Retries, Timeouts
     from holdfast.events import Event
     from holdfast.files.blob import Blob
     from holdfast.files.cids import compute_cid, verify
     from holdfast.provider import AsyncStorageProvider, StorageProvider
-    from holdfast.records import ClientMessage, ClientRecord, Pin, StoreOptions
+    from holdfast.records import (
+        Added,
+        ClientMessage,
+        ClientRecord,
+        Entry,
+        Pin,
+        PinInfo,
+        StoreOptions,
+    )
 
 __all__ = [
+    "Added",
     "AsyncBaseProvider",
+    "AsyncBlockReader",
     "AsyncClient",
     "AsyncContentFile",
     "AsyncLocalProvider",
@@ -40,14 +52,17 @@ __all__ = [
     "AsyncStorageProvider",
     "BaseProvider",
     "Blob",
+    "BlockReader",
     "Client",
     "ClientConfig",
     "ClientMessage",
     "ClientRecord",
     "ContentFile",
+    "Entry",
     "Event",
     "LocalProvider",
     "Pin",
+    "PinInfo",
     "PinProvider",
     "Retries",
     "StorageProvider",
@@ -62,7 +77,9 @@ __all__ = [
 # Imported when first used: the command line, and the pytest plugin that every run of any tests
 # loads, must not wait for what they do not use.
 _LAZY = {
+    "Added": "holdfast.records",
     "AsyncBaseProvider": "holdfast._async.providers.base",
+    "AsyncBlockReader": "holdfast._async.reads.block_reader",
     "AsyncClient": "holdfast._async.client",
     "AsyncContentFile": "holdfast._async.content_file",
     "AsyncLocalProvider": "holdfast._async.providers.local",
@@ -70,14 +87,17 @@ _LAZY = {
     "AsyncStorageProvider": "holdfast.provider",
     "BaseProvider": "holdfast._sync.providers.base",
     "Blob": "holdfast.files.blob",
+    "BlockReader": "holdfast._sync.reads.block_reader",
     "Client": "holdfast._sync.client",
     "ClientConfig": "holdfast.config",
     "ClientMessage": "holdfast.records",
     "ClientRecord": "holdfast.records",
     "ContentFile": "holdfast._sync.content_file",
+    "Entry": "holdfast.records",
     "Event": "holdfast.events",
     "LocalProvider": "holdfast._sync.providers.local",
     "Pin": "holdfast.records",
+    "PinInfo": "holdfast.records",
     "PinProvider": "holdfast._sync.providers.pinning",
     "Retries": "holdfast.config",
     "StorageProvider": "holdfast.provider",

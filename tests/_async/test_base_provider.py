@@ -2,7 +2,13 @@
 
 import pytest
 
-from holdfast import AsyncBaseProvider, AsyncBlockReader, AsyncClient, AsyncPinProvider, ClientConfig
+from holdfast import (
+    AsyncBaseProvider,
+    AsyncBlockReader,
+    AsyncClient,
+    AsyncPinProvider,
+    ClientConfig,
+)
 from holdfast.content.cid import CID
 from holdfast.errors import (
     ClientClosedError,
@@ -150,7 +156,7 @@ async def test_what_a_subclass_must_write_is_seen_when_it_is_made():
     class Half(AsyncDictProvider):
         unpin = AsyncBaseProvider.unpin
 
-    with pytest.raises(TypeError, match="abstract method '?unpin"):
+    with pytest.raises(TypeError, match=r"abstract method .*unpin"):
         Half()
 
 
@@ -236,7 +242,8 @@ async def test_a_provider_of_the_old_signatures_works_and_has_what_it_has_method
     assert (await client.upload(b"hello", name="a.txt")).size == 5
     assert (await client.store([1])).cid == HELLO_CID
     assert await client.retrieve(HELLO_CID) == {"from": "old"}
-    assert [pin.name for pin in await client.pins()][0] == "a.txt"
+    names = [pin.name for pin in await client.pins()]
+    assert (names[0], names[1].partition("-")[0]) == ("a.txt", "client")
     assert client.url(HELLO_CID) == f"old://{HELLO_CID}"
     with pytest.raises(UnsupportedError, match="OldProvider cannot open files in parts; use"):
         await client.open(HELLO_CID)

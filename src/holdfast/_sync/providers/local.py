@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any, Self
 
 from holdfast._sync.providers.base import JSON_TYPE, BaseProvider
-from holdfast._sync.reads.interface import Ranges
-from holdfast._sync.runtime import now, run_blocking
+from holdfast._sync.reads.repository_reader import RepositoryReader
+from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError, NotFoundError, ProviderError, RequestTimeoutError
+from holdfast.errors import ConfigError, ProviderError
 from holdfast.files.locations import data_folder
-from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress, Source
 from holdfast.provider import CarExport, CarImport, Listing
-from holdfast.records import Added, Entry, Pin, PinInfo
+from holdfast.records import Added, Pin, PinInfo
 from holdfast.repository import PinQuery, Repository
 
 
@@ -43,7 +42,7 @@ class LocalProvider(BaseProvider, Listing, CarImport, CarExport):
 
     def __init__(self, config: ClientConfig, *, repository: Repository | None = None) -> None:
         self._repository = repository or _open(config)
-        reader = _AsyncRepositoryReader(self._repository, config.timeouts.total)
+        reader = RepositoryReader(self._repository, total=config.timeouts.total)
         super().__init__(config, reader=reader)
         self._owns_repository = repository is None
 
@@ -116,90 +115,3 @@ def _open(config: ClientConfig) -> Repository:
     except OSError as error:
         where = config.path or "by default"
         raise ConfigError(f"path {where} cannot hold a repository: {error.strerror}") from None
-
-
-BATCH_SIZE = 4 << 20
-BATCH_PIECES = 1000
-
-
-class RepositoryRanges:
-    """Parts of a file in a repository; each is read in `total` seconds, or an error is raised."""
-
-    def __init__(
-        self, repository: Repository, cid: CID, size: int, *, total: float | None = None
-    ) -> None:
-        self._repository = repository
-        self._cid = cid
-        self._total = total
-        self.size = size
-
-    def read(self, start: int, stop: int) -> bytes | bytearray:
-        """Return the bytes from `start` up to `stop`."""
-        return run_blocking(self._read, start, stop)
-
-    def _read(self, start: int, stop: int) -> bytearray:
-        until = None if self._total is None else now() + self._total
-        data = bytearray()  # not a list of pieces: there may be millions of them
-        for piece in self._repository.read(self._cid, start, stop):
-            data += piece
-            if until is not None and now() > until:
-                raise RequestTimeoutError(f"{self._cid} could not be read in time")
-        return data
-
-
-class _AsyncRepositoryReader:
-    """Interim."""
-
-    def __init__(self, repository: Repository, total: float | None) -> None:
-        self._repository = repository
-        self._total = total
-
-    def read(
-        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
-    ) -> str:
-        """Interim."""
-        repository = self._repository
-        cid = run_blocking(_find, repository, reference)
-        total = run_blocking(repository.file_size, cid) if progress is not None else None
-        pieces = repository.read(cid)
-        done = 0
-        while count := run_blocking(_pour, pieces, sink):
-            done += count
-            left = call.deadline.left()
-            if left is not None and left <= 0:
-                raise RequestTimeoutError(f"{reference} could not be read in time")
-            if progress is not None:
-                progress(done, total)
-        if progress is not None and not done:
-            progress(0, 0)
-        pin = run_blocking(repository.find_pin, cid)
-        return pin.type if pin is not None else ""
-
-    def open(self, reference: Reference, _call: Call) -> Ranges:
-        """Interim."""
-        found = run_blocking(_find, self._repository, reference)
-        size = run_blocking(self._repository.file_size, found)
-        return RepositoryRanges(self._repository, found, size, total=self._total)
-
-    def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
-        """Interim."""
-        raise NotImplementedError
-
-
-def _pour(pieces: Iterator[bytes], sink: Sink) -> int:
-    done = 0
-    for count, piece in enumerate(pieces, start=1):
-        sink.write(piece)
-        done += len(piece)
-        if done >= BATCH_SIZE or count >= BATCH_PIECES:
-            break
-    return done
-
-
-def _find(repository: Repository, reference: Reference) -> CID:
-    """What `reference` leads to; `NotFoundError` where it is not here."""
-    if not repository.has(reference.cid):
-        raise NotFoundError(
-            f"{reference.cid} is not in this store: it was stored elsewhere, or revoked and removed"
-        )
-    return repository.resolve(reference.cid, reference.path)

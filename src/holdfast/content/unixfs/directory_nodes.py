@@ -8,12 +8,13 @@ is found to be malformed at its first entry.
 from typing import NamedTuple
 
 from holdfast.content import dag_pb
-from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.dag_pb import Link
 from holdfast.content.unixfs import data, hamt
 from holdfast.content.unixfs.data import Data, Kind
 from holdfast.content.unixfs.file_nodes import malformed
 from holdfast.errors import NotFoundError
+from holdfast.records import Entry
 
 UNSAFE_NAME = "a directory with an empty, unsafe or doubled name"
 
@@ -27,6 +28,17 @@ class DirectoryEntry(NamedTuple):
     name: str
     cid: CID
     size: int
+
+
+def entry_record(entry: DirectoryEntry) -> Entry:
+    """Return the record of an entry.
+
+    A raw block is a file, whose size is what the directory declares. Of anything else, only the
+    block of the entry tells its kind and its size.
+    """
+    if entry.cid.codec == RAW:
+        return Entry(name=entry.name, cid=str(entry.cid), size=entry.size, kind="file")
+    return Entry(name=entry.name, cid=str(entry.cid))
 
 
 class Shard(NamedTuple):

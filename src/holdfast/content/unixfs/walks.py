@@ -64,15 +64,16 @@ class Walk(ABC, Generic[Item]):
 
 
 def feed_known(walk: Walk[Item], block: bytes, known: BlockCache) -> list[Item]:
-    """Feed the block that `walk` needs, then those that `known` has; return the items.
+    """Feed the block that `walk` needs, then those that `known` has, all verified already.
 
-    Stop at `OUTPUT_SIZE` bytes of blocks: a small DAG may have very many links to one block.
+    Return the items. Stop at `OUTPUT_SIZE` bytes of blocks: a small DAG may have very many links
+    to one block.
     """
     items: list[Item] = []
     work = 0
     following: bytes | None = block
     while following is not None and work < OUTPUT_SIZE:
-        items += walk.feed(following)
+        items += walk.feed(following, verified=True)
         work += len(following) + PIECE_COST
         following = None if walk.need is None else known.get(walk.need)
     return items
