@@ -14,7 +14,7 @@ from holdfast.content.blocks import inline_block
 from holdfast.content.car import Block, CarReader
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError
-from holdfast.protocol.http import Request
+from holdfast.protocol.gateway import Gateway
 from holdfast.repository.blocks import key_of, linked_from
 
 MAX_EARLY: Final = 8 << 20  # bytes of blocks that come before the block that links to them
@@ -106,8 +106,7 @@ def fetch_blocks(
     Raise a `ClientError` where the archive is not sound, is too large, or holds too much else.
     What comes after the last block of the DAG is not read.
     """
-    url = f"{gateway.rstrip('/')}/{cid}?format=car"
-    request = Request("GET", url, {"Accept": "application/vnd.ipld.car;version=1;dups=n"})
+    request = Gateway(gateway.rstrip("/")).whole_dag(cid)
     wanted = WantedBlocks(cid, max_bytes=max_bytes)
     budget = _Budget()
     reader = CarReader()

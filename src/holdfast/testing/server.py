@@ -8,7 +8,6 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 from urllib.parse import urlsplit
 
@@ -115,12 +114,7 @@ class ScriptedServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         if error is None:
             self.close()
             return

@@ -12,7 +12,7 @@ from holdfast._async.reads.hedging import run_race
 from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.output import Output
 from holdfast._async.reads.rounds import AsyncRounds
-from holdfast._async.reads.state import Found, ReadState
+from holdfast._async.reads.state import KnownFile, ReadState
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
@@ -88,7 +88,7 @@ class AsyncGatewayReader:
         return AsyncBlockReader(blocks.get, verified=True).entries(reference, call)
 
     async def read_part(
-        self, reference: Reference, found: Found, start: int, stop: int
+        self, reference: Reference, found: KnownFile, start: int, stop: int
     ) -> bytes | bytearray:
         """Return a part of a file that `open` has found; it has a time limit of its own."""
         sink = RangeSink(stop - start)
@@ -147,7 +147,7 @@ class AsyncGatewayReader:
 class AsyncGatewayRanges:
     """Parts of a file behind gateways."""
 
-    def __init__(self, reader: AsyncGatewayReader, reference: Reference, found: Found) -> None:
+    def __init__(self, reader: AsyncGatewayReader, reference: Reference, found: KnownFile) -> None:
         self._reader = reader
         self._reference = reference
         self._found = found

@@ -31,9 +31,10 @@ from holdfast.content.unixfs.file_nodes import kind_of
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
 from holdfast.node.cached import LINK_WEIGHT, BlockPieces, CachedRepository
 from holdfast.node.gateway.addresses import Found
-from holdfast.node.gateway.negotiation import CAR_TYPE, Wanted
+from holdfast.node.gateway.negotiation import Wanted
 from holdfast.node.gateway.replies import IMMUTABLE, Refusal, disposition, is_known
 from holdfast.node.streaming import PIECE, BegunPieces, PieceResponse, Pieces
+from holdfast.protocol.gateway import CAR_TYPE
 
 SCOPES: Final = frozenset({"block", "entity", "all"})
 _ENTITY_BYTES: Final = re.compile(r"(-?[0-9]{1,18}):(-?[0-9]{1,18}|\*)")

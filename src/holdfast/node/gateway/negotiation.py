@@ -14,9 +14,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from holdfast.node.gateway.replies import Refusal
+from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 
-RAW_TYPE: Final = "application/vnd.ipld.raw"
-CAR_TYPE: Final = "application/vnd.ipld.car"
 TAR_TYPE: Final = "application/x-tar"
 
 # Formats of the path gateway that need codecs which are not here. The type of the content is only

@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from holdfast.node.cached import BlockPieces, CachedRepository
 from holdfast.node.gateway.addresses import Found
-from holdfast.node.gateway.negotiation import RAW_TYPE
 from holdfast.node.gateway.replies import (
     IMMUTABLE,
     Content,
@@ -15,6 +14,7 @@ from holdfast.node.gateway.replies import (
     disposition,
     strong_etag,
 )
+from holdfast.protocol.gateway import RAW_TYPE
 
 
 def raw_block_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
