@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Self, TypeVar, Unpack
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.config import ClientConfig, ConfigFields
-from holdfast.config.checks import seal
+from holdfast.config.wrapping import takes_secrets
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.blob import Blob
@@ -59,6 +59,7 @@ class AsyncClient:
             )
 
     @classmethod
+    @takes_secrets
     async def init(
         cls,
         config: ClientConfig | Mapping[str, Any] | None = None,
@@ -69,7 +70,6 @@ class AsyncClient:
 
         Nothing is sent. A wrong or missing field is a `ConfigError`.
         """
-        config, fields = seal(config), seal(fields)
         settings = ClientConfig.of(config, **fields)
         client = cls(build_async_provider(settings), config=settings)
         client._owns_provider = True
@@ -85,6 +85,7 @@ class AsyncClient:
         """What the client was made from."""
         return self._config
 
+    @takes_secrets
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
         """A client with other options over the same connections, which this one keeps and closes.
 
@@ -92,7 +93,6 @@ class AsyncClient:
             >>> async def first_look(client: AsyncClient, cid: str) -> object:
             ...     return await client.with_options(verify=False).retrieve(cid)
         """
-        changes = seal(changes)
         config = self._config.with_options(**changes)
         if not isinstance(self._provider, Reconfigurable):
             raise ConfigError(

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Self, TypeVar, Unpack
 from holdfast._sync.content_file import ContentFile
 from holdfast._sync.runtime import run_blocking, run_interruptible
 from holdfast.config import ClientConfig, ConfigFields
-from holdfast.config.checks import seal
+from holdfast.config.wrapping import takes_secrets
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.blob import Blob
@@ -59,6 +59,7 @@ class Client:
             )
 
     @classmethod
+    @takes_secrets
     def init(
         cls,
         config: ClientConfig | Mapping[str, Any] | None = None,
@@ -69,7 +70,6 @@ class Client:
 
         Nothing is sent. A wrong or missing field is a `ConfigError`.
         """
-        config, fields = seal(config), seal(fields)
         settings = ClientConfig.of(config, **fields)
         client = cls(build_provider(settings), config=settings)
         client._owns_provider = True
@@ -85,6 +85,7 @@ class Client:
         """What the client was made from."""
         return self._config
 
+    @takes_secrets
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
         """A client with other options over the same connections, which this one keeps and closes.
 
@@ -92,7 +93,6 @@ class Client:
             >>> def first_look(client: Client, cid: str) -> object:
             ...     return client.with_options(verify=False).retrieve(cid)
         """
-        changes = seal(changes)
         config = self._config.with_options(**changes)
         if not isinstance(self._provider, Reconfigurable):
             raise ConfigError(

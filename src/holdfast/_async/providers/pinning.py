@@ -14,7 +14,7 @@ from holdfast._async.content_file import (
 from holdfast._async.reads.reader import AsyncReader, Known
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
-from holdfast.config import ClientConfig
+from holdfast.config.client_config import ClientConfig, check_bound_fields
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, candidates_for, profile_for
 from holdfast.content.reference import Reference
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from holdfast._async.transport import AsyncTransport
 
 logger = logging.getLogger("holdfast")
-
-CONNECTION_FIELDS = ("provider", "proxy", "trust_env", "ssl_context")
 
 
 class AsyncPinProvider:
@@ -79,11 +77,7 @@ class AsyncPinProvider:
 
     def with_config(self, config: ClientConfig) -> Self:
         """A copy with `config` over the same connections and limits."""
-        for name in CONNECTION_FIELDS:
-            if getattr(config, name) != getattr(self.config, name):
-                raise ConfigError(
-                    f"{name} belongs to the connections, which are shared: make a new client for it"
-                )
+        check_bound_fields(self.config, config, "connections")
         return type(self)(config, session=self._session.with_config(config))
 
     async def put_json(self, text: str, *, name: str) -> str:
