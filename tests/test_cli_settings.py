@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from holdfast.config.fields import FIELDS
 from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN
 
+IN_FILES = [name for name, field in FIELDS.items() if field.file != "none"]
 MESSAGE = {"message": "Congratulations! You are communicating with the Pinata API!"}
 
 
@@ -153,7 +155,7 @@ def test_config_shows_what_is_wrong_beside_all_the_rest(commands):
     assert told["verify"]["error"] == "HOLDFAST_VERIFY must be true or false"
     (commands.folder / "holdfast.toml").write_text("nonsense")
     result = commands.run("config")
-    assert (result.returncode, len(result.stdout.splitlines())) == (3, 21)
+    assert (result.returncode, len(result.stdout.splitlines())) == (3, len(IN_FILES) + 1)
 
 
 def test_remedies_are_in_the_words_of_the_command_line(commands):

@@ -11,6 +11,7 @@ import pytest
 
 from holdfast import AsyncClient, Client, ClientConfig
 from holdfast.config import ConfigFields
+from holdfast.config.environment import read_environment
 from holdfast.config.fields import FIELDS
 from holdfast.config.secret import Secret
 
@@ -59,6 +60,15 @@ def test_secrets_are_marked_and_no_project_can_set_them_or_a_folder(name):
     assert field.sent_to is None or field.sent_to in FIELDS
     assert field.file != "project" or not (field.secret or field.is_folder)
     assert field.file != "none" or (field.read is None and field.option is None)
+
+
+def test_a_secret_in_a_variable_comes_wrapped(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_GATEWAY_URL", "https://a.example, https://me:pass-word@b.example")
+    monkeypatch.setenv("HOLDFAST_PROFILE", "x" * 100)
+    found = read_environment(FIELDS)
+    assert found["gateway_url"] == ("https://a.example", Secret("https://me:pass-word@b.example"))
+    assert isinstance(found["gateway_url"][1], Secret)
+    assert isinstance(found["profile"], Secret)
 
 
 def test_help_of_the_class_explains_every_field():

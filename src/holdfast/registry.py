@@ -61,7 +61,7 @@ def _find(name: str, group: str) -> Any:
         warnings.warn(
             f"provider {name!r} has no implementation of its own yet; 'pinning' is used",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     if name in BUILT_IN[group]:
         module, _, attribute = BUILT_IN[group][name].partition(":")
