@@ -38,7 +38,7 @@ class Field:
         name: Its name in `ClientConfig`.
         check: Takes the name and a value. Returns the value in its stored form, or raises.
         read: Turns the text of its environment variable into a value; None if no variable sets it.
-        help: What it means. The first sentence is also the help of its command-line option.
+        help: What it means, in Markdown. Its first sentence is the help of the option.
         secret: Whether its value is wrapped as a `Secret`, and masked wherever it is shown.
         sent_to: For a secret, the field that decides where it is sent.
         file: Whose ``holdfast.toml`` may set it. A project's file came with somebody's repository:

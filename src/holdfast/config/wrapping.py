@@ -52,9 +52,9 @@ def wrap_secret(name: str, value: Any) -> Any:
     or a query may hold a credential, and so may a long text where a short name belongs. Checks
     refuse such values later, without showing them.
     """
-    field = _BY_SPELLING.get(_spelling(name))
     if value is None or isinstance(value, Secret):
         return value
+    field = _BY_SPELLING.get(_spelling(name))
     if field is None or field.secret:
         return Secret(value)
     if field.is_url and isinstance(value, list | tuple):
@@ -79,7 +79,7 @@ def _wrap_argument(value: Any) -> Any:
 
 
 def _spelling(name: object) -> str:
-    """Return `name` in lower case without underscores: ``providerToken`` is ``provider_token``."""
+    """Return `name` in lower case without underscores, the same for both spellings of a field."""
     return str(name).lower().replace("_", "")
 
 
