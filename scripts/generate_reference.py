@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from holdfast import ClientConfig
 from holdfast.cli.app import app
-from holdfast.config.fields import FIELDS, Field
+from holdfast.config.fields import FIELDS, Field, fields_bound_to
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs/reference"
 
@@ -96,10 +96,8 @@ def row(field: Field) -> list[str]:
 
 def bound_fields() -> str:
     """Return the sentence about fields that a copy of a client cannot change."""
-    connections, repository = (
-        ", ".join(f"`{field.name}`" for field in FIELDS.values() if owner in field.bound_to)
-        for owner in ("connections", "repository")
-    )
+    connections = ", ".join(f"`{name}`" for name in fields_bound_to("connections"))
+    repository = ", ".join(f"`{name}`" for name in fields_bound_to("repository"))
     return (
         "`Client.with_options` makes a client that shares the connections, so it cannot change\n"
         f"{connections}. Where it shares the embedded store, it cannot change {repository}.\n"

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from holdfast.config import checks
 from holdfast.config.environment import read_environment
-from holdfast.config.fields import FIELDS, Owner, unknown_field
+from holdfast.config.fields import FIELDS, unknown_field
 from holdfast.config.limits import Retries, Timeouts
 from holdfast.config.secret import Secret
 from holdfast.config.wrapping import takes_secrets
@@ -141,15 +141,6 @@ class ClientConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, secrets still wrapped."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
-
-
-def check_bound_fields(before: ClientConfig, after: ClientConfig, owner: Owner) -> None:
-    """Raise `ConfigError` if `after` changes a field that is bound to the shared `owner`."""
-    for name, row in FIELDS.items():
-        if owner in row.bound_to and getattr(before, name) != getattr(after, name):
-            raise ConfigError(
-                f"{name} belongs to the {owner}, which the copy shares: make a new client for it"
-            )
 
 
 def _describe_fields() -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from holdfast.config import checks, limits, readers
 
-Owner = Literal["connections", "repository"]
+Resource = Literal["connections", "repository"]
 
 
 class Option(NamedTuple):
@@ -56,7 +56,7 @@ class Field:
     secret: bool = False
     sent_to: str | None = None
     file: Literal["none", "user", "project"] = "user"
-    bound_to: tuple[Owner, ...] = ()
+    bound_to: tuple[Resource, ...] = ()
     option: Option | None = None
 
     @property
@@ -151,6 +151,11 @@ _ROWS: Final = (
 # fmt: on
 
 FIELDS: Final[Mapping[str, Field]] = {row.name: row for row in _ROWS}
+
+
+def fields_bound_to(resource: Resource) -> tuple[str, ...]:
+    """Return the names of the fields that clients with a shared `resource` have in common."""
+    return tuple(name for name, field in FIELDS.items() if resource in field.bound_to)
 
 
 def unknown_field(name: str) -> str:

@@ -14,7 +14,8 @@ from holdfast._async.content_file import (
 from holdfast._async.reads.reader import AsyncReader, Known
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
-from holdfast.config.client_config import ClientConfig, check_bound_fields
+from holdfast.config import ClientConfig
+from holdfast.config.fields import fields_bound_to
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, candidates_for, profile_for
 from holdfast.content.reference import Reference
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from holdfast._async.transport import AsyncTransport
 
 logger = logging.getLogger("holdfast")
+
+CONNECTION_FIELDS = fields_bound_to("connections")
 
 
 class AsyncPinProvider:
@@ -77,7 +80,11 @@ class AsyncPinProvider:
 
     def with_config(self, config: ClientConfig) -> Self:
         """A copy with `config` over the same connections and limits."""
-        check_bound_fields(self.config, config, "connections")
+        for name in CONNECTION_FIELDS:
+            if getattr(config, name) != getattr(self.config, name):
+                raise ConfigError(
+                    f"{name} belongs to the connections, which are shared: make a new client for it"
+                )
         return type(self)(config, session=self._session.with_config(config))
 
     async def put_json(self, text: str, *, name: str) -> str:

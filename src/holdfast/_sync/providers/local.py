@@ -10,7 +10,8 @@ from typing import Any, Self
 from holdfast._sync.content_file import ContentFile, RepositoryRanges
 from holdfast._sync.runtime import run_blocking, run_interruptible
 from holdfast.calls import Call, Deadline
-from holdfast.config.client_config import ClientConfig, check_bound_fields
+from holdfast.config import ClientConfig
+from holdfast.config.fields import fields_bound_to
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
@@ -64,7 +65,11 @@ class LocalProvider:
 
     def with_config(self, config: ClientConfig) -> Self:
         """A copy with `config` over the same folder."""
-        check_bound_fields(self.config, config, "repository")
+        for name in fields_bound_to("repository"):
+            if getattr(config, name) != getattr(self.config, name):
+                raise ConfigError(
+                    f"{name} belongs to the repository, which is shared: make a new client for it"
+                )
         return type(self)(config, repository=self._repository)
 
     @property

@@ -16,7 +16,8 @@ from holdfast._sync.content_file import (
 from holdfast._sync.reads.reader import Known, Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
-from holdfast.config.client_config import ClientConfig, check_bound_fields
+from holdfast.config import ClientConfig
+from holdfast.config.fields import fields_bound_to
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, candidates_for, profile_for
 from holdfast.content.reference import Reference
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from holdfast._sync.transport import Transport
 
 logger = logging.getLogger("holdfast")
+
+CONNECTION_FIELDS = fields_bound_to("connections")
 
 
 class PinProvider:
@@ -79,7 +82,11 @@ class PinProvider:
 
     def with_config(self, config: ClientConfig) -> Self:
         """A copy with `config` over the same connections and limits."""
-        check_bound_fields(self.config, config, "connections")
+        for name in CONNECTION_FIELDS:
+            if getattr(config, name) != getattr(self.config, name):
+                raise ConfigError(
+                    f"{name} belongs to the connections, which are shared: make a new client for it"
+                )
         return type(self)(config, session=self._session.with_config(config))
 
     def put_json(self, text: str, *, name: str) -> str:
