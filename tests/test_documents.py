@@ -28,7 +28,7 @@ def run(page, text):
     page.finish()
 
 
-SLOW_PAGES = {"testing", "from-javascript", "providers"}
+SLOW_PAGES = {"testing", "from-javascript", "writing-a-provider"}
 
 
 @pytest.mark.timeout(240)  # runs of pytest within a run of pytest

@@ -20,6 +20,7 @@ from holdfast.config.fields import FIELDS, unknown_field
 from holdfast.config.wrapping import wrap_secret, wrap_secrets
 from holdfast.errors import ConfigError
 from holdfast.files.locations import config_folder
+from holdfast.registry import BUILT_IN, is_on_this_machine
 
 FILE_NAME: Final = "holdfast.toml"
 FOLDER_FIELDS: Final = {name for name, field in FIELDS.items() if field.is_folder}
@@ -82,7 +83,8 @@ def config_of(settings: Mapping[str, Setting]) -> ClientConfig:
         raise error
     fields = {name: each.value for name, each in settings.items()}
     token = settings.get("provider_token")
-    if fields.get("provider") == "local" and token is not None and token.source[0] != "-":
+    on_disk = is_on_this_machine(fields.get("provider", ""))
+    if on_disk and token is not None and token.source[0] != "-":
         del fields["provider_token"]  # the user chose not to use the service that it is for
     try:
         return ClientConfig(**fields)
@@ -193,11 +195,9 @@ def _is_trusted(provider: str, own: Setting | None) -> bool:
 
     `own` is the user's choice of a provider, if there is one.
     """
-    from holdfast.registry import BUILT_IN, SYNC_GROUP
-
     if own is None:
-        return provider in BUILT_IN[SYNC_GROUP]
-    return provider in {"local", own.value}
+        return provider in BUILT_IN
+    return is_on_this_machine(provider) or provider == own.value
 
 
 def _is_from(project: str, setting: Setting | None) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import SplitResult, urlsplit
 
+from holdfast import registry
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.events import EventHook
@@ -125,7 +126,7 @@ def proxy(name: str, value: Any) -> Secret | None:
 def provider(name: str, value: Any) -> str:
     """Check the form of a provider's name. The registry checks that the provider exists."""
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{name} must be the name of a provider, such as 'pinning' or 'local'")
+        raise ConfigError(f"{name} must be the name of a provider, such as {registry.SERVICE!r}")
     return value.strip()
 
 

@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
+from holdfast import registry
 from holdfast.config import checks
 from holdfast.config.environment import read_environment
 from holdfast.config.fields import FIELDS, unknown_field
@@ -65,7 +66,7 @@ class ClientConfig:
         False
     """
 
-    provider: str = "local"
+    provider: str = registry.DEFAULT
     provider_token: Secret | None = None
     gateway_url: tuple[str, ...] | None = None
     gateway_token: Secret | None = None
@@ -158,10 +159,10 @@ if ClientConfig.__doc__:  # python -OO removes it
 
 def _check_together(config: ClientConfig) -> None:
     """Raise `ConfigError` for a mistake that only two fields together show."""
-    if config.provider_token is not None and config.provider == "local":
+    if config.provider_token is not None and registry.is_on_this_machine(config.provider):
         raise ConfigError(
-            "provider_token is given, but provider is 'local', which writes to this machine's "
-            "disk: use provider='pinning', or leave the token out"
+            f"provider_token is given, but provider is {config.provider!r}, which writes to this "
+            f"machine's disk: use provider={registry.SERVICE!r}, or leave the token out"
         )
     if config.profile is not None and checks.PROFILES[config.profile] != config.cid_version:
         raise ConfigError(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, Literal, NamedTuple
 
+from holdfast import registry
 from holdfast.config import checks, limits, readers
 
 Resource = Literal["connections", "repository"]
@@ -80,11 +81,15 @@ class Field:
         return self.check is checks.path
 
 
+_BUILT_IN: Final = ", ".join(
+    f"`{name}`" for name, row in registry.BUILT_IN.items() if row.stands_for is None
+)
+
 # A table reads better in rows than with an argument on each line.
 # fmt: off
 _ROWS: Final = (
     Field("provider", checks.provider, readers.text,
-          "`local`, `pinning`, or the name of an installed provider.",
+          f"{_BUILT_IN}, or the name of an installed provider.",
           file="project", bound_to=("connections", "repository"),
           option=Option("connection", "NAME")),
     Field("provider_token", checks.token, readers.secret,
