@@ -153,8 +153,7 @@ def _describe_fields() -> str:
     return "\n".join(("Attributes:", *wrapped))
 
 
-if ClientConfig.__doc__:  # python -OO removes it
-    ClientConfig.__doc__ = f"{inspect.cleandoc(ClientConfig.__doc__)}\n\n{_describe_fields()}\n"
+ClientConfig.__doc__ = f"{inspect.cleandoc(ClientConfig.__doc__ or '')}\n\n{_describe_fields()}\n"
 
 
 def _check_together(config: ClientConfig) -> None:
