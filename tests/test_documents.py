@@ -50,6 +50,13 @@ def test_every_block_runs(path, page):
         pytest.skip(f"all else has run, but not installed here: {', '.join(page.missing)}")
 
 
+def test_the_guide_to_providers_shows_the_example():
+    shown = blocks_of(ROOT / "docs/guides/writing-a-provider.md")[0].text
+    example = (ROOT / "examples/folder_provider.py").read_text()
+    assert shown == f"# folder_provider.py\n{example}"
+    assert example.count("\n") < 80
+
+
 def test_all_documents_are_found():
     names = {path.relative_to(ROOT).as_posix() for path in DOCUMENTS}
     assert {"README.md", "CONTRIBUTING.md", "docs/quick-start.md", "docs/guides/node.md"} <= names
