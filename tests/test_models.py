@@ -6,7 +6,7 @@ import json
 import multiprocessing
 import pickle
 import sys
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError
 
 import pytest
 
@@ -22,7 +22,6 @@ from holdfast import (
     errors,
 )
 from holdfast.config.checks import PROFILES
-from holdfast.config.client_config import CHECKS, ConfigFields
 from holdfast.config.secret import Secret
 from holdfast.errors import ClientError, ConfigError, SerializationError
 from holdfast.files.sinks import SpoolSink
@@ -201,11 +200,6 @@ def test_the_configuration_has_the_designs_defaults():
         "allow_insecure": False,
         "provider_options": {},
     }
-
-
-def test_the_fields_are_the_same_in_all_three_places():
-    names = [each.name for each in fields(ClientConfig)]
-    assert names == list(CHECKS) == list(ConfigFields.__annotations__)
 
 
 def test_the_configuration_is_frozen_and_hashable():

@@ -13,7 +13,7 @@ import typer
 import holdfast
 from holdfast.cli import output
 from holdfast.cli.exits import UsageError, advise
-from holdfast.cli.options import connection_options, output_options
+from holdfast.cli.options import Options, connection_options, output_options
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def group(**about: Any) -> typer.Typer:
 
 
 def command(
-    app: typer.Typer, *shared: Callable[..., None], name: str | None = None
+    app: typer.Typer, *shared: Options, name: str | None = None
 ) -> Callable[[Command], Command]:
     """Make a function that takes a `Run` a command of `app`, with the `shared` options too.
 
@@ -146,11 +146,7 @@ def command(
 
     def register(function: Command) -> Command:
         own = list(inspect.signature(function).parameters.values())[1:]
-        added = [
-            parameter
-            for options in (*shared, output_options)
-            for parameter in inspect.signature(options).parameters.values()
-        ]
+        added = [parameter for options in (*shared, output_options) for parameter in options]
         fields = None if connection_options in shared else {each.name for each in added}
 
         @functools.wraps(function)
