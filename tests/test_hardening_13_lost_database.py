@@ -394,7 +394,7 @@ def test_a_store_that_another_process_has_open_is_not_repaired(folder):
 
 
 def test_a_store_is_not_opened_while_it_is_repaired(folder, monkeypatch):
-    from holdfast.repository import repair as module  # noqa: PLC0415
+    from holdfast.repository.upkeep import repair as module  # noqa: PLC0415
 
     pins = fill(folder)
     tried = []

@@ -10,7 +10,7 @@ from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory, build_symlink
 from holdfast.content.unixfs.files import FileImporter, LeafCutter, Part, Tree
-from holdfast.files.hashing import hash_leaves
+from holdfast.files.leaves import hash_leaves
 from holdfast.files.sources import Uploadable, changed_while_read, existing_path, open_source
 
 Seen: TypeAlias = Callable[[int], None]

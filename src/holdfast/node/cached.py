@@ -17,7 +17,7 @@ from holdfast.content.unixfs.walks import MAX_DEPTH, Entry, file_node, kind_of, 
 from holdfast.node.memory import Cache
 from holdfast.node.streaming import PIECE, Pieces
 from holdfast.repository import Repository
-from holdfast.repository.blocks import linked_from
+from holdfast.repository.block_files import linked_from
 
 T = TypeVar("T", bound=Sized)
 

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Iterator, Mapping
 
-from holdfast.files.checked import CheckedSource
+from holdfast.files.checked_source import CheckedSource
 from holdfast.files.sources import Source
 
 DEFAULT_TYPE = "application/octet-stream"

@@ -9,11 +9,11 @@ from typing import Any, Final, Self
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError
 from holdfast.records import Pin
-from holdfast.repository.blocks import BlockFiles, Written
+from holdfast.repository.block_files import BlockFiles, Written
 from holdfast.repository.database import Database
-from holdfast.repository.discarding import discard
 from holdfast.repository.owners import Owner
 from holdfast.repository.pins import add_pin
+from holdfast.repository.upkeep.discarding import discard
 
 BATCH_BYTES: Final = 8 << 20
 BATCH_BLOCKS: Final = 1000

@@ -9,7 +9,7 @@ from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.walks import FileNode, file_node, kind_of, malformed
-from holdfast.repository.blocks import cid_of, key_of
+from holdfast.repository.block_files import cid_of, key_of
 
 
 def check_file_sizes(

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.records import Pin, now_ms
-from holdfast.repository.blocks import BadRowError, key_of, natural
+from holdfast.repository.block_files import BadRowError, key_of, natural
 
 # What pins can be sorted by, and how SQLite does it.
 SORTS: Final = {

@@ -31,12 +31,11 @@ from holdfast.files.importing import import_content
 from holdfast.files.sources import Uploadable
 from holdfast.records import Pin
 from holdfast.repository.adding import Adding
-from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from, natural
-from holdfast.repository.checking import check
+from holdfast.repository.block_files import BlockFiles, cid_of, key_of, linked_from, natural
 from holdfast.repository.database import Database
-from holdfast.repository.database_errors import read_only_error
+from holdfast.repository.database.errors import read_only_error
+from holdfast.repository.database.read_only import is_read_only
 from holdfast.repository.file_sizes import check_file_sizes
-from holdfast.repository.garbage import Collected, Damage, collect
 from holdfast.repository.owners import OWNERS, Owner
 from holdfast.repository.pins import (
     PinQuery,
@@ -49,9 +48,10 @@ from holdfast.repository.pins import (
     total_pins,
     update_pin,
 )
-from holdfast.repository.read_only import is_read_only
-from holdfast.repository.repair import Repaired, repair
-from holdfast.repository.soundness import find_faults
+from holdfast.repository.upkeep.block_check import check
+from holdfast.repository.upkeep.database_check import find_faults
+from holdfast.repository.upkeep.garbage import Collected, Damage, collect
+from holdfast.repository.upkeep.repair import Repaired, repair
 
 READ_BYTES: Final = 1 << 20  # what is read from blocks in one look at the database …
 READ_BLOCKS: Final = 10_000  # … and from how many of them at the most

@@ -21,8 +21,8 @@ from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck
 from holdfast.errors import ConfigError, UnprovenError, VerificationError
 from holdfast.files.blob import Blob
-from holdfast.files.checked import CheckedSource
-from holdfast.files.cids import compute_cid, verify
+from holdfast.files.checked_source import CheckedSource
+from holdfast.files.local_cids import compute_cid, verify
 from holdfast.files.locations import cache_folder
 from holdfast.files.sinks import MemorySink, RangeSink, SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source

@@ -7,9 +7,9 @@ from typing import Final
 from holdfast.content.blocks import check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.errors import ConfigError, VerificationError
-from holdfast.repository.blocks import BadRowError, BlockFiles, cid_of, key_of, linked_from
+from holdfast.repository.block_files import BadRowError, BlockFiles, cid_of, key_of, linked_from
 from holdfast.repository.database import Database
-from holdfast.repository.garbage import BATCH, LIVE, Damage
+from holdfast.repository.upkeep.garbage import BATCH, LIVE, Damage
 
 FIRST: Final = -(1 << 63)  # below every number that a row can have
 

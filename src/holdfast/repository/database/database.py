@@ -13,10 +13,9 @@ from typing import Final, TypeVar
 
 from holdfast.errors import ClientClosedError, ClientError, VerificationError
 from holdfast.forks import pause_for_fork, renew_after_fork
-from holdfast.repository import schema
-from holdfast.repository.database_errors import is_of_content, read_only_error, typed, typed_errors
-from holdfast.repository.database_files import check_tables
-from holdfast.repository.identity import (
+from holdfast.repository.database import schema
+from holdfast.repository.database.errors import is_of_content, read_only_error, typed, typed_errors
+from holdfast.repository.database.identity import (
     COPY,
     DATABASE,
     UnsoundError,
@@ -27,15 +26,16 @@ from holdfast.repository.identity import (
     why_apart,
     why_unsound,
 )
-from holdfast.repository.opening import (
+from holdfast.repository.database.opening import (
     BUSY_SECONDS,
     Opened,
     attach_copy,
     connect,
     open_databases,
 )
-from holdfast.repository.read_only import state_of, unchanged
-from holdfast.repository.space import Space, is_full
+from holdfast.repository.database.read_only import state_of, unchanged
+from holdfast.repository.database.space import Space, is_full
+from holdfast.repository.database.trust import check_tables
 
 Result = TypeVar("Result")
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from holdfast.repository import schema
-from holdfast.repository.database_files import check_table, is_version_1
-from holdfast.repository.identity import COPY, DATABASE, MAX_CHANGES
-from holdfast.repository.opening import check_regular, connect, is_damage
+from holdfast.repository.database import schema
+from holdfast.repository.database.identity import COPY, DATABASE, MAX_CHANGES
+from holdfast.repository.database.opening import check_regular, connect, is_damage
+from holdfast.repository.database.trust import check_table, is_version_1
 
 # What holds small blocks and pins in each of the two files.
 TABLES: Final = {DATABASE: ("blocks", "pins"), COPY: ("copied_blocks", "copied_pins")}

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import ProviderError
-from holdfast.repository.identity import UnsoundError, damaged
-from holdfast.repository.space import full_disk, is_full
+from holdfast.repository.database.identity import UnsoundError, damaged
+from holdfast.repository.database.space import full_disk, is_full
 
 PROBE: Final = 64 << 10
 IN_USE: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}

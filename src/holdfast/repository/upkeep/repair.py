@@ -19,8 +19,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import ClientError, ProviderError, VerificationError
 from holdfast.files.atomic import sync_folder
 from holdfast.files.folders import Folder, no_regular_file
-from holdfast.repository import schema
-from holdfast.repository.blocks import (
+from holdfast.repository.block_files import (
     FILE_SIZE,
     BadRowError,
     BlockFiles,
@@ -29,12 +28,13 @@ from holdfast.repository.blocks import (
     key_of,
     linked_from,
 )
-from holdfast.repository.garbage import LIVE, Damage
-from holdfast.repository.identity import COPY, DATABASE, ID, ID_FILE, read_id, write_id
-from holdfast.repository.opening import attach_copy, check_regular, connect, is_full
+from holdfast.repository.database import schema
+from holdfast.repository.database.identity import COPY, DATABASE, ID, ID_FILE, read_id, write_id
+from holdfast.repository.database.opening import attach_copy, check_regular, connect, is_full
 from holdfast.repository.owners import Owner, alone
 from holdfast.repository.pins import pin_of
-from holdfast.repository.salvage import Source
+from holdfast.repository.upkeep.garbage import LIVE, Damage
+from holdfast.repository.upkeep.salvage import Source
 
 NEW_DATABASE: Final = "holdfast.repair.sqlite3"
 NEW_COPY: Final = "holdfast.repair.copy.sqlite3"

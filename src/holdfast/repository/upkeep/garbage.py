@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
-from holdfast.repository.blocks import (
+from holdfast.repository.block_files import (
     STALE_SECONDS,
     BlockFiles,
     age,
@@ -12,8 +12,8 @@ from holdfast.repository.blocks import (
     natural,
 )
 from holdfast.repository.database import Database
+from holdfast.repository.database.space import is_full
 from holdfast.repository.owners import Owner
-from holdfast.repository.space import is_full
 
 Result = TypeVar("Result")
 

@@ -20,7 +20,7 @@ from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.files.folders import Folder
-from holdfast.repository.identity import FOLDER
+from holdfast.repository.database.identity import FOLDER
 from holdfast.repository.owners import Owner
 
 FILE_SIZE: Final = 16 << 10  # measured: below it SQLite is faster, above it files are

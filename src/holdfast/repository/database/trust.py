@@ -16,7 +16,7 @@ from typing import Final
 
 from holdfast.errors import ConfigError
 from holdfast.files.folders import check_owner, no_regular_file
-from holdfast.repository import schema
+from holdfast.repository.database import schema
 
 SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
 MAX_VALUE: Final = 16 << 20  # bytes of a row that is read or written; a block there has 16 KiB

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.errors import ProviderError
-from holdfast.repository.identity import COPY, DATABASE, FOLDER
+from holdfast.repository.database.identity import COPY, DATABASE, FOLDER
 
 EFFECTIVE: Final = os.access in os.supports_effective_ids
 WRITTEN: Final = ("", DATABASE, COPY, FOLDER)

@@ -5,9 +5,9 @@ from typing import Final
 
 from holdfast.content.blocks import check_block
 from holdfast.errors import ClientError, VerificationError
-from holdfast.repository.blocks import BadRowError, cid_of
+from holdfast.repository.block_files import BadRowError, cid_of
 from holdfast.repository.database import Database
-from holdfast.repository.identity import COPY, DATABASE, mark_of, mark_of_copy
+from holdfast.repository.database.identity import COPY, DATABASE, mark_of, mark_of_copy
 
 COMPARE: Final = """
 SELECT (SELECT count(*) FROM blocks WHERE data IS NOT NULL AND NOT EXISTS (

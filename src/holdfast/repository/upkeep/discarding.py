@@ -1,8 +1,8 @@
 """Undoing an add: removing the blocks that it brought, unless somebody else needs them by now."""
 
-from holdfast.repository.blocks import BlockFiles
+from holdfast.repository.block_files import BlockFiles
 from holdfast.repository.database import Database
-from holdfast.repository.garbage import BATCH, LIVE, remove_marked
+from holdfast.repository.upkeep.garbage import BATCH, LIVE, remove_marked
 
 
 def discard(database: Database, files: BlockFiles, lease: int, newest: int) -> None:

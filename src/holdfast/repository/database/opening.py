@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigError
-from holdfast.repository import schema
-from holdfast.repository.database_errors import is_of_content, typed
-from holdfast.repository.database_files import check_files, check_kinds, check_tables, harden
-from holdfast.repository.identity import (
+from holdfast.repository.database import schema
+from holdfast.repository.database.errors import is_of_content, typed
+from holdfast.repository.database.identity import (
     COPY,
     DATABASE,
     Mark,
@@ -27,7 +26,8 @@ from holdfast.repository.identity import (
     why_unsound,
     write_id,
 )
-from holdfast.repository.read_only import address_of
+from holdfast.repository.database.read_only import address_of
+from holdfast.repository.database.trust import check_files, check_kinds, check_tables, harden
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
