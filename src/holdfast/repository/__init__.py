@@ -1,6 +1,6 @@
 """The embedded engine: blocks and pins on disk, safe for many threads and processes at once."""
 
-from holdfast.repository.pins import PinQuery
+from holdfast.repository.pin_queries import PinQuery
 from holdfast.repository.store import Repository
 from holdfast.repository.upkeep.garbage import Collected, Damage
 from holdfast.repository.upkeep.repair import Repaired, Root

@@ -1,4 +1,4 @@
-"""Errors of SQLite as errors of Holdfast: the one place that knows them."""
+"""The errors of the databases: what SQLite and the system report, as errors of Holdfast."""
 
 import errno
 import os
@@ -9,18 +9,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.errors import ProviderError
+from holdfast.errors import ClientClosedError, ProviderError
 from holdfast.repository.database.identity import UnsoundError, damaged
-from holdfast.repository.database.space import full_disk, is_full
 
-PROBE: Final = 64 << 10
+PROBE_SIZE: Final = 64 << 10
+FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 IN_USE: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 UNREADABLE: Final = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 @contextmanager
 def typed_errors(folder: Path) -> Iterator[None]:
-    """Raise what callers know in place of an error of SQLite for the store in `folder`."""
+    """Replace the errors of SQLite for the store in `folder` by those that callers know."""
     try:
         yield
     except UnsoundError as error:
@@ -30,11 +31,11 @@ def typed_errors(folder: Path) -> Iterator[None]:
 
 
 def typed(error: sqlite3.Error, folder: Path) -> Exception:
-    """Return the error that callers know: what happened, and what to do about it."""
-    code = _code(error)
+    """Return the error that callers know: it says what happened and what to do about it."""
+    code = code_of(error)
     if code == sqlite3.SQLITE_INTERRUPT:
-        return error  # whoever asked for it knows
-    if code == sqlite3.SQLITE_FULL or (code in UNREADABLE and _cannot_write(folder)):
+        return error  # the caller asked for it
+    if is_full(error) or (code in UNREADABLE and _finds_no_space(folder)):
         return full_disk(folder)
     if code == sqlite3.SQLITE_READONLY:
         return read_only_error(folder)
@@ -51,10 +52,37 @@ def typed(error: sqlite3.Error, folder: Path) -> Exception:
     return damaged(folder, f"its database cannot be used ({error})")
 
 
+def code_of(error: sqlite3.Error) -> int:
+    """Return the primary result code of SQLite; 0 if Python itself raised the error."""
+    return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether SQLite reports that a file is damaged, or is no database at all."""
+    return code_of(error) in DAMAGED
+
+
 def is_of_content(error: sqlite3.Error) -> bool:
-    """Whether SQLite complains of what is in the database, and not of the disk or of others."""
+    """Return whether the content of the database is at fault, not the disk or another process."""
     other = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT}
-    return _code(error) not in other | IN_USE | UNREADABLE
+    return code_of(error) not in other | IN_USE | UNREADABLE
+
+
+def is_full(error: Exception) -> bool:
+    """Return whether the system or SQLite reports that the disk is full."""
+    if isinstance(error, sqlite3.Error):
+        return code_of(error) == sqlite3.SQLITE_FULL
+    return isinstance(error, OSError) and error.errno in FULL
+
+
+def full_disk(folder: Path) -> OSError:
+    """Return the error for a disk that has no space left for the store."""
+    return OSError(
+        errno.ENOSPC,
+        "the disk of the store is full: free some space, or revoke what is not needed and run "
+        "`holdfast gc`",
+        str(folder),
+    )
 
 
 def read_only_error(folder: Path) -> OSError:
@@ -66,15 +94,19 @@ def read_only_error(folder: Path) -> OSError:
     )
 
 
-def _code(error: sqlite3.Error) -> int:
-    return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+def closed_error() -> ClientClosedError:
+    """Return the error for a repository that is used after `close`."""
+    return ClientClosedError("The repository is closed; open it again.")
 
 
-def _cannot_write(folder: Path) -> bool:
-    """Whether a few bytes find no space: SQLite tells of that in several ways."""
+def _finds_no_space(folder: Path) -> bool:
+    """Return whether a small file cannot be written for lack of space.
+
+    SQLite reports a full disk under several codes.
+    """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(os.urandom(PROBE))
+            file.write(os.urandom(PROBE_SIZE))
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:

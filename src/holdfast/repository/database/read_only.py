@@ -1,10 +1,10 @@
-"""A store that this user can read, but not write: on a read-only disk, or by its permissions.
+"""A store that this user can read but not write: on a read-only disk, or by its permissions.
 
-SQLite reads a database with a write-ahead log only together with the log and its index, which it
-makes where they are missing; here it cannot. Where there is no log, nobody has the database open,
-and SQLite reads it as a file that does not change (``immutable=1``). That holds for the moment:
-somebody else may be able to write, through another mount say. So each reading compares the file
-before and after, and fails if it was changed meanwhile. Where there is a log, SQLite reads it.
+To read a database with a write-ahead log, SQLite needs the log and its index, and makes them if
+they are missing. In a read-only store it cannot make them. If they exist, SQLite reads them. If
+there is no log, nobody has the database open, and SQLite can read it as a file that does not change
+(``immutable=1``). Another user may still write to it later, for example through another mount. So
+each reading compares the file before and after, and fails if it changed.
 """
 
 import os
@@ -17,49 +17,49 @@ from typing import Final, NamedTuple
 from holdfast.errors import ProviderError
 from holdfast.repository.database.identity import COPY, DATABASE, FOLDER
 
-EFFECTIVE: Final = os.access in os.supports_effective_ids
-WRITTEN: Final = ("", DATABASE, COPY, FOLDER)
+HAS_EFFECTIVE_IDS: Final = os.access in os.supports_effective_ids
+WRITTEN_PATHS: Final = ("", DATABASE, COPY, FOLDER)
 
 
-class State(NamedTuple):
-    """What tells whether a database was changed since."""
+class DatabaseState(NamedTuple):
+    """A database file at one moment. It changed if its state did."""
 
     file: tuple[int, int, int, int] | None
     has_log: bool
 
 
 def is_read_only(folder: Path) -> bool:
-    """Whether there is a store in `folder` that this user cannot write to."""
+    """Return whether there is a store in `folder` that this user cannot write to."""
     if not os.path.lexists(folder / DATABASE):
         return False
-    for name in WRITTEN:
+    for name in WRITTEN_PATHS:
         path = folder / name
         if path.exists():
             wanted = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
-            if not os.access(path, wanted, effective_ids=EFFECTIVE):
+            if not os.access(path, wanted, effective_ids=HAS_EFFECTIVE_IDS):
                 return True
     return False
 
 
-def state_of(database: Path) -> State:
-    """Return what `database` is now."""
+def state_of(database: Path) -> DatabaseState:
+    """Return the state of `database` now."""
     try:
         status = database.stat()
     except OSError:
-        return State(None, has_log=False)
+        return DatabaseState(None, has_log=False)
     file = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-    return State(file, _has_log(database))
+    return DatabaseState(file, _has_log(database))
 
 
-def address_of(database: Path) -> str:
-    """Return the address by which SQLite opens `database` without writing anything."""
-    fixed = "" if _has_log(database) else "&immutable=1"
-    return f"{database.absolute().as_uri()}?mode=ro{fixed}"
+def read_only_uri(database: Path) -> str:
+    """Return the URI with which SQLite opens `database` and writes nothing."""
+    immutable = "" if _has_log(database) else "&immutable=1"
+    return f"{database.absolute().as_uri()}?mode=ro{immutable}"
 
 
 @contextmanager
 def unchanged(database: Path) -> Iterator[None]:
-    """Raise `ProviderError` if `database` is changed while the block reads it."""
+    """Raise `ProviderError` if `database` changes while the block runs."""
     before = state_of(database)
     try:
         yield
@@ -69,7 +69,7 @@ def unchanged(database: Path) -> Iterator[None]:
     _compare(database, before)
 
 
-def _compare(database: Path, before: State) -> None:
+def _compare(database: Path, before: DatabaseState) -> None:
     if not before.has_log and state_of(database).file != before.file:
         raise ProviderError(
             f"the store in {database.parent} was changed while it was read: try again"
@@ -77,7 +77,7 @@ def _compare(database: Path, before: State) -> None:
 
 
 def _has_log(database: Path) -> bool:
-    """Whether something may stand in a log that is not in the database yet."""
+    """Return whether a log may hold changes that are not in the database yet."""
     log, index, journal = (Path(f"{database}{end}") for end in ("-wal", "-shm", "-journal"))
     return _size(log) > 0 or (log.exists() and index.exists()) or _size(journal) > 0
 
