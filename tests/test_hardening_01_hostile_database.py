@@ -129,7 +129,7 @@ def test_the_commands_say_so_in_one_sentence(commands, store):
     for command in (["store", "1"], ["gc"], ["check"], ["repair"]):
         code, lines = commands.failure(*command, "--path", store)
         assert code == 3
-        assert "no regular file" in lines[0]
+        assert "not a regular file" in lines[0]
 
 
 def test_a_journal_that_names_a_file_to_delete_is_refused(store, tmp_path):

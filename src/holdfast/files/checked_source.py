@@ -1,4 +1,4 @@
-"""An upload whose CID is computed while it is sent."""
+"""A source whose CID is computed while it is sent."""
 
 from collections.abc import Iterator
 
@@ -9,9 +9,9 @@ from holdfast.files.sources import Source
 
 
 class CheckedSource:
-    """A source whose bytes are also given to a check, on a thread beside the one that sends them.
+    """A source that gives its bytes to a `WriteCheck` too, on a thread of its own.
 
-    Every reading makes a new check: `check` is that of the last.
+    Each call of `chunks` makes a new check; `check` is the newest.
     """
 
     def __init__(self, source: Source, guess: Profile) -> None:
@@ -23,17 +23,17 @@ class CheckedSource:
 
     @property
     def bytes_read(self) -> int:
-        """How many bytes the last `chunks` gave so far."""
+        """How many bytes the last `chunks` has given so far."""
         return self._source.bytes_read
 
     @property
     def repeatable(self) -> bool:
-        """Whether `chunks` can be had from the start."""
+        """Whether `chunks` can start from the beginning."""
         return self._source.repeatable
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes, in pieces. When the last is taken, the check has seen them all."""
-        # Its own: an earlier reading may not be over yet.
+        """Yield the bytes in pieces. At the end the check has seen all of them."""
+        # A local name: an earlier call of `chunks` may still be running.
         check = self.check = WriteCheck(self._guess)
         with Background() as background:
             for chunk in self._source.chunks():

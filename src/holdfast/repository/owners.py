@@ -188,8 +188,8 @@ def _make_folder(folder: Path) -> None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise ConfigError(
-            f"{folder} is not a folder, and Holdfast follows no symbolic link inside a store: "
-            "remove it"
+            f"{folder} is not a folder, and Holdfast does not follow symbolic links inside a "
+            "store: remove it"
         )
     check_owner(status, folder)
 
