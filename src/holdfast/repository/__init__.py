@@ -1,4 +1,4 @@
-"""The embedded engine: blocks and pins on disk, safe for many threads and processes at once."""
+"""The embedded store: blocks and pins on disk, for many threads and processes at once."""
 
 from holdfast.repository.pin_queries import PinQuery
 from holdfast.repository.store import Repository

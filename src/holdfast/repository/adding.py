@@ -1,16 +1,19 @@
 """One add: blocks are written in batches and leased until they are pinned."""
 
 import os
+from collections.abc import Iterable
 from typing import Any, Final, Self
 
+from holdfast.content.car import CarReader
 from holdfast.content.cid import CID
+from holdfast.errors import MalformedError
 from holdfast.records import Pin
 from holdfast.repository.block_files import BlockFiles, WrittenBlock
 from holdfast.repository.database import Database
 from holdfast.repository.leases import check_lease, end_lease, extend_lease
 from holdfast.repository.owners import Owner
 from holdfast.repository.pins import add_pin
-from holdfast.repository.upkeep.discarding import discard
+from holdfast.repository.upkeep.garbage import discard
 
 BATCH_BYTES: Final = 8 << 20
 BATCH_BLOCKS: Final = 1000
@@ -41,6 +44,20 @@ class Adding:
         self._pending_bytes += len(data)
         if self._pending_bytes >= BATCH_BYTES or len(self._pending) >= BATCH_BLOCKS:
             self.flush()
+
+    def put_archive(self, pieces: Iterable[bytes]) -> tuple[list[CID], int]:
+        """Add the blocks of an archive (CAR); return its roots and the number of blocks."""
+        reader = CarReader()
+        count = 0
+        for piece in pieces:
+            for cid, data in reader.update(piece):
+                self.put(cid, data)
+                count += 1
+        reader.finish()
+        self.flush()
+        if not reader.roots:
+            raise MalformedError("CAR: the archive names no root, so there is nothing to pin")
+        return list(dict.fromkeys(reader.roots)), count
 
     def flush(self) -> None:
         """Insert and lease the blocks that were put so far."""

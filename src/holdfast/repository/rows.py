@@ -46,7 +46,7 @@ def is_key(name: str) -> bool:
 
 
 def natural(value: object) -> int:
-    """Return a size, a count or a time from the database; raise `BadRowError` if it is none."""
+    """Return a size, a count or a time from the database; raise `BadRowError` for other values."""
     if type(value) is int and 0 <= value < 1 << 53:
         return value
     raise BadRowError("a number in it is out of range or of another type")

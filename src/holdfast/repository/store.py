@@ -20,7 +20,6 @@ from holdfast.files.importing import import_content
 from holdfast.files.sources import Uploadable
 from holdfast.records import Pin
 from holdfast.repository.adding import Adding
-from holdfast.repository.archives import put_archive
 from holdfast.repository.block_files import BlockFiles, linked_from
 from holdfast.repository.dags import check_dags, pin_dag
 from holdfast.repository.database import Database
@@ -41,8 +40,8 @@ from holdfast.repository.upkeep.checking import check
 from holdfast.repository.upkeep.garbage import Collected, Damage, collect
 from holdfast.repository.upkeep.repair import Repaired, repair
 
-READ_BYTES: Final = 1 << 20  # what is read from blocks in one look at the database …
-READ_BLOCKS: Final = 10_000  # … and from how many of them at the most
+READ_BYTES: Final = 1 << 20  # of blocks, read in one transaction
+READ_BLOCKS: Final = 10_000  # the same, as a number
 
 RECOVERED: Final = "recovered"
 
@@ -98,7 +97,7 @@ class Repository:
     # Reading
 
     def has(self, cid: CID) -> bool:
-        """Whether the block of `cid` is here."""
+        """Return whether the store has the block of `cid`."""
         if inline_block(cid) is not None:
             return True
         with self._database.reading() as connection:
@@ -241,7 +240,7 @@ class Repository:
         """
         with self.adding() as adding:
             try:
-                roots, count = put_archive(adding, pieces)
+                roots, count = adding.put_archive(pieces)
                 return [pin for pin, _ in self._pin_dags(roots, count, name=name)]
             except BaseException:
                 # If this fails too, a collection of garbage removes the blocks.

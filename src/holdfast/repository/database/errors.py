@@ -58,7 +58,7 @@ def code_of(error: sqlite3.Error) -> int:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether SQLite reports that a file is damaged, or is no database at all."""
+    """Return whether SQLite reports that a file is damaged or is not a database."""
     return code_of(error) in DAMAGED
 
 

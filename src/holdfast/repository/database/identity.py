@@ -144,5 +144,5 @@ def why_apart(main: Mark, copy: Mark) -> str | None:
         return f"{DATABASE} and {COPY} belong to two stores"
     if copy.token not in {main.token, main.before}:
         older = DATABASE if main.changes < copy.changes else COPY
-        return f"{older} is an older version of itself"
+        return f"{older} is out of date"
     return None

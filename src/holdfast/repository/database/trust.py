@@ -78,7 +78,7 @@ def check_kinds(connection: sqlite3.Connection, name: str) -> None:
     """Raise `sqlite3.DatabaseError` if there is anything but plain tables and indexes."""
     for (kind, each), sql in _schema(connection, name).items():
         if kind not in {"table", "index"} or sql.startswith("create virtual"):
-            raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} in it is not a store's")
+            raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} in it was not made by Holdfast")
 
 
 def check_tables(connection: sqlite3.Connection, name: str) -> None:
@@ -109,7 +109,7 @@ def is_version_1(connection: sqlite3.Connection, name: str) -> bool:
 def _compare(found: Schema, known: Schema, key: tuple[str, str]) -> None:
     if found.get(key) != known.get(key):
         kind, each = key
-        how = "is missing in it" if key not in found else "in it is not a store's"
+        how = "is missing in it" if key not in found else "in it was not made by Holdfast"
         raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} {how}")
 
 

@@ -1,4 +1,4 @@
-"""Collecting garbage: removing the blocks that no pin and no lease needs."""
+"""Removing blocks: collect garbage, or discard the blocks of an add that failed."""
 
 import sqlite3
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeVar
 from holdfast.repository.block_files import BlockFiles, age
 from holdfast.repository.database import Database
 from holdfast.repository.database.errors import is_full
-from holdfast.repository.leases import end_dead_leases
+from holdfast.repository.leases import end_dead_leases, end_lease
 from holdfast.repository.owners import Owner
 from holdfast.repository.rows import cid_of, natural
 
@@ -126,3 +126,21 @@ def _remove_orphans(database: Database, files: BlockFiles) -> None:
                 sql = "SELECT 1 FROM blocks WHERE key = ?"
                 if connection.execute(sql, (key,)).fetchone() is None:
                     files.remove(key)
+
+
+def discard(database: Database, files: BlockFiles, lease: int, last_id: int) -> None:
+    """End `lease` and remove those of its blocks whose id is larger than `last_id`.
+
+    Blocks that a pin or another lease needs stay. If the process ends before all are removed, a
+    collection of garbage removes the others.
+    """
+    with database.writing() as connection:
+        connection.execute(
+            f"{LIVE} UPDATE blocks SET dying = 1"  # noqa: S608
+            " WHERE id > ? AND id IN (SELECT block FROM leases WHERE adding = ?)"
+            " AND id NOT IN (SELECT block FROM leases WHERE adding <> ?) AND key NOT IN live",
+            (last_id, lease, lease),
+        )
+        end_lease(connection, lease)
+    while remove_marked(database, files, BATCH):
+        pass
