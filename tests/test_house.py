@@ -41,6 +41,12 @@ def test_importing_the_clients_brings_in_no_http_library():
     assert run(code).stdout == "set()\n"
 
 
+@pytest.mark.parametrize("name", ["PinProvider", "AsyncPinProvider", "ContentFile"])
+def test_what_reads_through_gateways_brings_in_no_database(name):
+    code = f"import sys; from holdfast import {name}; print({{'sqlite3'}} & set(sys.modules))"
+    assert run(code).stdout == "set()\n"
+
+
 def test_the_async_client_without_aiohttp_says_what_to_install():
     code = """
 import sys

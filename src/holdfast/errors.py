@@ -2,6 +2,7 @@
 
     ClientError(Exception)                          .name  .message
     ├── ConfigError(ValueError)                     a field of the configuration is wrong
+    │   └── UnsupportedError(NotImplementedError)   the provider cannot do this
     ├── InvalidCIDError(ValueError)                 "Invalid CID"; .reason
     ├── SerializationError(ValueError)              not JSON, or not of the expected shape
     ├── NetworkError(ConnectionError)               nobody reached, or the line broke; .sent
@@ -46,6 +47,16 @@ class ClientError(Exception):
 
 class ConfigError(ClientError, ValueError):
     """A field of the configuration is missing or wrong; the message says which and what to do."""
+
+
+class UnsupportedError(ConfigError, NotImplementedError):
+    """The configured provider cannot do this. Nothing was sent; the message names an alternative.
+
+    Example:
+        >>> from holdfast.errors import ConfigError, UnsupportedError
+        >>> issubclass(UnsupportedError, ConfigError)
+        True
+    """
 
 
 class InvalidCIDError(ClientError, ValueError):

@@ -8,7 +8,7 @@ from holdfast.content.blocks import inline_block, missing_block
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.media_types import named_type
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import kind_of, not_unixfs
+from holdfast.content.unixfs.file_nodes import kind_of, not_unixfs
 from holdfast.errors import MalformedError
 from holdfast.records import Pin
 from holdfast.repository.file_sizes import check_file_sizes

@@ -119,7 +119,7 @@ def find(repository: Repository, address: Address) -> Found:
     for name in address.names:
         walk = PathWalk(roots[-1], [name])
         while (needed := walk.need) is not None:
-            walk.feed(repository.block(needed))
+            walk.feed(repository.block(needed), verified=True)
             way.append(needed)
         if walk.found is not None:
             roots.append(walk.found)
