@@ -33,7 +33,7 @@ class Sink(Protocol):
     proven: int
 
     @property
-    def kept(self) -> int:
+    def saved_size(self) -> int:
         """How many bytes an earlier download saved. They must be verified again."""
 
     def expect(self, size: int) -> None:
@@ -42,7 +42,7 @@ class Sink(Protocol):
     def write(self, data: bytes) -> None:
         """Append `data`."""
 
-    def read_kept(self, start: int, size: int) -> bytes:
+    def read_saved(self, start: int, size: int) -> bytes:
         """Return some of the bytes that an earlier download saved."""
 
     def restart(self, size: int = 0) -> None:
@@ -61,11 +61,11 @@ class _UnsavedSink:
         """Accept any size."""
 
     @property
-    def kept(self) -> int:
+    def saved_size(self) -> int:
         """Zero: earlier downloads saved nothing."""
         return 0
 
-    def read_kept(self, start: int, size: int) -> bytes:
+    def read_saved(self, start: int, size: int) -> bytes:
         """Raise ValueError: there are no saved bytes."""
         raise ValueError(f"nothing was saved: no {size} bytes at {start}")
 
@@ -225,7 +225,7 @@ class TargetSink:
             self._partial.keep()
 
     @property
-    def kept(self) -> int:
+    def saved_size(self) -> int:
         """How many bytes an earlier download saved."""
         return self._partial.saved_size if self._partial is not None else 0
 
@@ -244,7 +244,7 @@ class TargetSink:
                 self._partial = None
         if self._partial is None:
             self._pending.open()
-        self.size = self.kept
+        self.size = self.saved_size
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
@@ -256,7 +256,7 @@ class TargetSink:
             self._flushed = self.size
             self._flusher.submit(file.sync)
 
-    def read_kept(self, start: int, size: int) -> bytes:
+    def read_saved(self, start: int, size: int) -> bytes:
         """Return some of the bytes that an earlier download saved."""
         return b"" if self._partial is None else self._partial.read(start, size)
 

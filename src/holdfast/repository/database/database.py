@@ -6,7 +6,7 @@ Readers never wait for writers.
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,11 +45,9 @@ class Database:
         self._writer = Writer(folder, self._space, read_only=read_only)
         self._readers = ReaderPool(folder, read_only=read_only)
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """Yield a connection in a transaction, so that all it reads is of one moment."""
-        with self._readers.reading(self._writer.fault) as connection:
-            yield connection
+        return self._readers.reading(self._writer.fault)
 
     @contextmanager
     def writing(self, size: int = 0) -> Iterator[sqlite3.Connection]:
