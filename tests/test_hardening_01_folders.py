@@ -171,9 +171,9 @@ def test_a_link_in_the_place_of_a_block_is_not_read(tmp_path, way):
             {"link": lambda: path.symlink_to(outside), "pipe": lambda: os.mkfifo(path)}.get(
                 kind, path.mkdir
             )()
-            with pytest.raises(ConfigError, match="no regular file"):
+            with pytest.raises(ConfigError, match="not a regular file"):
                 repository.block(cid)
-            with pytest.raises(ConfigError, match="no regular file"):
+            with pytest.raises(ConfigError, match="not a regular file"):
                 repository.add(LARGE, UNIXFS_V1_2025)
             (damage,) = repository.check()
             assert damage.cid == pin.cid
@@ -291,10 +291,10 @@ def test_a_folder_refuses_links_and_keeps_to_regular_files(tmp_path, way):
     (tmp_path / "a/b/link").symlink_to(tmp_path / "a/b/x")
     (tmp_path / "a/b/folder").mkdir()
     for name in ("pipe", "link", "folder"):
-        with pytest.raises(ConfigError, match="no regular file"):
+        with pytest.raises(ConfigError, match="not a regular file"):
             folder.read(name, 10)
         assert folder.remove(name) is False
-        with pytest.raises(ConfigError, match="no regular file"):
+        with pytest.raises(ConfigError, match="not a regular file"):
             folder.move("x", folder, name)
         with pytest.raises(FileExistsError):
             folder.create(name)

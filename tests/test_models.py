@@ -339,3 +339,10 @@ async def pieces():
 def test_what_is_read_with_await_is_refused_before_it_is_read(given, words):
     with pytest.raises(TypeError, match=words):
         open_source(given)
+
+
+def test_the_old_name_of_bytes_read_warns_and_works():
+    with open_source(b"hello") as source:
+        assert b"".join(source.chunks()) == b"hello"
+        with pytest.warns(DeprecationWarning, match="Source.read_bytes is now bytes_read"):
+            assert source.read_bytes == source.bytes_read == 5

@@ -75,7 +75,7 @@ class Run:
     def repository(self, *, make: bool = False) -> "Repository":
         """The embedded store; one that is not there yet is made, or an error."""
         from holdfast.repository import Repository
-        from holdfast.repository.identity import is_store
+        from holdfast.repository.database.identity import is_store
 
         path = self.store_path()
         if not make and not is_store(path):

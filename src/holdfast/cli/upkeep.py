@@ -97,7 +97,7 @@ def _line(damage: "Damage") -> str:
 
 
 def _damage_error(damage: "list[Damage]") -> VerificationError:
-    from holdfast.repository.identity import REMEDY
+    from holdfast.repository.database.identity import REMEDY
 
     blocks = sum(bool(each.cid) for each in damage)
     if blocks == len(damage):

@@ -16,7 +16,7 @@ from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_
 from holdfast.node.memory import Cache
 from holdfast.node.streaming import PIECE, Pieces
 from holdfast.repository import Repository
-from holdfast.repository.blocks import linked_from
+from holdfast.repository.block_files import linked_from
 
 T = TypeVar("T", bound=Sized)
 

@@ -30,7 +30,7 @@ from holdfast.node.settings import NodeSettings
 from holdfast.node.uploads import Upload
 from holdfast.records import Pin
 from holdfast.repository import Repository
-from holdfast.repository.pins import Stopped
+from holdfast.repository.pin_queries import Stopped
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
 UPLOADS_AT_ONCE = 8  # worker threads that take bytes of uploads

@@ -15,7 +15,8 @@ from holdfast.content.car import Block, CarReader
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError
 from holdfast.protocol.gateway import Gateway
-from holdfast.repository.blocks import key_of, linked_from
+from holdfast.repository.block_files import linked_from
+from holdfast.repository.rows import key_of
 
 MAX_EARLY: Final = 8 << 20  # bytes of blocks that come before the block that links to them
 MAX_USELESS: Final = 16 << 20  # bytes that bring no block of the DAG, besides as many as do

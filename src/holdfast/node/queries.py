@@ -10,7 +10,7 @@ from anyio.to_thread import run_sync
 from starlette.requests import Request
 
 from holdfast.node.replies import Refusal, bad_request
-from holdfast.repository.pins import QueryStoppedError, Stopped
+from holdfast.repository.pin_queries import QueryStoppedError, Stopped
 
 T = TypeVar("T")
 

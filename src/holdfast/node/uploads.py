@@ -26,7 +26,7 @@ from holdfast.node.replies import bad_request
 from holdfast.node.trees import MAX_FILES, Entries, UploadTree
 from holdfast.records import Pin
 from holdfast.repository import Repository
-from holdfast.repository.blocks import FILE_SIZE
+from holdfast.repository.block_files import FILE_SIZE
 
 MAX_FIELD: Final = 256 << 10
 MAX_SMALL: Final = 2 << 20  # bytes of small blocks that wait for their transaction

@@ -15,7 +15,7 @@ from holdfast.config.checks import PROFILES
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.files.blob import Blob
-from holdfast.files.cids import compute_cid
+from holdfast.files.local_cids import compute_cid
 
 NOWHERE: Final = compute_cid(b"kept by nobody, one hopes: holdfast.testing")
 NO_CIDS: Final = ("", "nonsense", "Qm", "..", "../../etc/passwd", NOWHERE[:-1], f"{NOWHERE}é")

@@ -129,15 +129,15 @@ class AsyncGatewayReader:
         attempt = partial(fill, self._session, state, verify=verify)
         rounds = AsyncRounds(self._session, self._gateways, state, attempt)
         output, delay = state.output, self._hedge_after
-        if delay is not None and len(rounds.gateways) > 1 and not output.sink.kept:
+        if delay is not None and len(rounds.gateways) > 1 and not output.sink.saved_size:
             done = await run_race(self._session, rounds, state, verify=verify, delay=delay)
             # Those that refused the strategy of the race may know another.
             others = [each for each in rounds.gateways if each not in rounds.failures]
             done = done or await rounds.ask(others)
         else:
             done = await rounds.ask(rounds.gateways)
-            if not done and output.sink.kept and not output.written:
-                # No gateway has the blocks to verify what was kept: begin without it.
+            if not done and output.sink.saved_size and not output.written:
+                # No gateway has the blocks to verify the saved bytes: start without them.
                 await run_blocking(output.restart)
                 done = await rounds.ask(rounds.gateways)
         if not done:

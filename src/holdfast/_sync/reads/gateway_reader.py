@@ -131,15 +131,15 @@ class GatewayReader:
         attempt = partial(fill, self._session, state, verify=verify)
         rounds = Rounds(self._session, self._gateways, state, attempt)
         output, delay = state.output, self._hedge_after
-        if delay is not None and len(rounds.gateways) > 1 and not output.sink.kept:
+        if delay is not None and len(rounds.gateways) > 1 and not output.sink.saved_size:
             done = run_race(self._session, rounds, state, verify=verify, delay=delay)
             # Those that refused the strategy of the race may know another.
             others = [each for each in rounds.gateways if each not in rounds.failures]
             done = done or rounds.ask(others)
         else:
             done = rounds.ask(rounds.gateways)
-            if not done and output.sink.kept and not output.written:
-                # No gateway has the blocks to verify what was kept: begin without it.
+            if not done and output.sink.saved_size and not output.written:
+                # No gateway has the blocks to verify the saved bytes: start without them.
                 run_blocking(output.restart)
                 done = rounds.ask(rounds.gateways)
         if not done:

@@ -1,4 +1,4 @@
-"""Checking every block of a store, beside others that write to it."""
+"""Checking a store: its databases, every block, and that no pin misses a block."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -7,20 +7,34 @@ from typing import Final
 from holdfast.content.blocks import check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.errors import ConfigError, VerificationError
-from holdfast.repository.blocks import BadRowError, BlockFiles, cid_of, key_of, linked_from
+from holdfast.repository.block_files import BlockFiles, linked_from
 from holdfast.repository.database import Database
-from holdfast.repository.garbage import BATCH, LIVE, Damage
+from holdfast.repository.rows import BadRowError, cid_of, key_of
+from holdfast.repository.upkeep.database_faults import find_faults
+from holdfast.repository.upkeep.garbage import BATCH, LIVE, Damage
 
-FIRST: Final = -(1 << 63)  # below every number that a row can have
+SMALLEST_ID: Final = -(1 << 63)  # of a row in SQLite
 
 
 def check(database: Database, files: BlockFiles) -> Iterator[Damage]:
-    """Hash every block, then look for blocks that pins need and that are not here.
+    """Yield what is wrong with the databases, then damaged blocks, then missing blocks."""
+    faults = list(find_faults(database))
+    yield from (Damage("", fault) for fault in faults)
+    try:
+        yield from _damaged(database, files)
+        yield from _missing(database)
+    except VerificationError as error:
+        if not faults:
+            yield Damage("", str(error))
 
-    A collection or an add may be at work meanwhile, and remove or replace a file behind the view
-    that a reader has of the database. So what seems damaged is looked at again while nobody writes.
+
+def _damaged(database: Database, files: BlockFiles) -> Iterator[Damage]:
+    """Verify every block, while others may write to the store.
+
+    An add or a collection of garbage may replace or remove a file after the reader's transaction
+    began. So a block that seems damaged is checked again while nobody can write.
     """
-    last = FIRST
+    last = SMALLEST_ID
     while True:
         with database.reading() as connection:
             sql = "SELECT id, key FROM blocks WHERE id > ? AND NOT dying ORDER BY id LIMIT ?"
@@ -34,10 +48,10 @@ def check(database: Database, files: BlockFiles) -> Iterator[Damage]:
         if not rows:
             break
         last = rows[-1][0]
-    yield from _missing(database)
 
 
 def _missing(database: Database) -> Iterator[Damage]:
+    """Yield the blocks that pins need and that the database does not list."""
     with database.reading() as connection:
         rows = connection.execute(
             f"{LIVE} SELECT key FROM live"  # noqa: S608 - ours
@@ -52,7 +66,7 @@ def _missing(database: Database) -> Iterator[Damage]:
 def _find_damage(
     connection: sqlite3.Connection, files: BlockFiles, number: int, key: object
 ) -> Damage | None:
-    """Return what is wrong with a block; None where it is as it should be, or is no longer here."""
+    """Return the damage of a block; None if it is sound, or no longer in the store."""
     sql = "SELECT 1 FROM blocks WHERE id = ? AND key IS ? AND NOT dying"
     if connection.execute(sql, (number, key)).fetchone() is None:
         return None

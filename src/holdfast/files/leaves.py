@@ -1,8 +1,8 @@
-"""The leaves of a file on disk, hashed on several threads at once, in constant memory.
+"""Hashing the leaves of a file on disk with several threads, in constant memory.
 
-The threads read at their own offsets into buffers of their own. hashlib and the system calls let go
-of the interpreter lock, so two threads are nearly twice as fast as one. A memory map would save one
-copy, but counts as the process's memory and kills it when the file shrinks.
+Each thread reads at its own offset into its own buffer. hashlib and the system calls release the
+interpreter lock, so two threads are nearly twice as fast as one. A memory map would save a copy,
+but it counts as memory of the process, and ends the process if the file shrinks.
 """
 
 import os
@@ -15,13 +15,13 @@ from typing import BinaryIO, Final
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.files import Part, leaf_frame, leaf_part
 
-JOB_SIZE: Final = 4 << 20  # what a thread takes at a time
-READ_SIZE: Final = 1 << 18  # small enough to be hashed while it is in the processor's cache
+JOB_SIZE: Final = 4 << 20  # bytes that a thread hashes at a time
+READ_SIZE: Final = 1 << 18  # small enough to stay in the processor's cache while it is hashed
 MAX_THREADS: Final = 4
 
 
 def default_threads() -> int:
-    """As many threads as there are processors for us, up to `MAX_THREADS`."""
+    """Return how many processors this process may use, at most `MAX_THREADS`."""
     if not hasattr(os, "preadv"):
         return 1
     if hasattr(os, "sched_getaffinity"):
@@ -32,23 +32,26 @@ def default_threads() -> int:
 def hash_leaves(
     file: BinaryIO, size: int, profile: Profile, *, threads: int | None = None
 ) -> Iterator[Part]:
-    """The leaves of the first `size` bytes of `file`, in order."""
+    """Yield the leaves of the first `size` bytes of `file`, in order.
+
+    Raise `EOFError` if the file is shorter.
+    """
     threads = threads or default_threads()
     if size <= JOB_SIZE:
         threads = 1
     step = max(1, JOB_SIZE // profile.chunk_size) * profile.chunk_size
     jobs = ((start, min(start + step, size)) for start in range(0, max(size, 1), step))
     if threads == 1:
-        reader = _Reader(file, profile)
+        hasher = _LeafHasher(file, profile)
         for start, stop in jobs:
-            yield from reader.leaves(start, stop)
+            yield from hasher.leaves(start, stop)
         return
     local = threading.local()
 
     def run(start: int, stop: int) -> list[Part]:
-        if not hasattr(local, "reader"):
-            local.reader = _Reader(file, profile)
-        return list(local.reader.leaves(start, stop))
+        if not hasattr(local, "hasher"):
+            local.hasher = _LeafHasher(file, profile)
+        return list(local.hasher.leaves(start, stop))
 
     pool = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-hash")
     waiting: deque[Future[list[Part]]] = deque()
@@ -63,8 +66,8 @@ def hash_leaves(
         pool.shutdown(cancel_futures=True)
 
 
-class _Reader:
-    """One thread's view of the file, with its buffer."""
+class _LeafHasher:
+    """Hashes leaves of a file for one thread, with a buffer of its own."""
 
     def __init__(self, file: BinaryIO, profile: Profile) -> None:
         self._file = file

@@ -1,26 +1,24 @@
-"""Collecting the blocks that nothing needs."""
+"""Removing blocks: collect garbage, or discard the blocks of an add that failed."""
 
 import sqlite3
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
-from holdfast.repository.blocks import (
-    STALE_SECONDS,
-    BlockFiles,
-    age,
-    cid_of,
-    natural,
-)
+from holdfast.repository.block_files import BlockFiles, age
 from holdfast.repository.database import Database
+from holdfast.repository.database.errors import is_full
+from holdfast.repository.leases import end_dead_leases, end_lease
 from holdfast.repository.owners import Owner
-from holdfast.repository.space import is_full
+from holdfast.repository.rows import cid_of, natural
 
 Result = TypeVar("Result")
 
-BATCH: Final = 200  # blocks removed under one lock, so that adds need not wait for long
-SMALL_BATCH: Final = 20  # … on a full disk: the logs of both databases fit into the reserve
+BATCH: Final = 200  # blocks removed in one transaction, so that adds do not wait for long
+SMALL_BATCH: Final = 20  # the same on a full disk: the logs of both databases fit into the reserve
 ALL: Final = -1
+ORPHAN_SECONDS: Final = 24 * 3600.0
 
+# The keys of all blocks that a pin needs.
 LIVE: Final = """
 WITH RECURSIVE live(key) AS (
     SELECT key FROM pins WHERE removed IS NULL
@@ -32,45 +30,45 @@ WITH RECURSIVE live(key) AS (
 
 
 class Collected(NamedTuple):
-    """What a collection removed."""
+    """How many blocks a collection of garbage removed, and their bytes."""
 
     blocks: int
     size: int
 
 
 class Damage(NamedTuple):
-    """A block that is not as it should be."""
+    """What is wrong with a block; with the store as a whole if `cid` is empty."""
 
     cid: str
     what: str
 
 
 def collect(database: Database, files: BlockFiles, owner: Owner) -> Collected:
-    """Mark what nothing needs, then remove it, a few blocks at a time.
+    """Mark the blocks that nothing needs, then remove them, a few at a time.
 
-    A marked block counts as absent: an add that needs it in the meantime enters it anew.
-    `VerificationError` where the database may not be the one that knows the blocks.
+    A marked block counts as missing: an add that needs it in the meantime inserts it again. Raise
+    `VerificationError` if the database is damaged or may belong to other blocks.
     """
     database.check_sound()
-    database.freeing(lambda connection: _end_dead_adds(connection, owner))
+    database.freeing(lambda connection: end_dead_leases(connection, owner))
     count = size = 0
     more = True
     while more:
-        more = _on_full_disk_fewer(lambda limit: _mark(database, limit), ALL)
+        more = _with_smaller_batches(lambda limit: _mark(database, limit), ALL)
         batch = SMALL_BATCH if database.is_short_of_space() else BATCH
         while removed := remove_marked(database, files, batch):
             count += len(removed)
             size += sum(removed)
         if more:
-            database.shrink()  # so that more can be marked at once
+            database.shrink()  # makes space to mark more
     _remove_orphans(database, files)
     owner.remove_dead()
     database.shrink()
     return Collected(count, size)
 
 
-def _on_full_disk_fewer(change: Callable[[int], Result], limit: int) -> Result:
-    """Call `change` for at most `limit` blocks, and for fewer where their log finds no space."""
+def _with_smaller_batches(change: Callable[[int], Result], limit: int) -> Result:
+    """Call `change` for at most `limit` blocks; if the disk is full, for fewer."""
     while True:
         try:
             return change(limit)
@@ -82,7 +80,7 @@ def _on_full_disk_fewer(change: Callable[[int], Result], limit: int) -> Result:
 
 def _mark(database: Database, limit: int) -> bool:
     """Mark at most `limit` blocks that nothing needs; return whether there may be more."""
-    # UPDATE is the first word: else Python counts no rows.
+    # UPDATE must be the first word, or Python does not count the rows.
     sql = (
         f"UPDATE blocks SET dying = 1 WHERE id IN ({LIVE} SELECT id FROM blocks WHERE NOT dying"  # noqa: S608
         " AND key NOT IN live AND id NOT IN (SELECT block FROM leases) LIMIT ?)"
@@ -91,37 +89,30 @@ def _mark(database: Database, limit: int) -> bool:
     return count == limit
 
 
-def _end_dead_adds(connection: sqlite3.Connection, owner: Owner) -> None:
-    """Drop the leases of adds whose process has ended."""
-    for (name,) in connection.execute("SELECT DISTINCT owner FROM adds").fetchall():
-        if not (isinstance(name, str) and owner.is_alive(name)):
-            connection.execute("DELETE FROM adds WHERE owner = ?", (name,))
-    connection.execute("DELETE FROM leases WHERE adding NOT IN (SELECT id FROM adds)")
-
-
 def remove_marked(database: Database, files: BlockFiles, limit: int) -> list[int]:
-    """Remove at most `limit` blocks that are marked; return the sizes of those that are gone."""
-    gone: dict[object, int] = {}  # by key: on a full disk an attempt that fails may have an effect
+    """Remove at most `limit` marked blocks; return the sizes of those that were removed."""
+    # By key: on a full disk an attempt that failed may have had an effect.
+    removed: dict[object, int] = {}
 
     def remove(connection: sqlite3.Connection, limit: int) -> None:
         sql = "SELECT id, key, size FROM blocks WHERE dying LIMIT ?"
         for number, key, size in connection.execute(sql, (limit,)).fetchall():
-            gone[key] = natural(size)
+            removed[key] = natural(size)
             files.remove(key)
             connection.execute("DELETE FROM links WHERE parent = ?", (number,))
             connection.execute("DELETE FROM blocks WHERE id = ?", (number,))
 
-    _on_full_disk_fewer(
+    _with_smaller_batches(
         lambda limit: database.freeing(lambda connection: remove(connection, limit)), limit
     )
-    return list(gone.values())
+    return list(removed.values())
 
 
 def _remove_orphans(database: Database, files: BlockFiles) -> None:
-    """Remove files that an add named, but died before it could enter.
+    """Remove block files that have no row, because a process ended in the middle of an add.
 
-    Adds name and enter a file in one transaction, so one without a row belongs to no add that is
-    under way. The day is there for people who put a file back.
+    An add renames a file and inserts its row in one transaction, so a file without a row belongs to
+    no current add. Young files stay: a user may have just put back a file that was lost.
     """
     with database.reading() as connection:
         known = {
@@ -129,9 +120,27 @@ def _remove_orphans(database: Database, files: BlockFiles) -> None:
         }
     files.remove_leftovers()
     for path in files.all_files():
-        if path.name not in known and age(path) > STALE_SECONDS:
+        if path.name not in known and age(path) > ORPHAN_SECONDS:
             with database.frozen() as connection:
                 key = bytes.fromhex(path.name)
                 sql = "SELECT 1 FROM blocks WHERE key = ?"
                 if connection.execute(sql, (key,)).fetchone() is None:
                     files.remove(key)
+
+
+def discard(database: Database, files: BlockFiles, lease: int, last_id: int) -> None:
+    """End `lease` and remove those of its blocks whose id is larger than `last_id`.
+
+    Blocks that a pin or another lease needs stay. If the process ends before all are removed, a
+    collection of garbage removes the others.
+    """
+    with database.writing() as connection:
+        connection.execute(
+            f"{LIVE} UPDATE blocks SET dying = 1"  # noqa: S608
+            " WHERE id > ? AND id IN (SELECT block FROM leases WHERE adding = ?)"
+            " AND id NOT IN (SELECT block FROM leases WHERE adding <> ?) AND key NOT IN live",
+            (last_id, lease, lease),
+        )
+        end_lease(connection, lease)
+    while remove_marked(database, files, BATCH):
+        pass

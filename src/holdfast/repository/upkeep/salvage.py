@@ -1,4 +1,4 @@
-"""Reading what can be read of a database that may be damaged, or another store's."""
+"""Reading a database that may be damaged, or may belong to another store."""
 
 import contextlib
 import os
@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from holdfast.repository import schema
-from holdfast.repository.database_files import check_table, is_version_1
-from holdfast.repository.identity import COPY, DATABASE, MAX_CHANGES
-from holdfast.repository.opening import check_regular, connect, is_damage
+from holdfast.repository.database import schema
+from holdfast.repository.database.errors import is_damage
+from holdfast.repository.database.identity import COPY, DATABASE, MAX_CHANGES
+from holdfast.repository.database.opening import check_regular, connect
+from holdfast.repository.database.trust import check_table, is_version_1
 
-# What holds small blocks and pins in each of the two files.
+# The tables with small blocks and pins in each of the two files.
 TABLES: Final = {DATABASE: ("blocks", "pins"), COPY: ("copied_blocks", "copied_pins")}
 MARKS: Final = {
     DATABASE: ("store", "SELECT id, changes FROM store"),
@@ -23,19 +24,19 @@ SCHEMAS: Final = {DATABASE: "main", COPY: "copy"}
 
 
 class Row(NamedTuple):
-    """A row of the table `blocks` or `pins`, as it was found."""
+    """A row of the table `blocks` or `pins`. Its values are not checked."""
 
     table: str
     values: tuple[Any, ...]
 
 
-class Source:
-    """One of the two databases, open for as long as nothing is put into its place.
+class OldDatabase:
+    """One of the two databases before a repair. It is open until `close`.
 
     Attributes:
-        id: The id of the store that it belongs to; None where it says nothing.
-        changes: How many transactions it has seen.
-        damage: What is wrong with it; None where it could be read to its end.
+        id: The id of its store; None if it has none.
+        changes: How many transactions it had.
+        damage: What is wrong with it; None if all of it could be read.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -48,7 +49,7 @@ class Source:
         check_regular(self.path)
         try:
             self._connection = connect(self.path, "rw")
-            # Nobody writes while it is read and replaced.
+            # Nobody may write while it is read.
             self._connection.execute("BEGIN IMMEDIATE")
             if is_version_1(self._connection, "main"):
                 return
@@ -59,11 +60,10 @@ class Source:
             if isinstance(changes, int) and 0 <= changes < MAX_CHANGES:
                 self.changes = changes
         except sqlite3.Error as error:
-            there = os.path.lexists(self.path)
-            self.damage = str(error) if there else "it is missing"
+            self.damage = str(error) if os.path.lexists(self.path) else "it is missing"
 
     def rows(self) -> Iterator[Row]:
-        """Yield small blocks and pins, as far as they can be read."""
+        """Yield the small blocks and the pins that can be read."""
         if self._connection is None:
             return
         blocks, pins = TABLES[self.name]
@@ -75,9 +75,9 @@ class Source:
                 yield Row(table, values)
 
     def _rows(self, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows of a table upwards to the first damaged page, then downwards to it.
+        """Yield the rows from the first to a damaged page, then from the last back to it.
 
-        One row at a time: a cursor reads ahead, and would lose the row before the damaged one.
+        Each row is a query of its own: a cursor reads ahead, and would lose rows before the damage.
         """
         first = last = None
         try:
@@ -107,7 +107,7 @@ class Source:
         return None if found is None else found[0]
 
     def _row(self, table: str, columns: str, number: int) -> Iterator[tuple[Any, ...]]:
-        """Yield the row, unless a value in it cannot be read: too long, or no text."""
+        """Yield the row, unless a value in it is too long or is not valid text."""
         sql = f"SELECT {columns} FROM {table} WHERE id = ?"  # noqa: S608 - ours
         try:
             row = self._select(sql, (number,))
@@ -126,7 +126,7 @@ class Source:
         return row
 
     def close(self) -> None:
-        """Bring what is in the write-ahead log into the file, and let go of it."""
+        """Move the write-ahead log into the file, and close it."""
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
@@ -137,9 +137,9 @@ class Source:
             self._connection = None
 
     def replace(self, new: Path, *, keep: bool) -> Path | None:
-        """Put `new` into the place of the file; return the other name that this got, if `keep`.
+        """Replace the file by `new`; with `keep`, rename the old file and return its new path.
 
-        The write-ahead log of the old file must go first: SQLite would play it into the new one.
+        The write-ahead log of the old file must go first, or SQLite would apply it to the new file.
         """
         log = Path(f"{self.path}-wal")
         aside = None

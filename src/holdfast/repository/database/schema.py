@@ -1,10 +1,13 @@
-"""The tables of a repository: the database, its second copy, and how both stay in step.
+"""The tables of the database and of its second copy, and how both stay in step.
 
 The second copy is a SQLite file of its own. It holds what cannot be rebuilt from the block files:
-small blocks and pins. Temporary triggers on the one connection that writes bring every change over
-in the same transaction. SQLite commits the database first and the copy after it, so a crash or a
-full disk leaves the copy at most one transaction behind. `token` and `before` of the table `store`
-tell that from a file of another time: the copy has the token of its last transaction.
+small blocks and pins. Temporary triggers on the connection that writes repeat every change in the
+copy, in the same transaction. SQLite commits the database first and the copy after it, so a crash
+or a full disk leaves the copy at most one transaction behind.
+
+Each transaction has a random token. The table `store` has the tokens of the last two transactions,
+the copy that of its last. If the token of the copy is neither of the two, one of the files is of
+another time.
 """
 
 import secrets
@@ -26,8 +29,8 @@ CREATE TABLE store (                 -- one row
 """
 ADDS_TABLE: Final = """
 CREATE TABLE adds (
-    id    INTEGER PRIMARY KEY,       -- random, so that it is never used again
-    owner TEXT NOT NULL              -- a file in the folder owners
+    id    INTEGER PRIMARY KEY,       -- random, so that no two adds have the same
+    owner TEXT NOT NULL              -- the name of a file in the folder owners
 );
 """
 ADDS_TABLE_1: Final = "CREATE TABLE adds (id INTEGER PRIMARY KEY, touched INTEGER NOT NULL)"
@@ -42,13 +45,13 @@ CREATE TABLE blocks (
 );
 CREATE TABLE links (
     parent INTEGER NOT NULL,         -- blocks.id
-    child  BLOB NOT NULL,            -- blocks.key, of a block that may not be here
+    child  BLOB NOT NULL,            -- blocks.key; the block may be missing
     PRIMARY KEY (parent, child)
 ) WITHOUT ROWID;
 CREATE TABLE pins (
     id        INTEGER PRIMARY KEY,
     uuid      TEXT NOT NULL,
-    cid       TEXT NOT NULL,         -- as it was given or made
+    cid       TEXT NOT NULL,         -- as the user gave it, or as it was computed
     key       BLOB NOT NULL,
     name      TEXT NOT NULL,
     keyvalues TEXT NOT NULL,         -- a JSON object
@@ -107,7 +110,7 @@ TRIGGERS: Final = (
     DELETE FROM copied_pins WHERE id = OLD.id; END""",
 )
 
-# A block that is in both was put there by the same transaction: only the rest is brought over.
+# A block that is in both databases is the same in both, so only the others are copied.
 RESYNC: Final = """
 DELETE FROM copied_blocks WHERE NOT EXISTS (
     SELECT 1 FROM blocks WHERE blocks.id = copied_blocks.id
@@ -122,29 +125,30 @@ UPDATE copied_store SET (token, changes) = (SELECT token, changes FROM store);
 
 
 def run(connection: sqlite3.Connection, statements: str) -> None:
-    """Run several statements inside of a transaction, which `executescript` would end."""
+    """Run several statements in the current transaction, which `executescript` would end."""
     for statement in statements.split(";\n"):
         if statement.strip():
             connection.execute(statement)
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Return the version of the tables; 0 where there are none yet."""
+    """Return the version of the tables; 0 if there are none yet."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
 
 def create(connection: sqlite3.Connection, store_id: str | None = None) -> None:
-    """Make the tables of a new database. Inside of a writing transaction."""
+    """Make the tables of a new database. The caller has begun a transaction."""
     run(connection, TABLES)
     _begin_store(connection, store_id or secrets.token_hex(16))
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Make version 2 of version 1. Inside of a writing transaction.
+    """Migrate the tables from version 1 to 2. The caller has begun a transaction.
 
-    Version 1 gave the numbers of adds again, and judged by the clock whether one had died. Its adds
-    are dropped: an older process that still runs is told so at its next block.
+    Version 1 used the numbers of adds more than once, and judged by the clock whether their process
+    was alive. Its adds are deleted: an older process that still runs gets an error when it next
+    adds a block.
     """
     connection.execute("DELETE FROM leases")
     connection.execute("DROP TABLE adds")
@@ -159,18 +163,18 @@ def _begin_store(connection: sqlite3.Connection, store_id: str) -> None:
 
 
 def fill_copy(connection: sqlite3.Connection) -> None:
-    """Make the tables of the second copy, and all that is in them. Inside of a transaction."""
+    """Make and fill the tables of the second copy. The caller has begun a transaction."""
     run(connection, COPY_TABLES + RESYNC)
 
 
 def mirror(connection: sqlite3.Connection) -> None:
-    """From now on, bring what `connection` changes in the database over to the second copy."""
+    """Repeat all changes that `connection` makes in the database in the second copy too."""
     for trigger in TRIGGERS:
         connection.execute(trigger)
 
 
 def advance(connection: sqlite3.Connection) -> None:
-    """Give both files the token of the transaction that is about to be committed."""
+    """Give both databases a new token, for the transaction that is about to be committed."""
     connection.execute(
         "UPDATE store SET before = token, token = randomblob(16), changes = changes + 1"
     )

@@ -1,14 +1,15 @@
-"""Checking the store as a whole: whether its files belong together, and its two databases."""
+"""Checking the two databases of a store, and whether its files belong together."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from holdfast.content.blocks import check_block
 from holdfast.errors import ClientError, VerificationError
-from holdfast.repository.blocks import BadRowError, cid_of
 from holdfast.repository.database import Database
-from holdfast.repository.identity import COPY, DATABASE, mark_of, mark_of_copy
+from holdfast.repository.database.identity import COPY, DATABASE, mark_of, mark_of_copy
+from holdfast.repository.rows import BadRowError, cid_of
 
+# How many small blocks and pins are only in the database, and how many are only in the copy.
 COMPARE: Final = """
 SELECT (SELECT count(*) FROM blocks WHERE data IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM copied_blocks WHERE copied_blocks.id = blocks.id
@@ -24,7 +25,7 @@ SELECT (SELECT count(*) FROM blocks WHERE data IS NOT NULL AND NOT EXISTS (
 
 
 def find_faults(database: Database) -> Iterator[str]:
-    """Say what is wrong with the id of the store, its database and the second copy."""
+    """Yield what is wrong with the id of the store, its database and the second copy."""
     fault = database.find_fault()
     if fault is not None:
         yield fault
@@ -52,7 +53,7 @@ def _find_faults_of_copy(database: Database) -> Iterator[str]:
             return
         absent, extra = connection.execute(COMPARE).fetchone()
         copy = mark_of_copy(connection)
-        # One that is a transaction behind, after a crash, is brought into step by the next write.
+        # After a crash the copy may be one transaction behind. The next write updates it.
         if copy is not None and copy.token == mark_of(connection).token:
             if absent:
                 yield f"{COPY}: {absent} blocks or pins are not in it"

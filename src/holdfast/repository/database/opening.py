@@ -1,4 +1,4 @@
-"""Opening the two databases of a store: make, migrate or finish them, or see what is wrong."""
+"""Opening the two databases of a store: make or migrate them, or find what is wrong."""
 
 import functools
 import os
@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigError
-from holdfast.repository import schema
-from holdfast.repository.database_errors import is_of_content, typed
-from holdfast.repository.database_files import check_files, check_kinds, check_tables, harden
-from holdfast.repository.identity import (
+from holdfast.repository.database import schema
+from holdfast.repository.database.errors import (
+    code_of,
+    is_damage,
+    is_full,
+    is_of_content,
+    typed,
+)
+from holdfast.repository.database.identity import (
     COPY,
     DATABASE,
     Mark,
@@ -27,7 +32,8 @@ from holdfast.repository.identity import (
     why_unsound,
     write_id,
 )
-from holdfast.repository.read_only import address_of
+from holdfast.repository.database.read_only import read_only_uri
+from holdfast.repository.database.trust import check_files, check_kinds, check_tables, harden
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -35,17 +41,15 @@ Result = TypeVar("Result")
 BUSY_SECONDS: Final = 60.0
 PAUSE: Final = 0.01
 CACHE_KIB: Final = 8 << 10
-LOG_PAGES: Final = (
-    256  # of 4 KiB: a log is brought into its database before it outgrows the reserve
-)
-DAMAGE: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+# Pages of 4 KiB: a log is moved into its database before it is larger than the reserve.
+LOG_PAGES: Final = 256
 
 
 class Opened(NamedTuple):
     """A connection to both databases.
 
-    `fault` says why they do not belong together, if so; `writable` is False where what is written
-    could not be kept in both.
+    `fault` is why they do not belong together, or None. `writable` is False if a change could not
+    be written to both.
     """
 
     connection: sqlite3.Connection
@@ -54,9 +58,10 @@ class Opened(NamedTuple):
 
 
 def patient(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Call `function` again while another connection has what it wants, for a minute at the most.
+    """Repeat `function` while another connection has the lock, for at most a minute.
 
-    SQLite waits by itself in most cases, but not while others make the file or were killed at it.
+    SQLite waits by itself in most cases. It does not while another process makes the file, or after
+    one was killed while it did.
     """
 
     @functools.wraps(function)
@@ -66,8 +71,7 @@ def patient(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
             try:
                 return function(*args, **kwargs)
             except sqlite3.OperationalError as error:
-                is_busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
-                if not is_busy or time.monotonic() > deadline:
+                if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
                 time.sleep(PAUSE)
 
@@ -76,7 +80,7 @@ def patient(function: Callable[Arguments, Result]) -> Callable[Arguments, Result
 
 @patient
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """Open the SQLite file at `path`; `mode` "rwc" may make it, and "ro" writes nothing."""
+    """Open the database at `path`. The mode "rwc" may make it; "ro" writes nothing."""
     check_regular(path)
     is_new = not path.exists() or not path.stat().st_size
     connection = sqlite3.connect(
@@ -89,7 +93,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     try:
         connection.create_function("fold", 1, _fold, deterministic=True)
         harden(connection)
-        # In memory: what a collection sorts must not need space on a disk that is full.
+        # Collecting garbage sorts rows. On a full disk there is no space for temporary files.
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         if is_new and mode == "rwc":
@@ -103,7 +107,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def check_regular(path: Path) -> None:
-    """Raise `ConfigError` if the database at `path` is nothing that SQLite may open."""
+    """Raise `ConfigError` if the database at `path` is not a file that SQLite may open."""
     try:
         check_files(path)
     except ConfigError as error:
@@ -111,12 +115,13 @@ def check_regular(path: Path) -> None:
 
 
 def open_databases(folder: Path) -> Opened:
-    """Open the databases in `folder` for writing; made where there is no trace of a store.
+    """Open the databases in `folder` for writing; make them if the folder holds no store.
 
-    Raise `UnsoundError` where the first cannot be used at all, `ConfigError` where it is not ours.
+    Raise `UnsoundError` if the database is missing or damaged, and `ConfigError` if it was not made
+    by Holdfast.
     """
     path = folder / DATABASE
-    # In this order: the database of a new store is made before anything else in it.
+    # The order matters: another process may just make a store, and makes the database first.
     if has_traces(folder) and not os.path.lexists(path):
         raise UnsoundError(f"{DATABASE} is missing")
     try:
@@ -141,18 +146,8 @@ def _open(folder: Path) -> Opened:
         raise
 
 
-def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether SQLite says that a file is damaged, or no database at all."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGE
-
-
-def is_full(error: sqlite3.Error) -> bool:
-    """Return whether SQLite found no space on the disk."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
-
-
 def _prepare(connection: sqlite3.Connection, folder: Path) -> None:
-    """Make the tables, migrate them, or see that they are of a version that we know."""
+    """Make or migrate the tables; raise `ConfigError` if a newer version made them."""
     version = schema.version_of(connection)
     if version < schema.VERSION:
         connection.execute("BEGIN IMMEDIATE")
@@ -171,10 +166,11 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> None:
 
 
 def _make_tables(connection: sqlite3.Connection, folder: Path) -> int:
+    """Make or migrate the tables in a transaction; return their version."""
     version = schema.version_of(connection)
     if version == 0:
         if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise sqlite3.DatabaseError(f"{DATABASE} is another program's")
+            raise sqlite3.DatabaseError(f"{DATABASE} belongs to another program")
         if has_traces(folder):
             raise UnsoundError(f"{DATABASE} is empty")
         schema.create(connection)
@@ -182,17 +178,17 @@ def _make_tables(connection: sqlite3.Connection, folder: Path) -> int:
         check_tables(connection, "main")
         sql = "SELECT count(*) FROM blocks WHERE data IS NULL"
         if not connection.execute(sql).fetchone()[0] and has_block_files(folder):
-            raise UnsoundError(f"{DATABASE} knows none of the files in the folder blocks")
+            raise UnsoundError(f"{DATABASE} lists none of the files in the folder blocks")
         schema.migrate(connection)
     return max(version, schema.VERSION)
 
 
 def _attach(connection: sqlite3.Connection, folder: Path) -> tuple[str | None, bool]:
-    """Attach the second copy, or make it; return what does not fit, and whether to write."""
+    """Attach or make the second copy; return `fault` and `writable` of `Opened`."""
     main, found = mark_of(connection), read_id(folder)
     path = folder / COPY
     check_regular(path)
-    # The database alone may make a copy only where it is known to be that of this folder.
+    # Make a new copy only if the database is known to belong to this folder.
     may_make = found == main.id or not main.established
     if not may_make and not path.exists():
         return why_unsound(found, main, None), False
@@ -200,12 +196,12 @@ def _attach(connection: sqlite3.Connection, folder: Path) -> tuple[str | None, b
         attach_copy(connection, path, "rwc" if may_make else "rw")
         copy = mark_of_copy(connection)
         if not main.established or why_unsound(found, main, copy) is not None:
-            # Others may have written in between: what does not fit is looked at again, alone.
+            # Another process may have written in between: compare again while nobody can.
             main, copy, found = _finish(connection, folder)
     except sqlite3.Error as error:
         if is_damage(error):
             return f"{COPY} cannot be read: {error}", False
-        if main.established and is_full(error):  # what is there can be read all the same
+        if main.established and is_full(error):  # the database can still be read
             return f"{COPY} is missing, and the disk is full", False
         raise
     writable = copy is not None and why_apart(main, copy) is None
@@ -215,7 +211,7 @@ def _attach(connection: sqlite3.Connection, folder: Path) -> tuple[str | None, b
 
 
 def attach_copy(connection: sqlite3.Connection, path: Path, mode: str) -> None:
-    """Attach the second copy to a connection, as `copy`."""
+    """Attach the second copy to a connection under the name ``copy``."""
     check_regular(path)
     is_new = not path.exists() or not path.stat().st_size
     connection.execute("ATTACH DATABASE ? AS copy", (_uri(path, mode),))
@@ -227,9 +223,9 @@ def attach_copy(connection: sqlite3.Connection, path: Path, mode: str) -> None:
 
 
 def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | None, str | None]:
-    """Finish a new store, or make the copy of one that has lost it; return what all say now.
+    """Finish a new store, or make the copy of one that lost it; return both marks and the id.
 
-    Nothing is changed where something else does not fit.
+    If the files do not belong together, nothing is changed.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -257,10 +253,19 @@ def _configure(connection: sqlite3.Connection, name: str, mode: str) -> None:
     connection.execute(f"PRAGMA {name}.cache_size = -{CACHE_KIB}")
 
 
+def file_id(path: Path) -> tuple[int, int] | None:
+    """Return the device and the inode of the file that has the name `path` now, or None."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _uri(path: Path, mode: str) -> str:
-    return address_of(path) if mode == "ro" else f"{path.absolute().as_uri()}?mode={mode}"
+    return read_only_uri(path) if mode == "ro" else f"{path.absolute().as_uri()}?mode={mode}"
 
 
 def _fold(text: str) -> str:
-    """`text` for comparing: in whichever case and composition its letters were written."""
+    """Return `text` for comparisons that ignore the case and the composition of letters."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()

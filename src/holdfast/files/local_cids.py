@@ -1,4 +1,4 @@
-"""`compute_cid` and `verify`: real IPFS CIDs, without asking anyone."""
+"""`compute_cid` and `verify`: the CIDs of local content. Nothing is sent."""
 
 import hashlib
 import os
@@ -24,13 +24,13 @@ from holdfast.files.sources import Progress, Uploadable, existing_path
 def compute_cid(
     source: Uploadable, *, profile: str = "unixfs-v1-2025", progress: Progress | None = None
 ) -> str:
-    """The CID that an IPFS node gives to `source` under `profile`. Nothing is stored or sent.
+    """Return the CID that an IPFS node gives to `source`. Nothing is stored or sent.
 
     Args:
         source: A path of a file or directory, bytes, a binary file, or an iterable of bytes.
-        profile: How the content is cut: ``unixfs-v1-2025``, ``unixfs-v0-2015`` (CIDv0, Kubo's
-            old default) or ``kubo-legacy-cidv1`` (Kubo's old ``--cid-version=1``).
-        progress: Called as ``progress(done_bytes, total_bytes_or_None)`` while it is read.
+        profile: How the content is cut into blocks: ``unixfs-v1-2025``, ``unixfs-v0-2015`` (CIDv0,
+            Kubo's old default) or ``kubo-legacy-cidv1`` (Kubo's old ``--cid-version=1``).
+        progress: Called as ``progress(done_bytes, total_bytes_or_None)`` during reading.
 
     Example:
         >>> compute_cid(b"hello")
@@ -47,14 +47,15 @@ def compute_cid(
 
 
 def verify(source: Uploadable, cid: str, *, progress: Progress | None = None) -> bool:
-    """True, if `source` is proven to be what `cid` names; anything else is an error.
+    """Return True if `source` is the content that `cid` names; raise an error if not.
 
-    A CID of one raw block is proven or disproven by its hash. Another names a tree of blocks, whose
-    shape depends on how the content was cut: all known ways are tried, and where none fits, that
-    proves nothing. `progress` is called as by `compute_cid`, from the start for each way.
+    The CID of one raw block is its hash, so the answer is certain. Other CIDs name a tree of blocks
+    whose shape depends on how the content was cut. All known layouts are tried. If none gives the
+    CID, the content may still be right. `progress` is called as by `compute_cid`, from the start
+    for each layout.
 
     Raises:
-        VerificationError: The content is not what the CID names.
+        VerificationError: The content is not the one that the CID names.
         UnprovenError: No known layout gives this CID, or its hash function is not supported.
 
     Example:
@@ -79,7 +80,7 @@ def verify(source: Uploadable, cid: str, *, progress: Progress | None = None) ->
 
 
 def _counter(source: Uploadable, progress: Progress | None) -> Seen | None:
-    """`progress` for one reading of `source`."""
+    """Return a function that counts the bytes of one reading of `source` for `progress`."""
     if progress is None:
         return None
     total = _size(source)
@@ -94,13 +95,13 @@ def _counter(source: Uploadable, progress: Progress | None) -> Seen | None:
 
 
 def _size(source: Uploadable) -> int | None:
-    """How many bytes there are to read, where that can be told beforehand."""
+    """Return how many bytes `source` has; None if only reading shows it."""
     if isinstance(source, bytes | bytearray | memoryview):
         return memoryview(source).nbytes
     if isinstance(source, Blob):
         return source.size
     path = existing_path(source) if isinstance(source, str | os.PathLike) else None
-    # Some files of the system say that they have no bytes, and have some.
+    # Some files of the system report a size of 0 and have content.
     return path.stat().st_size or None if path is not None and path.is_file() else None
 
 
@@ -114,7 +115,7 @@ def _verify_block(source: Uploadable, reference: Reference, seen: Seen | None) -
 
 
 def _verify_inline(source: Uploadable, reference: Reference, seen: Seen | None) -> None:
-    """For a dag-pb node that the CID itself carries."""
+    """Verify `source` against a dag-pb node that is inside the CID itself."""
     proof = BodyProof(reference.cid)
     proof.feed_block(reference.cid.digest)
     for chunk in chunks_of(source, seen):
@@ -125,7 +126,7 @@ def _verify_inline(source: Uploadable, reference: Reference, seen: Seen | None) 
 
 
 def _verify_tree(source: Uploadable, reference: Reference, progress: Progress | None) -> None:
-    """Nothing, if a known layout gives the CID; `UnprovenError` where none does."""
+    """Raise `UnprovenError` unless a known layout gives the CID."""
     layouts = candidates_for(reference.cid)
     if not any(root == reference.cid for root in _roots(source, layouts, progress)):
         raise no_layout_fits(reference.cid)
@@ -134,7 +135,7 @@ def _verify_tree(source: Uploadable, reference: Reference, progress: Progress | 
 def _roots(
     source: Uploadable, profiles: tuple[Profile, ...], progress: Progress | None
 ) -> Iterator[CID]:
-    """Yield the root of `source` under each of `profiles`."""
+    """Yield the root of `source` in each of `profiles`."""
     path = existing_path(source) if isinstance(source, str | os.PathLike) else None
     if path is not None and path.is_dir():
         for each in profiles:
@@ -142,7 +143,7 @@ def _roots(
     elif path is not None and path.is_file():
         yield from _roots_of_file(path, profiles, progress)
     else:
-        layouts = Layouts(profiles)  # in one pass: there may be no second
+        layouts = Layouts(profiles)  # in one pass: it may not be readable twice
         for chunk in chunks_of(source, _counter(source, progress)):
             layouts.update(chunk)
         yield from layouts.roots().values()
@@ -151,7 +152,7 @@ def _roots(
 def _roots_of_file(
     path: Path, profiles: tuple[Profile, ...], progress: Progress | None
 ) -> Iterator[CID]:
-    """Yield the root under each layout, with one pass over the file for each kind of leaves."""
+    """Yield the root in each of `profiles`; read the file once for each kind of leaves."""
     for group in by_leaves(profiles):
         trees = [Tree(profile) for profile in group]
         for leaf in leaves_of(path, group[0], seen=_counter(path, progress)):

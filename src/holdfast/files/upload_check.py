@@ -8,14 +8,14 @@ from holdfast.content.profiles import Profile, candidates_for
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck
 from holdfast.errors import VerificationError
 from holdfast.files.background import Background
-from holdfast.files.cids import compute_cid, verify
+from holdfast.files.local_cids import compute_cid, verify
 from holdfast.files.sources import Source
 
 logger = logging.getLogger("holdfast")
 
 
 class CheckedSource:
-    """A source whose bytes are also given to a check, on a thread beside the one that sends them.
+    """A source that gives its bytes to a `WriteCheck` too, on a thread of its own.
 
     Attributes:
         source: The source itself.

@@ -1,8 +1,8 @@
-"""What is looked at before a database of a store is trusted: its files, and its tables.
+"""Checks before a database is trusted: of its files, and of its tables.
 
-The folder may have been made by somebody else. SQLite opens whatever has the name of a database or
-of its logs, follows symbolic links, and waits for ever on a pipe. Its tables may carry triggers and
-views, which run as a part of our own statements.
+Somebody else may have made the folder. SQLite opens any file with the name of a database or of its
+logs, follows symbolic links, and waits for ever on a pipe. A database may hold triggers and views,
+which run as part of our own statements.
 """
 
 import functools
@@ -16,12 +16,12 @@ from typing import Final
 
 from holdfast.errors import ConfigError
 from holdfast.files.folders import check_owner, no_regular_file
-from holdfast.repository import schema
+from holdfast.repository.database import schema
 
 SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
-MAX_VALUE: Final = 16 << 20  # bytes of a row that is read or written; a block there has 16 KiB
-# How a rollback journal ends that names a "super-journal". When SQLite has rolled it back, it
-# deletes the file of that name, wherever it is. A store never makes one.
+MAX_VALUE: Final = 16 << 20  # bytes in a row; a block in the database has less than 16 KiB
+# The last bytes of a rollback journal that names a "super-journal". After a rollback SQLite deletes
+# the file of that name, wherever it is. A store never makes such a journal.
 SUPER_JOURNAL: Final = bytes.fromhex("d9d505f920a163d7")
 
 Schema = dict[tuple[str, str], str]
@@ -30,7 +30,7 @@ Schema = dict[tuple[str, str], str]
 def check_files(database: Path) -> None:
     """Raise `ConfigError` unless the database and its logs are files that SQLite may open.
 
-    Each is a regular file with one name, and of this user, or is not there.
+    Each must be missing, or a regular file of this user without a second name (hard link).
     """
     for suffix in SUFFIXES:
         name = f"{database}{suffix}"
@@ -65,7 +65,7 @@ def _check_journal(path: Path) -> None:
 
 
 def harden(connection: sqlite3.Connection) -> None:
-    """Have SQLite distrust what is in the database."""
+    """Make SQLite distrust the content of the database."""
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE)
@@ -75,14 +75,14 @@ def harden(connection: sqlite3.Connection) -> None:
 
 
 def check_kinds(connection: sqlite3.Connection, name: str) -> None:
-    """Raise `sqlite3.DatabaseError` where there is anything but plain tables and indexes."""
+    """Raise `sqlite3.DatabaseError` if there is anything but plain tables and indexes."""
     for (kind, each), sql in _schema(connection, name).items():
         if kind not in {"table", "index"} or sql.startswith("create virtual"):
-            raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} in it is not a store's")
+            raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} in it was not made by Holdfast")
 
 
 def check_tables(connection: sqlite3.Connection, name: str) -> None:
-    """Raise `sqlite3.DatabaseError` unless the database `name` has exactly the tables of ours.
+    """Raise `sqlite3.DatabaseError` unless the database `name` has exactly our tables.
 
     `name` is ``main`` or ``copy``.
     """
@@ -95,13 +95,13 @@ def check_tables(connection: sqlite3.Connection, name: str) -> None:
 def check_table(connection: sqlite3.Connection, table: str, name: str) -> None:
     """Raise `sqlite3.DatabaseError` unless `table` is one of ours in ``main`` or ``copy``.
 
-    The database is the first of `connection`, whichever of the two it is.
+    The connection has this one database open, as its first.
     """
     _compare(_schema(connection, "main"), _known_schemas()[name], ("table", table))
 
 
 def is_version_1(connection: sqlite3.Connection, name: str) -> bool:
-    """Return whether the database `name` is one that Holdfast 0.1 made."""
+    """Return whether Holdfast 0.1 made the database `name`."""
     (version,) = connection.execute(f"PRAGMA {name}.user_version").fetchone()
     return name == "main" and version == 1
 
@@ -109,7 +109,7 @@ def is_version_1(connection: sqlite3.Connection, name: str) -> bool:
 def _compare(found: Schema, known: Schema, key: tuple[str, str]) -> None:
     if found.get(key) != known.get(key):
         kind, each = key
-        how = "is missing in it" if key not in found else "in it is not a store's"
+        how = "is missing in it" if key not in found else "in it was not made by Holdfast"
         raise sqlite3.DatabaseError(f"the {kind} {each!r:.80} {how}")
 
 
@@ -120,7 +120,7 @@ def _schema(connection: sqlite3.Connection, name: str) -> Schema:
 
 @functools.cache
 def _known_schemas() -> dict[str, Schema]:
-    """Return the tables of the database and of its second copy, as new ones have them."""
+    """Return the schemas of a new database, of its second copy, and of version 1."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute("ATTACH DATABASE ':memory:' AS copy")
         schema.create(connection)
@@ -133,12 +133,13 @@ def _known_schemas() -> dict[str, Schema]:
 
 @functools.lru_cache(maxsize=100)
 def _plain(sql: object) -> str:
-    """Return a statement without comments and white space that mean nothing.
+    """Return a statement in lower case, without comments and superfluous white space.
 
-    Quotes stay: ``"--"`` is a name and begins no comment. A statement of ours has none.
+    In a statement with quotes, ``--`` may be part of a name. It is cut all the same: our own
+    statements have no quotes, so such a statement never equals one of them.
     """
     text = str(sql)
-    if not text.isascii():  # other spaces and capitals than those that SQLite knows
+    if not text.isascii():  # Python knows more spaces and capitals than SQLite
         return text
     text = re.sub(r"--[^\n]*", " ", text)
     text = re.sub(r"\s+", " ", text)

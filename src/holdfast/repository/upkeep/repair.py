@@ -1,12 +1,11 @@
-"""Rebuilding the databases of a store from its block files, and from what is left of the databases.
+"""Rebuilding the databases of a store from its block files and from the old databases.
 
-The new databases are built beside the old ones and take their places at the end. Until then nothing
-is changed, and no block file ever is: a repair that is killed can be run again.
+The new databases are built beside the old ones and replace them at the end. Until then nothing is
+changed, so a repair that was killed can be run again. Block files are never changed.
 """
 
 import contextlib
 import errno
-import re
 import secrets
 import sqlite3
 import stat
@@ -19,27 +18,21 @@ from holdfast.content.cid import CID
 from holdfast.errors import ClientError, ProviderError, VerificationError
 from holdfast.files.atomic import sync_folder
 from holdfast.files.folders import Folder, no_regular_file
-from holdfast.repository import schema
-from holdfast.repository.blocks import (
-    FILE_SIZE,
-    BadRowError,
-    BlockFiles,
-    Written,
-    cid_of,
-    key_of,
-    linked_from,
-)
-from holdfast.repository.garbage import LIVE, Damage
-from holdfast.repository.identity import COPY, DATABASE, ID, ID_FILE, read_id, write_id
-from holdfast.repository.opening import attach_copy, check_regular, connect, is_full
+from holdfast.repository.block_files import FILE_SIZE, BlockFiles, WrittenBlock, linked_from
+from holdfast.repository.database import schema
+from holdfast.repository.database.errors import is_full
+from holdfast.repository.database.identity import COPY, DATABASE, ID, ID_FILE, read_id, write_id
+from holdfast.repository.database.opening import attach_copy, check_regular, connect
 from holdfast.repository.owners import Owner, alone
 from holdfast.repository.pins import pin_of
-from holdfast.repository.salvage import Source
+from holdfast.repository.rows import BadRowError, cid_of, key_of
+from holdfast.repository.upkeep.garbage import LIVE, Damage
+from holdfast.repository.upkeep.salvage import OldDatabase
 
 NEW_DATABASE: Final = "holdfast.repair.sqlite3"
 NEW_COPY: Final = "holdfast.repair.copy.sqlite3"
 
-# The blocks from which a block that is missing is reached, upwards.
+# The missing blocks, and all blocks above them.
 INCOMPLETE: Final = """
 WITH RECURSIVE incomplete(key) AS (
     SELECT key FROM missing
@@ -56,17 +49,17 @@ AND key NOT IN (SELECT key FROM pins WHERE removed IS NULL) ORDER BY id
 
 
 class Root(NamedTuple):
-    """A block that nothing links to and no pin keeps; `whole` if all below it is here."""
+    """A block without a pin or a parent; `whole` if no block below it is missing."""
 
     cid: str
     whole: bool
 
 
 class Repaired(NamedTuple):
-    """What a store holds after a repair.
+    """The content of a store after a repair.
 
-    `roots` are gone with the next collection of garbage, unless they are pinned. `lost` is what
-    cannot come back. `notes` say what became of the old files.
+    The next collection of garbage removes the `roots`, unless they are pinned. `lost` is what could
+    not be restored. `notes` say what happened to the old files.
     """
 
     blocks: int
@@ -77,7 +70,7 @@ class Repaired(NamedTuple):
 
 
 def repair(folder: Path, files: BlockFiles, owner: Owner) -> Repaired:
-    """Rebuild the databases in `folder`, which nobody else may have open meanwhile."""
+    """Rebuild the databases in `folder`. Raise `ProviderError` if anybody else has it open."""
     with alone(owner) as is_alone, _full_disk_as_oserror():
         if not is_alone:
             raise ProviderError(
@@ -91,7 +84,7 @@ def repair(folder: Path, files: BlockFiles, owner: Owner) -> Repaired:
 
 
 class _Rebuild:
-    """The new databases, until they have their places."""
+    """The new databases while they are built. Without `replace` they are removed at the end."""
 
     def __init__(self, folder: Path, files: BlockFiles) -> None:
         self._folder = folder
@@ -100,51 +93,50 @@ class _Rebuild:
         self._bad: dict[bytes, str] = {}
         self._lost: list[Damage] = []
         self._remove_new()
-        # What cannot be used is refused before anything is locked.
+        # Raise the error of a file that cannot be used before anything is locked.
         for name in (NEW_DATABASE, NEW_COPY, DATABASE, COPY):
             check_regular(folder / name)
         status = Folder(folder).status(ID_FILE)
         if status is not None and not stat.S_ISREG(status.st_mode):
             raise no_regular_file(folder / ID_FILE)
         self._found_id = read_id(folder)
-        self._sources = [Source(folder, DATABASE), Source(folder, COPY)]
+        self._old = [OldDatabase(folder, DATABASE), OldDatabase(folder, COPY)]
         self._used = self._choose()
-        ids = [self._found_id, *(source.id for source in self._used)]
+        ids = [self._found_id, *(old.id for old in self._used)]
         self._id = next((each for each in ids if each and ID.fullmatch(each)), None)
         self._id = self._id or secrets.token_hex(16)
         try:
             self._connection = connect(folder / NEW_DATABASE, "rwc")
         except BaseException:
-            self._close_sources()
+            self._close_old()
             raise
 
-    def _choose(self) -> list[Source]:
-        """The databases that are of this store, the newer first."""
-        main, copy = self._sources
+    def _choose(self) -> list[OldDatabase]:
+        """Return the old databases of this store, the newer first."""
+        main, copy = self._old
         used = [main, copy]
         if None not in {main.id, copy.id} and main.id != copy.id:
-            # The id of the folder decides. Where it fits neither, nothing of both is left out.
-            used = [source for source in used if source.id == self._found_id] or used
-        return sorted(used, key=lambda source: -source.changes)
+            # The id of the folder decides. If it is neither of the two, both are used.
+            used = [old for old in used if old.id == self._found_id] or used
+        return sorted(used, key=lambda old: -old.changes)
 
     def run(self) -> Repaired:
-        """Build both databases, and tell what is in them."""
+        """Build both databases, and return what is in them."""
         connection = self._connection
         attach_copy(connection, self._folder / NEW_COPY, "rwc")
-        for name in ("main", "copy"):  # what is killed is built again: no log, which takes space
+        for name in ("main", "copy"):  # no log: a build that was killed starts again
             connection.execute(f"PRAGMA {name}.journal_mode = OFF")
         connection.execute("BEGIN")
         schema.create(connection, self._id)
         connection.execute("CREATE TEMP TABLE uuids (uuid TEXT PRIMARY KEY)")
         connection.execute("CREATE TEMP TABLE missing (key BLOB PRIMARY KEY)")
-        for source in self._used:
-            for table, values in source.rows():
+        for old in self._used:
+            for table, values in old.rows():
                 self._take_block(*values[1:]) if table == "blocks" else self._take_pin(values)
         for path in self._files.all_files():
-            if re.fullmatch("(?:[0-9a-f]{2})+", path.name):
-                self._take_file(bytes.fromhex(path.name))
+            self._take_file(bytes.fromhex(path.name))
         repaired = self._report()
-        changes = max(source.changes for source in self._sources) + 1
+        changes = max(old.changes for old in self._old) + 1
         connection.execute("UPDATE store SET established = 1, changes = ?", (changes,))
         schema.fill_copy(connection)
         connection.execute("COMMIT")
@@ -152,7 +144,7 @@ class _Rebuild:
 
     def _take_block(self, key: Any, data: Any) -> None:
         if isinstance(key, bytes) and isinstance(data, bytes):
-            self._enter(key, data, is_file=False)
+            self._insert(key, data, is_file=False)
 
     def _take_file(self, key: bytes) -> None:
         try:
@@ -161,24 +153,23 @@ class _Rebuild:
             self._bad[key] = f"its file cannot be read: {error.strerror}"
             return
         if data is not None:
-            self._enter(key, data, is_file=True)
+            self._insert(key, data, is_file=True)
 
-    def _enter(self, key: bytes, data: bytes, *, is_file: bool) -> None:
+    def _insert(self, key: bytes, data: bytes, *, is_file: bool) -> None:
+        """Insert the row of a block, if it can be verified and has none yet."""
         try:
             cid = cid_of(key)
-            if key_of(cid) != key:
-                return
             check_block(cid, data)
             children = [key_of(child) for child in linked_from(cid, data)]
         except VerificationError as error:
             self._bad[key] = f"it is damaged: {error}"
             return
         except (ClientError, BadRowError):
-            return  # not the name of a block
+            return  # not the key of a block
         known = self._connection.execute("SELECT 1 FROM blocks WHERE key = ?", (key,)).fetchone()
         if known is None:
-            kept = None if is_file else data
-            self._files.enter(self._connection, [Written(key, len(data), kept, None, children)])
+            row = WrittenBlock(key, len(data), None if is_file else data, None, children)
+            self._files.insert(self._connection, [row])
 
     def _take_pin(self, values: tuple[Any, ...]) -> None:
         _, uuid, cid, key, *others, removed = values
@@ -213,11 +204,11 @@ class _Rebuild:
         return Repaired(blocks, pins, roots, self._lost, [])
 
     def _lost_blocks(self) -> Iterator[Damage]:
-        if all(source.damage is not None for source in self._used):
+        if all(old.damage is not None for old in self._used):
             yield Damage(
                 "",
                 f"pins, and blocks of less than {FILE_SIZE >> 10} KiB: "
-                "neither database could be read to its end",
+                "neither database could be read completely",
             )
         execute = self._connection.execute
         needed = f"{LIVE} SELECT key FROM live WHERE key NOT IN (SELECT key FROM blocks)"  # noqa: S608
@@ -231,21 +222,21 @@ class _Rebuild:
                 yield Damage(str(cid_of(key)), what)
 
     def replace(self) -> None:
-        """Put the new databases into the places of the old ones, each in one step."""
+        """Replace the old databases by the new ones, each in one step."""
         self._connection.close()
-        for source, name in zip(self._sources, (NEW_DATABASE, NEW_COPY), strict=True):
-            source.close()
-            foreign = source not in self._used
-            aside = source.replace(self._folder / name, keep=foreign or source.damage is not None)
-            if source.damage is not None:
-                self.notes.append(f"{source.name} was damaged: {source.damage}")
+        for old, name in zip(self._old, (NEW_DATABASE, NEW_COPY), strict=True):
+            old.close()
+            is_foreign = old not in self._used
+            aside = old.replace(self._folder / name, keep=is_foreign or old.damage is not None)
+            if old.damage is not None:
+                self.notes.append(f"{old.name} was damaged: {old.damage}")
             if aside is not None:
-                why = "belongs to another store and" if foreign else "of before"
-                self.notes.append(f"{source.name} {why} is now called {aside.name}")
+                whose = f"{old.name} of another store" if is_foreign else f"the old {old.name}"
+                self.notes.append(f"{whose} is now called {aside.name}")
         sync_folder(self._folder)
         if self._found_id != self._id:
             write_id(self._folder, self._id or "")
-            self.notes.append("the id of the store was written anew")
+            self.notes.append("the id of the store was written again")
 
     def _remove_new(self) -> None:
         for name in (NEW_DATABASE, NEW_COPY):
@@ -255,19 +246,19 @@ class _Rebuild:
     def __enter__(self) -> Self:
         return self
 
-    def _close_sources(self) -> None:
-        for source in self._sources:
-            source.close()
+    def _close_old(self) -> None:
+        for old in self._old:
+            old.close()
 
     def __exit__(self, *_: object) -> None:
-        self._close_sources()
+        self._close_old()
         with contextlib.suppress(sqlite3.Error):
             self._connection.close()
         self._remove_new()
 
 
 def _is_sound_pin(key: object, columns: tuple[Any, ...]) -> bool:
-    """Return whether a row of pins holds what a store writes: its file may be damaged."""
+    """Return whether Holdfast could have written a row of pins."""
     try:
         return key_of(CID.parse(pin_of(columns).cid)) == key
     except BadRowError:

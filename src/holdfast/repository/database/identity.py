@@ -1,8 +1,8 @@
-"""Whether the files of a store belong together.
+"""The id of a store, and whether its files belong together.
 
-A random id stands in the database, in its second copy and in the file ``holdfast.id``. Where they
-differ, or one is missing, the database may know nothing of the blocks that lie in the folder, and
-nothing may be deleted on its word.
+The database, its second copy and the file ``holdfast.id`` hold the same random id. If the ids
+differ or one is missing, the database may not list the blocks in the folder. Then nothing may be
+deleted because the database does not list it.
 """
 
 import os
@@ -12,9 +12,9 @@ import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.content.cid import CID
 from holdfast.errors import VerificationError
 from holdfast.files.atomic import PendingFile
+from holdfast.repository.rows import is_key
 
 DATABASE: Final = "holdfast.sqlite3"
 COPY: Final = "holdfast.copy.sqlite3"
@@ -22,15 +22,15 @@ ID_FILE: Final = "holdfast.id"
 FOLDER: Final = "blocks"
 REMEDY: Final = "stop what uses the store, then run `holdfast repair`"
 ID: Final = re.compile("[0-9a-f]{32}")
-MAX_CHANGES: Final = 1 << 53  # more transactions than a store can ever see
+MAX_CHANGES: Final = 1 << 53  # more transactions than any store has
 
 
 class UnsoundError(Exception):
-    """The files of a store do not belong together; the message says why. Callers get `damaged`."""
+    """The files of a store do not belong together. Callers get the error of `damaged` instead."""
 
 
 class Mark(NamedTuple):
-    """What one of the two databases says about itself."""
+    """The row in which each of the two databases says what it is; see the table ``store``."""
 
     id: str
     token: bytes
@@ -40,21 +40,21 @@ class Mark(NamedTuple):
 
 
 def damaged(folder: Path, why: str) -> VerificationError:
-    """The error for a store that has to be repaired first."""
+    """Return the error for a store that must be repaired before it can be used."""
     error = VerificationError(
         f"the store in {folder} is damaged: {' '.join(why.split())}; `holdfast repair` rebuilds it"
     )
-    vars(error)["remedy"] = REMEDY  # what the command line shows below the message
+    vars(error)["remedy"] = REMEDY  # the command line shows it below the message
     return error
 
 
 def mark_of(connection: sqlite3.Connection) -> Mark:
-    """Read the mark of the database."""
+    """Return the mark of the database."""
     return _mark(connection, "SELECT id, token, before, changes, established FROM store", DATABASE)
 
 
 def mark_of_copy(connection: sqlite3.Connection) -> Mark | None:
-    """Read the mark of the second copy that is attached; None where it has no tables yet."""
+    """Return the mark of the attached second copy; None if it has no tables yet."""
     if not connection.execute("SELECT count(*) FROM copy.sqlite_master").fetchone()[0]:
         return None
     return _mark(connection, "SELECT id, token, NULL, changes, 1 FROM copy.copied_store", COPY)
@@ -66,7 +66,7 @@ def _mark(connection: sqlite3.Connection, sql: str, name: str) -> Mark:
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorcode", None) is not None:
             raise
-        raise UnsoundError(f"the id in {name} is not a text") from None  # Python's own complaint
+        raise UnsoundError(f"the id in {name} is not a text") from None  # Python raised it
     if row is None:
         raise UnsoundError(f"{name} has no id")
     mark = Mark(*row)
@@ -77,7 +77,7 @@ def _mark(connection: sqlite3.Connection, sql: str, name: str) -> Mark:
 
 
 def read_id(folder: Path) -> str | None:
-    """Read the id that the folder has; None where there is none, "" where it is not an id."""
+    """Return the id in the file of the folder; None without a file, "" if it holds no id."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
         descriptor = os.open(folder / ID_FILE, flags)
@@ -96,14 +96,14 @@ def read_id(folder: Path) -> str | None:
 
 
 def write_id(folder: Path, store_id: str) -> None:
-    """Give the folder its id, durably and in one step."""
+    """Write the id into the file of the folder, durably and in one step."""
     with PendingFile(folder / ID_FILE) as pending:
         pending.write(store_id.encode() + b"\n")
         pending.commit()
 
 
 def has_traces(folder: Path) -> bool:
-    """Return whether a store is or was in `folder`, its database aside."""
+    """Return whether `folder` holds any file of a store, apart from its database."""
     return (
         os.path.lexists(folder / ID_FILE)
         or os.path.lexists(folder / COPY)
@@ -112,30 +112,23 @@ def has_traces(folder: Path) -> bool:
 
 
 def is_store(folder: Path) -> bool:
-    """Return whether there is a store in `folder`, sound or not."""
+    """Return whether there is a store in `folder`, even a damaged one."""
     return (folder / DATABASE).is_file() or has_traces(folder)
 
 
 def has_block_files(folder: Path) -> bool:
-    """Return whether there is a file that has the name of a block."""
+    """Return whether `folder` holds a file with the name of a block."""
     blocks = folder / FOLDER
     return blocks.is_dir() and any(
-        _is_key(file.name)
+        is_key(file.name)
         for sub in blocks.iterdir()
         if sub.name != "tmp" and sub.is_dir() and not sub.is_symlink()
         for file in sub.iterdir()
     )
 
 
-def _is_key(name: str) -> bool:
-    try:
-        return bytes(CID.from_bytes(bytes.fromhex(name))).hex() == name
-    except ValueError:
-        return False
-
-
 def why_unsound(found: str | None, main: Mark, copy: Mark | None) -> str | None:
-    """Compare the id of the folder and the marks of both databases; say what does not fit."""
+    """Return why the id of the folder and the two databases do not belong together, or None."""
     if found is None:
         return f"the file {ID_FILE} is missing"
     if not found:
@@ -146,10 +139,10 @@ def why_unsound(found: str | None, main: Mark, copy: Mark | None) -> str | None:
 
 
 def why_apart(main: Mark, copy: Mark) -> str | None:
-    """Compare the two databases, which must be of one store and one time; say what differs."""
+    """Return why the databases are not of the same store and the same time, or None."""
     if copy.id != main.id:
         return f"{DATABASE} and {COPY} belong to two stores"
     if copy.token not in {main.token, main.before}:
         older = DATABASE if main.changes < copy.changes else COPY
-        return f"{older} is an older version of itself"
+        return f"{older} is out of date"
     return None
