@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from holdfast.testing import Scripted, ScriptedServer, forward_to
-from holdfast.testing.scripted import Ways
+from holdfast.testing.scripted_reply import Ways
 
 
 def ask(server, method="GET"):

@@ -8,23 +8,23 @@ import typer
 from typer.core import TyperGroup
 
 import holdfast
-from holdfast.cli import exits
+from holdfast.cli import exit_codes
 
 COMMAND_MODULES: Final = {
     "content": ("store", "retrieve", "upload", "download", "send", "receive", "revoke"),
     "sharing": ("list", "open", "test-connection"),
     "offline": ("cid", "verify"),
     "archives": ("car",),
-    "upkeep": ("gc", "check", "repair"),
-    "serving": ("node",),
+    "maintenance": ("gc", "check", "repair"),
+    "node": ("node",),
     "setup": ("config",),
-    "demonstration": ("demo",),
+    "demo": ("demo",),
 }
 """The modules here, and the commands in each, in the order of the help."""
 
 EPILOG: Final = f"""\b
 Exit codes:
-{exits.table()}
+{exit_codes.table()}
 
 \b
 A CID may be given as such, with a path behind it, or as a link with /ipfs/ in it.
@@ -81,9 +81,9 @@ def call(arguments: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     except Refused as error:
-        wrong = exits.UsageError(error.format_message())
+        wrong = exit_codes.UsageError(error.format_message())
         where = error.ctx.command_path if error.ctx else "holdfast"
-        raise exits.advise(wrong, f"`{where} --help` shows what it takes") from None
+        raise exit_codes.advise(wrong, f"`{where} --help` shows what it takes") from None
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.exits import UsageError
+from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import not_empty, store_options
 from holdfast.cli.run import Run, command, group
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.exits import UsageError, advise
+from holdfast.cli.exit_codes import UsageError, advise
 from holdfast.cli.options import CONNECTED, not_empty
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import SerializationError

@@ -13,10 +13,10 @@ def main() -> NoReturn:
         for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
             if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
                 signal.signal(number, _end)
-        from holdfast.cli import ending, streams
+        from holdfast.cli import execution, standard_streams
 
-        streams.prepare()
-        code = ending.run(sys.argv[1:])
+        standard_streams.prepare()
+        code = execution.run(sys.argv[1:])
     except KeyboardInterrupt:
         code = 130  # too early, or too late, to say so
     sys.exit(code)

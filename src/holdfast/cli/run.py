@@ -12,7 +12,7 @@ import typer
 
 import holdfast
 from holdfast.cli import output
-from holdfast.cli.exits import UsageError, advise
+from holdfast.cli.exit_codes import UsageError, advise
 from holdfast.cli.options import connection_options, output_options
 from holdfast.errors import ConfigError
 

@@ -8,7 +8,7 @@ import typer
 
 from holdfast.cli import output
 from holdfast.cli.content import CID
-from holdfast.cli.exits import advise
+from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from holdfast.testing._async.provider_tests import AsyncProviderTests
     from holdfast.testing._sync.provider_tests import ProviderTests
     from holdfast.testing.faults import Part
-    from holdfast.testing.node import RunningNode, running_node
-    from holdfast.testing.scripted import Scripted
-    from holdfast.testing.server import Script, ScriptedServer, forward_to
-    from holdfast.testing.wire import Recorded
+    from holdfast.testing.recorded_requests import Recorded
+    from holdfast.testing.running_nodes import RunningNode, running_node
+    from holdfast.testing.scripted_reply import Scripted
+    from holdfast.testing.scripted_server import Script, ScriptedServer, forward_to
 
 __all__ = [
     "AsyncProviderTests",
@@ -46,13 +46,13 @@ _LAZY = {
     "NodeToken": "holdfast.node.settings",
     "Part": "holdfast.testing.faults",
     "ProviderTests": "holdfast.testing._sync.provider_tests",
-    "Recorded": "holdfast.testing.wire",
-    "RunningNode": "holdfast.testing.node",
-    "Script": "holdfast.testing.server",
-    "Scripted": "holdfast.testing.scripted",
-    "ScriptedServer": "holdfast.testing.server",
-    "forward_to": "holdfast.testing.server",
-    "running_node": "holdfast.testing.node",
+    "Recorded": "holdfast.testing.recorded_requests",
+    "RunningNode": "holdfast.testing.running_nodes",
+    "Script": "holdfast.testing.scripted_server",
+    "Scripted": "holdfast.testing.scripted_reply",
+    "ScriptedServer": "holdfast.testing.scripted_server",
+    "forward_to": "holdfast.testing.scripted_server",
+    "running_node": "holdfast.testing.running_nodes",
 }
 
 

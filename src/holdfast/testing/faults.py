@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.node.connections import CONNECTION
+from holdfast.node.http_server.http_connection import CONNECTION
 
 Part: TypeAlias = Literal["any", "api", "gateway"]
 """The part of a node that a request is for: its pinning API, or its gateway, ``/ipfs/…``."""

@@ -12,22 +12,22 @@ from holdfast.content.media_types import OCTETS, named_type
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.walks import file_node
 from holdfast.errors import UnprovenError
-from holdfast.node.gateway.addresses import Address, Found
-from holdfast.node.gateway.media_types import sniffed_type, stored_type
-from holdfast.node.gateway.replies import (
+from holdfast.node.gateway.addresses import Address, ResolvedPath
+from holdfast.node.gateway.content_replies import (
     IMMUTABLE,
     Content,
     content_reply,
     disposition,
     strong_etag,
 )
+from holdfast.node.gateway.type_detection import sniffed_type, stored_type
 from holdfast.repository.store import Repository
 
 SYMLINK_TYPE = "inode/symlink"  # as Kubo has it
 
 
 def file_reply(
-    request: Request, repository: Repository, found: Found, cid: CID, name: str
+    request: Request, repository: Repository, found: ResolvedPath, cid: CID, name: str
 ) -> Response:
     """Return the file at `cid`, which is called `name`, as a whole or in part.
 
@@ -66,7 +66,7 @@ def file_type(repository: Repository, cid: CID, names: Iterable[str], content: C
         return OCTETS  # its beginning is not here, but the range that was asked for may be
 
 
-def symlink_reply(request: Request, found: Found, block: bytes) -> Response:
+def symlink_reply(request: Request, found: ResolvedPath, block: bytes) -> Response:
     """Where a symbolic link leads, as text: to follow it is the client's choice."""
     headers = {
         **found.headers(),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import AsyncStorageProvider
-from holdfast.testing._async.calls import AsyncCalls
+from holdfast.testing._async.provider_calls import AsyncCalls
 from holdfast.testing.provider_cases import (
     check_blob,
     check_bytes,

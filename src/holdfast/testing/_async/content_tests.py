@@ -11,8 +11,8 @@ import pytest
 
 from holdfast import AsyncClient, AsyncStorageProvider, verify
 from holdfast.errors import SerializationError
-from holdfast.testing._async.calls import AsyncCalls
 from holdfast.testing._async.parallel import in_parallel
+from holdfast.testing._async.provider_calls import AsyncCalls
 from holdfast.testing.provider_cases import (
     NO_JSON,
     SIZES,

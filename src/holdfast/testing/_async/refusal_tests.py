@@ -13,7 +13,7 @@ from holdfast.errors import (
     NotAFileError,
     ProviderError,
 )
-from holdfast.testing._async.calls import BY_CID, METHODS, AsyncCalls
+from holdfast.testing._async.provider_calls import BY_CID, METHODS, AsyncCalls
 from holdfast.testing.provider_cases import (
     NO_CIDS,
     NOWHERE,

@@ -9,7 +9,7 @@ import pytest
 from holdfast import AsyncStorageProvider
 from holdfast.errors import ClientError, ProviderError
 from holdfast.files.sources import CHUNK_SIZE
-from holdfast.testing._async.calls import AsyncCalls
+from holdfast.testing._async.provider_calls import AsyncCalls
 from holdfast.testing.provider_cases import (
     NOWHERE,
     Interrupted,

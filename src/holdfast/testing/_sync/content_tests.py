@@ -13,8 +13,8 @@ import pytest
 
 from holdfast import Client, StorageProvider, verify
 from holdfast.errors import SerializationError
-from holdfast.testing._sync.calls import Calls
 from holdfast.testing._sync.parallel import in_parallel
+from holdfast.testing._sync.provider_calls import Calls
 from holdfast.testing.provider_cases import (
     NO_JSON,
     SIZES,

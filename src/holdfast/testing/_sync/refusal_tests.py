@@ -15,7 +15,7 @@ from holdfast.errors import (
     NotAFileError,
     ProviderError,
 )
-from holdfast.testing._sync.calls import BY_CID, METHODS, Calls
+from holdfast.testing._sync.provider_calls import BY_CID, METHODS, Calls
 from holdfast.testing.provider_cases import (
     NO_CIDS,
     NOWHERE,

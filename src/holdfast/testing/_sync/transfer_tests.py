@@ -11,7 +11,7 @@ import pytest
 from holdfast import StorageProvider
 from holdfast.errors import ClientError, ProviderError
 from holdfast.files.sources import CHUNK_SIZE
-from holdfast.testing._sync.calls import Calls
+from holdfast.testing._sync.provider_calls import Calls
 from holdfast.testing.provider_cases import (
     NOWHERE,
     Interrupted,

@@ -1,26 +1,26 @@
-"""SQL's LIKE, matched in bounded time.
+"""Match SQL's LIKE patterns in bounded time.
 
-There are no regular expressions for callers: some take exponential time, and Python holds its
-global lock while it matches, so one of them would stop the whole node.
+Clients cannot use regular expressions: some take exponential time, and Python holds its global lock
+while it matches, so one of them would stop the whole node.
 """
 
 import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.node.replies import bad_request
+from holdfast.node.http_server.refusals import bad_request
 
 MAX_PATTERN: Final = 200
 MAX_SUBJECT: Final = 1000
 
 
 def like(pattern: Any, *, ignore_case: bool = False) -> Callable[[str], bool]:
-    """Return a function that says whether a text matches `pattern`.
+    """Return a function that tells whether a text matches `pattern`.
 
-    ``%`` stands for any run of characters, ``_`` for one. The parts between the ``%`` are searched
-    for one after the other, each as far to the left as possible: no part is ever searched for
-    twice, so the work is at most the length of the text times that of the pattern. A text of more
-    than `MAX_SUBJECT` characters matches nothing.
+    ``%`` matches any number of characters, ``_`` matches one. The parts between the ``%`` are
+    searched for in order, each as far to the left as possible. No part is searched for twice, so
+    the work is at most the length of the text times that of the pattern. A text of more than
+    `MAX_SUBJECT` characters does not match.
     """
     text = str(pattern)
     if len(text) > MAX_PATTERN:

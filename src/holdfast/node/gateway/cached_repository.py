@@ -14,8 +14,8 @@ from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID, RAW
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.walks import MAX_DEPTH, Entry, file_node, kind_of, malformed
+from holdfast.node.http_server.streamed_replies import PIECE, Pieces
 from holdfast.node.memory import Cache
-from holdfast.node.streaming import PIECE, Pieces
 from holdfast.repository import Repository
 from holdfast.repository.blocks import linked_from
 

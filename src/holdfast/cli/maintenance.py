@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.exits import advise
+from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import store_options
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import VerificationError

@@ -1,4 +1,4 @@
-"""Queries over the pins: each ends in time, however much there is to look at."""
+"""Run queries over the pins, each with a time limit."""
 
 import asyncio
 import time
@@ -9,20 +9,20 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.requests import Request
 
-from holdfast.node.replies import Refusal, bad_request
+from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.repository.pins import QueryStoppedError, Stopped
 
 T = TypeVar("T")
 
 QUERY_SECONDS = 5.0
-AT_ONCE = 4  # worker threads that queries may take; the others are for everything else
+AT_ONCE = 4  # worker threads for queries, so that some are left for other requests
 
 
-class Queries:
-    """Runs queries on worker threads of their own number.
+class QueryRunner:
+    """Runs queries on a limited number of worker threads.
 
-    A query ends after `QUERY_SECONDS`, which count from its arrival; when its client leaves; and
-    when the node stops.
+    A query ends `QUERY_SECONDS` after its arrival, when its client disconnects, and when the node
+    stops.
     """
 
     def __init__(self) -> None:
@@ -30,12 +30,12 @@ class Queries:
         self._is_ended = False
 
     async def run(self, request: Request, query: Callable[[Stopped], T]) -> T:
-        """Return what `query` returns; raise a `Refusal` where it ended early."""
+        """Return the result of `query`; raise a `Refusal` if it was ended."""
         deadline = time.monotonic() + QUERY_SECONDS
-        leaving = asyncio.ensure_future(_left(request))
+        disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
 
         def stopped() -> bool:
-            return self._is_ended or leaving.done() or time.monotonic() > deadline
+            return self._is_ended or disconnected.done() or time.monotonic() > deadline
 
         try:
             return await run_sync(query, stopped, limiter=self._limiter)
@@ -47,14 +47,14 @@ class Queries:
                 "for example by cid, pinStart or pinEnd"
             ) from None
         finally:
-            leaving.cancel()
+            disconnected.cancel()
 
     def end(self) -> None:
-        """End the queries that run, and those to come. May be called from any thread."""
+        """End the running queries and all later ones. May be called from any thread."""
         self._is_ended = True
 
 
-async def _left(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     """Return when the client has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

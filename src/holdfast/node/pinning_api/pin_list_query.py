@@ -1,19 +1,19 @@
-"""The query parameters of `pinList`, as a query to the repository.
+"""Read the query parameters of `pinList` into a query to the repository.
 
-``search``, ``sortBy`` and ``sortOrder`` are not the service's: the page of the node needs them.
+The service does not have ``search``, ``sortBy`` and ``sortOrder``; the page of the node uses them.
 """
 
 import json
 from collections.abc import Mapping
 from typing import TypeVar
 
-from holdfast.node.metadata import keyvalues_matcher, parse_time
-from holdfast.node.replies import bad_request
+from holdfast.node.http_server.refusals import bad_request
+from holdfast.node.pinning_api.metadata import keyvalues_matcher, parse_time
 from holdfast.repository import PinQuery
 
 T = TypeVar("T")
 
-MAX_TEXT = 1000  # characters of a text to look for
+MAX_TEXT = 1000  # characters of a text to search for
 DEFAULT_PAGE = 10
 MAX_PAGE = 1000
 STATUSES = {"all": None, "pinned": True, "unpinned": False}
@@ -22,7 +22,7 @@ ORDERS = {"ASC": False, "DESC": True}
 
 
 def read_query(parameters: Mapping[str, str]) -> tuple[PinQuery, bool]:
-    """What is asked for, and whether to count it all."""
+    """Return the query, and whether the reply has the number of all matches."""
     conditions = parameters.get("metadata[keyvalues]")
     query = PinQuery(
         held=_choice(parameters, "status", STATUSES, "all"),
@@ -75,7 +75,7 @@ def _number(
 
 
 def whole_number(text: str, what: str, *, most: int | None = None) -> int:
-    """The number that a parameter spells; a `Refusal` where it spells none, or too large a one."""
+    """Return the number in `text`; raise a `Refusal` if it is none, or larger than `most`."""
     if not text.isdecimal() or len(text) > 15 or (most is not None and int(text) > most):
         raise bad_request(f"{what} must be a whole number{f' up to {most}' if most else ''}")
     return int(text)

@@ -1,4 +1,4 @@
-"""The node as a running server: in the foreground, or on a thread beside a test or a notebook."""
+"""A node that listens on a socket: in the foreground, or on a thread."""
 
 import asyncio
 import os
@@ -12,27 +12,27 @@ from starlette.types import ASGIApp
 
 from holdfast.config.checks import is_loopback
 from holdfast.errors import ConfigError
-from holdfast.node.accepting import BACKLOG, Acceptor, ConnectionLimits
-from holdfast.node.app import create_app
-from holdfast.node.connections import MAX_HEAD, NodeProtocol
+from holdfast.node.application import create_app
+from holdfast.node.http_server.acceptor import BACKLOG, Acceptor, ConnectionLimits
+from holdfast.node.http_server.http_connection import MAX_HEAD, NodeProtocol
 from holdfast.node.settings import NodeSettings
 from holdfast.repository import Repository
 
 GRACE_SECONDS = 1.0  # for requests that are under way when the node stops
-SEND_BUFFER = 256 << 10  # the system's, for each connection: it would give 4 MiB to slow peers
+SEND_BUFFER = 256 << 10  # of the system, for each connection; its default grows to 4 MiB
 
 
 class LimitedServer(uvicorn.Server):
-    """A server that has so many connections at the most, and tells when it listens."""
+    """A uvicorn server with a limit of connections, which tells when it listens."""
 
     announce: Callable[[], None] | None = None
     before_shutdown: Callable[[], None] | None = None
     _acceptor: Acceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen on the one socket."""
+        """Start to accept connections of the one socket."""
         (listener,) = sockets if sockets is not None else []
-        await super().startup([])  # uvicorn would accept any number
+        await super().startup([])  # without sockets: uvicorn would accept any number of connections
         if self.started:
             limits = ConnectionLimits().within_descriptors()
             self._acceptor = Acceptor(listener, self._make_protocol, limits)
@@ -43,7 +43,7 @@ class LimitedServer(uvicorn.Server):
         return NodeProtocol(self.config, self.server_state, self.lifespan.state)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, and wait for the requests that are under way."""
+        """Stop accepting, and wait for the requests that are under way."""
         if self._acceptor is not None:
             self._acceptor.close()
         if self.before_shutdown is not None:
@@ -52,13 +52,16 @@ class LimitedServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _abort_all(self) -> None:
-        """End the requests that are left: uvicorn would log each as an error, a second later."""
+        """Abort the remaining requests before uvicorn does, which would log each as an error."""
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
 
 class NodeServer:
-    """A node that listens on a socket of its own."""
+    """A node over `repository` that listens on `host` and `port`; port 0 is any free one.
+
+    `around` wraps the ASGI application, for tests.
+    """
 
     def __init__(
         self,
@@ -69,8 +72,7 @@ class NodeServer:
         port: int = 0,
         around: Callable[[ASGIApp], ASGIApp] | None = None,
     ) -> None:
-        guard = create_app(repository, settings)
-        app: ASGIApp = guard
+        app = create_app(repository, settings)
         self._socket = _listen(host, port)
         self._server = LimitedServer(
             uvicorn.Config(
@@ -80,29 +82,29 @@ class NodeServer:
                 h11_max_incomplete_event_size=MAX_HEAD,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=2,
-                log_config=None,  # the logging of the process is not ours to set up
+                log_config=None,  # the process configures logging, not the node
                 log_level="warning",
                 access_log=False,
                 server_header=False,
                 lifespan="on",
             )
         )
-        self._server.before_shutdown = guard.begin_to_stop
+        self._server.before_shutdown = app.prepare_to_stop
         self._thread: threading.Thread | None = None
 
     @property
     def url(self) -> str:
-        """The address of the node."""
+        """The URL of the node."""
         host, port = self._socket.getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def run(self, announce: Callable[[], None] | None = None) -> None:
-        """Serve until interrupted; `announce` is called when it has begun."""
+        """Serve until interrupted; call `announce` once the node listens."""
         self._server.announce = announce
         self._server.run(sockets=[self._socket])
 
     def start(self) -> None:
-        """Serve on a thread, until `stop`."""
+        """Serve on a thread until `stop` is called."""
         self._thread = threading.Thread(target=self.run, name="holdfast-node", daemon=True)
         self._thread.start()
         while not self._server.started:
@@ -111,11 +113,11 @@ class NodeServer:
                 raise ConfigError("the node did not start; its log says why")
 
     def end(self) -> None:
-        """Let `run` come to its end; may be called by a signal."""
+        """Make `run` return; safe to call in a signal handler."""
         self._server.should_exit = True
 
     def stop(self) -> None:
-        """Stop serving."""
+        """Stop serving, and close the socket."""
         self.end()
         if self._thread is not None:
             self._thread.join()
@@ -124,8 +126,8 @@ class NodeServer:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named: asyncio switches Nagle's algorithm off only for sockets that have it,
-    # and with it on each reply would wait 40 ms for an acknowledgement.
+    # asyncio turns off Nagle's algorithm only for sockets with an explicit protocol. With the
+    # algorithm on, each reply waits 40 ms for an acknowledgement.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix":
@@ -141,15 +143,15 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def page_url(url: str, token: str | None) -> str:
-    """The address of the page of the node at `url`; with a token, one that lets in who opens it.
+    """Return the URL of the page of the node at `url`; with a token, one that signs in.
 
-    The token stands in the fragment, which browsers keep to themselves.
+    The token is in the fragment, which browsers do not send.
     """
     return f"{url}/" if token is None else f"{url}/#token={quote(token, safe='')}"
 
 
 def check_host(host: str, *, token_given: bool) -> None:
-    """Refuse to let the network in with a token that nobody chose."""
+    """Raise ConfigError for a host that others can reach, unless the user gave a token."""
     if not is_loopback(host) and not token_given:
         raise ConfigError(
             f"host {host} can be reached by others: give a token of your own "

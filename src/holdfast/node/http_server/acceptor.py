@@ -1,8 +1,8 @@
-"""Who is let in: so many connections in all, so many from one address; others wait.
+"""Accept connections, up to a limit in total and a limit for each client address.
 
-A connection is accepted when there is room for it; until then it waits in the system's backlog. Its
-address is only known then: one from an address that has enough already is held, unread, until one
-of those ends.
+While the total is reached, new connections wait in the backlog of the system. The address of a
+connection is known only after it was accepted. If its address has reached its limit, the connection
+is held without being read until another one from that address ends.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from holdfast.node.connections import NodeProtocol
+from holdfast.node.http_server.http_connection import NodeProtocol
 
 try:
     import resource
@@ -25,19 +25,20 @@ except ImportError:  # Windows, which has no such limit
 logger = logging.getLogger("holdfast.node")
 
 BACKLOG: Final = 1024
-PAUSE: Final = 0.1  # seconds, when the system has no more descriptors
-OTHER_FILES: Final = 256  # descriptors for the store, and for what else the process has open
+PAUSE: Final = 0.1  # seconds before the next attempt when the system has no more descriptors
+OTHER_FILES: Final = 256  # descriptors reserved for the store and other files of the process
 WANTED_FILES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections a node has.
+    """The most connections that a node has.
 
     Attributes:
-        total: Those that are served.
-        per_address: Those of them from one address; of IPv6, from one network of 64 bits.
-        held: Those that are accepted and not read, since their address has enough.
+        total: The connections that are served.
+        per_address: The served connections from one address; for IPv6, from one /64 network.
+        held: The connections that are accepted but not read, because their address has reached
+            its limit.
     """
 
     total: int = 1024
@@ -45,7 +46,7 @@ class ConnectionLimits:
     held: int = 1024
 
     def within_descriptors(self) -> "ConnectionLimits":
-        """Return limits that leave this process descriptors for everything else."""
+        """Return limits that leave this process enough descriptors for other files."""
         if resource is None:
             return self
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -59,7 +60,7 @@ class ConnectionLimits:
 
 
 def raise_descriptor_limit() -> None:
-    """Let this process open `WANTED_FILES` files, or as many as its user may."""
+    """Raise the number of files this process may open to `WANTED_FILES`, or to the hard limit."""
     if resource is None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -70,7 +71,7 @@ def raise_descriptor_limit() -> None:
 
 
 class Acceptor:
-    """Accepts the connections of one listening socket, in an event loop."""
+    """Accepts the connections of one listening socket in an event loop."""
 
     def __init__(
         self,
@@ -95,8 +96,8 @@ class Acceptor:
             try:
                 connection, address = await self._loop.sock_accept(self._listener)
             except OSError as error:
-                # No descriptors are left, or the peer has gone again.
-                logger.warning("a connection could not be accepted: %s", error)
+                # No descriptors are left, or the client has disconnected.
+                logger.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(PAUSE)
                 continue
             self._admit(connection, origin_of(address))
@@ -127,7 +128,7 @@ class Acceptor:
             self._ended(origin)
 
     def _ended(self, origin: str) -> None:
-        """Give the place of a connection that has ended to one from the same address, if any."""
+        """Count a connection as ended, and serve one that is held for the same address, if any."""
         self._served[origin] -= 1
         if not self._served[origin]:
             del self._served[origin]
@@ -141,7 +142,7 @@ class Acceptor:
             self._has_room.set()
 
     def close(self) -> None:
-        """Accept no more, and close what is held."""
+        """Stop accepting, and close the connections that are held."""
         self._task.cancel()
         for waiting in self._held.values():
             for connection in waiting:
@@ -150,7 +151,7 @@ class Acceptor:
 
 
 def origin_of(address: Any) -> str:
-    """Return what counts as one address: an IPv6 user has a network of them."""
+    """Return the key that counts as one address: for IPv6 the /64 network, which one user has."""
     host = str(address[0]).partition("%")[0] if address else ""
     try:
         ip = ipaddress.ip_address(host)

@@ -1,55 +1,55 @@
-"""The files of an upload by their paths, within limits, and the directories that these describe.
+"""The files of an upload by path, and the directories that the paths form.
 
-Only whole paths are kept. Sorted, they list each directory in one run, so that the directories are
-built one after the other::
+Only whole paths are kept. Sorted paths list the files of each directory one after the other, so
+that the directories are built in one pass::
 
-    a/b/x      open a, open b, x
-    a/b/y      y
-    a/z        close b: it is built, and an entry of a; z
-               close a
+    a/b/x      open a, open b, add x to b
+    a/b/y      add y to b
+    a/z        close b: build it and add it to a; add z to a
+               close a: build it
 """
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from holdfast.content.unixfs.files import Part
-from holdfast.node.replies import bad_request
+from holdfast.node.http_server.refusals import bad_request
 
 MAX_FILES: Final = 100_000
 MAX_FOLDERS: Final = 1_000_000
 MAX_LEVELS: Final = 64
 MAX_PATHS: Final = 32 << 20  # bytes of all paths together
-PART_WEIGHT: Final = 450  # bytes of a file in memory, besides its path
+PART_WEIGHT: Final = 450  # bytes of memory for a file, besides its path
 
 Entries: TypeAlias = list[tuple[bytes, Part]]
 
 
 class UploadTree:
-    """Takes the files of an upload, then builds their directories.
+    """Collects the files of an upload, then builds their directories.
 
-    Its limits keep it under 128 MiB, together with what it takes to build the directories.
+    Its limits keep it under 128 MiB, including the memory for building the directories.
     """
 
     def __init__(self) -> None:
-        self._parts: dict[bytes, Part] = {}  # by path; zero bytes stand between its names
+        self._parts: dict[bytes, Part] = {}  # by path, with zero bytes between its names
         self._root: str | None = None
         self._bytes = 0
         self._folders = 0
 
     @property
     def count(self) -> int:
-        """How many files there are."""
+        """The number of files."""
         return len(self._parts)
 
     @property
     def held(self) -> int:
-        """How many bytes of memory the files and their paths take, about."""
+        """The approximate bytes of memory that the files and their paths take."""
         return self._bytes + len(self._parts) * PART_WEIGHT
 
     def check(self, filename: str) -> bytes:
-        """Return the path of a file that is about to come, for `add`.
+        """Return the path for `add` of the file with this name.
 
-        Raise a `Refusal` where the name is no path, is taken, or goes beyond a limit.
+        Raise a `Refusal` if the name is not a valid path, exists already, or exceeds a limit.
         """
         names = filename.removeprefix("./").split("/", MAX_LEVELS)
         if len(names) > MAX_LEVELS:
@@ -71,15 +71,16 @@ class UploadTree:
         return path
 
     def add(self, path: bytes, part: Part) -> None:
-        """Take the file at `path`, which `check` gave."""
+        """Add the file at `path`, which `check` returned."""
         self._parts[path] = part
 
     def build(
         self, finish: Callable[[Part], Part], build_directory: Callable[[Entries], Part]
     ) -> tuple[bytes, Part]:
-        """Return the file or directory at the top, by its name. No file is kept after it.
+        """Return the name and the node of the file or directory at the top.
 
-        `finish` is called with each file, `build_directory` with the entries of each directory.
+        Call `finish` with each file and `build_directory` with the entries of each directory. The
+        tree is empty afterwards.
         """
         opened: list[bytes] = []
         levels: list[Entries] = [[]]
@@ -101,7 +102,7 @@ class UploadTree:
         return levels[0][0]
 
     def _open(self, levels: list[Entries], folder: bytes) -> None:
-        # In the order of the paths, a file comes right before a directory of its name.
+        # In sorted order, a file is followed directly by a directory of the same name.
         if levels[-1] and levels[-1][-1][0] == folder:
             raise bad_request(f"{folder.decode()} is a file and a directory at once")
         self._folders += 1
@@ -111,7 +112,7 @@ class UploadTree:
 
 
 def _common(one: list[bytes], other: list[bytes]) -> int:
-    """How many names two paths have in common from their beginning."""
+    """Return how many names two paths have in common at their start."""
     count = 0
     for mine, yours in zip(one, other, strict=False):
         if mine != yours:

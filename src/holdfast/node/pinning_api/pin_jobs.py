@@ -1,4 +1,4 @@
-"""Pinning by CID: from the blocks that are here, else in the background from other gateways."""
+"""Pin by CID in the background: from the blocks in the repository, else from other gateways."""
 
 import logging
 import threading
@@ -14,8 +14,8 @@ from holdfast.config import ClientConfig
 from holdfast.content.car import Block
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError
-from holdfast.node.fetching import TooLargeError, fetch_blocks
-from holdfast.node.metadata import Metadata
+from holdfast.node.pinning_api.dag_download import TooLargeError, fetch_blocks
+from holdfast.node.pinning_api.metadata import PinMetadata
 from holdfast.records import now_ms
 from holdfast.repository import Repository
 from holdfast.repository.adding import Adding
@@ -23,22 +23,22 @@ from holdfast.repository.adding import Adding
 logger = logging.getLogger("holdfast.node")
 
 MAX_JOBS = 1000
-END_SECONDS = 0.5  # for a worker that waits for a gateway
+END_SECONDS = 0.5  # to wait for each worker when the node stops
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """Something that is to be pinned, and how far that is."""
+class PinJob:
+    """A CID to pin, and the status of that."""
 
     cid: str
-    metadata: Metadata
+    metadata: PinMetadata
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     status: str = "prechecking"
     queued: int = field(default_factory=now_ms)
 
 
-class Jobs:
-    """The jobs of a node, newest last. One that succeeds is gone: its pin is there."""
+class PinJobs:
+    """The jobs of a node, newest last. A job is removed when its pin exists."""
 
     def __init__(
         self, repository: Repository, gateways: tuple[str, ...], *, max_bytes: int
@@ -48,20 +48,20 @@ class Jobs:
         self._max_bytes = max_bytes
         self._ending = threading.Event()
         self._open: set[Adding] = set()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, PinJob] = {}
         self._lock = threading.Lock()
-        self._queue: Queue[tuple[Job, CID] | None] = Queue(MAX_JOBS)  # None is the end of a worker
+        self._queue: Queue[tuple[PinJob, CID] | None] = Queue(MAX_JOBS)  # None ends a worker
         self._transport = Transport(ClientConfig())
-        # Daemons: a gateway that does not answer must not hold up the end of the process.
+        # Daemons, so that a gateway that does not reply cannot delay the end of the process.
         self._workers = [
             threading.Thread(target=self._work, name="holdfast-pin", daemon=True) for _ in range(2)
         ]
         for worker in self._workers:
             worker.start()
 
-    def add(self, cid: CID, metadata: Metadata) -> Job:
-        """Begin to pin `cid`."""
-        job = Job(cid=str(cid), metadata=metadata)
+    def add(self, cid: CID, metadata: PinMetadata) -> PinJob:
+        """Start to pin `cid`."""
+        job = PinJob(cid=str(cid), metadata=metadata)
         with self._lock:
             self._jobs[job.id] = job
             while len(self._jobs) > MAX_JOBS:
@@ -81,12 +81,12 @@ class Jobs:
                 logger.exception("pinning %s failed", cid)
                 self._set(job, "expired")
 
-    def all(self) -> list[Job]:
-        """The jobs that are under way or have failed."""
+    def all(self) -> list[PinJob]:
+        """Return the jobs that are under way or have failed."""
         with self._lock:
             return list(self._jobs.values())
 
-    def _run(self, job: Job, cid: CID) -> None:
+    def _run(self, job: PinJob, cid: CID) -> None:
         about = {"name": job.metadata.name, "keyvalues": job.metadata.keyvalues}
         try:
             self._repository.pin(cid, **about)
@@ -98,8 +98,8 @@ class Jobs:
         with self._lock:
             self._jobs.pop(job.id, None)
 
-    def _retrieve(self, job: Job, cid: CID, about: dict[str, Any]) -> str | None:
-        """Fetch and pin `cid` from the first gateway that has it; the status where none has."""
+    def _retrieve(self, job: PinJob, cid: CID, about: dict[str, Any]) -> str | None:
+        """Fetch and pin `cid` from the first gateway that has it; return the status if none has."""
         self._set(job, "retrieving")
         for gateway in self._gateways:
             try:
@@ -126,7 +126,7 @@ class Jobs:
 
     @contextmanager
     def _adding(self) -> Iterator[Adding]:
-        """An add that `close` ends too, so that it leaves nothing that cannot be collected."""
+        """Open an add that `close` ends too, so that its blocks can be collected as garbage."""
         with self._repository.adding() as adding:
             self._open.add(adding)
             try:
@@ -134,13 +134,13 @@ class Jobs:
             finally:
                 self._open.discard(adding)
 
-    def _set(self, job: Job, status: str) -> None:
+    def _set(self, job: PinJob, status: str) -> None:
         with self._lock:
             if job.id in self._jobs:
                 self._jobs[job.id] = replace(job, status=status)
 
     def close(self) -> None:
-        """Stop; what is under way is given up. A second time does nothing."""
+        """Stop the workers and abandon their jobs. A second call does nothing."""
         self._ending.set()
         with suppress(Empty):
             while True:
@@ -150,7 +150,7 @@ class Jobs:
         self._transport.close()
         for worker in self._workers:
             worker.join(END_SECONDS)
-        # A worker that still waits for its gateway will never go on: it is a daemon.
+        # A worker that still waits for its gateway does not continue: it is a daemon.
         for adding in list(self._open):
             with suppress(ClientError):
                 adding.close()

@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 from urllib.parse import urlsplit
 
-from holdfast.testing.scripted import Scripted, Ways
-from holdfast.testing.wire import Recorded, Wire
+from holdfast.testing.recorded_requests import Recorded, Wire
+from holdfast.testing.scripted_reply import Scripted, Ways
 
 # Header fields that belong to one connection, or that are made anew for the next.
 HOPS = frozenset({"host", "connection", "keep-alive", "transfer-encoding", "content-length"})

@@ -1,4 +1,4 @@
-"""Replies in pieces: the next one is made when the peer has taken the last."""
+"""Replies that are sent in pieces. The next piece is read when the client has read the last one."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,29 +11,29 @@ from anyio.to_thread import run_sync
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.node.connections import CONNECTION, DRAIN, Drain
+from holdfast.node.http_server.http_connection import CONNECTION, DRAIN, Drain
 from holdfast.node.memory import HeldMemory, MemoryShare
 
-PIECE: Final = 64 << 10  # larger ones would wait in memory, smaller ones cost time
+PIECE: Final = 64 << 10  # bytes; larger pieces take more memory, smaller ones more time
 AT_ONCE: Final = 16  # worker threads that read content
-TURN: Final = 16  # pieces of one reply, before others have their turn
+TURN: Final = 16  # pieces of one reply before other requests get the event loop
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What the requests of a node share: memory, and worker threads that read content."""
+    """The resources that requests share: memory, and worker threads that read content."""
 
     memory: HeldMemory = field(default_factory=HeldMemory)
     readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(AT_ONCE))
 
     def share_of(self, scope: Scope) -> MemoryShare:
-        """Return a share for a request, whose connection ends where others need the memory."""
+        """Return a memory share for a request; ending the share aborts the connection."""
         connection = scope.get("extensions", {}).get(CONNECTION)
         return MemoryShare(self.memory, None if connection is None else connection.abort)
 
 
 def resources_of(scope: Scope) -> Resources:
-    """Return what the requests of an application share."""
+    """Return the resources that the requests of an application share."""
     state = scope["app"].state
     if not hasattr(state, "resources"):
         state.resources = Resources()
@@ -42,17 +42,17 @@ def resources_of(scope: Scope) -> Resources:
 
 
 def drain_of(scope: Scope) -> Drain:
-    """Return what waits until the peer has taken what was sent."""
+    """Return the function that waits until the client has read what was sent."""
     drain: Drain = scope.get("extensions", {}).get(DRAIN, _no_wait)
     return drain
 
 
 async def _no_wait() -> None:
-    """Leave the waiting to `send`, where another server than the node's runs the application."""
+    """Do not wait: under another ASGI server than the node's, `send` waits itself."""
 
 
 class Pieces(Iterator[bytes]):
-    """A body in pieces, each taken on a worker thread unless `next_cached` has it."""
+    """The pieces of a body. Each is read on a worker thread unless `next_cached` returns it."""
 
     def __iter__(self) -> Self:
         return self
@@ -63,15 +63,15 @@ class Pieces(Iterator[bytes]):
 
     @property
     def held(self) -> int:
-        """How many bytes of memory they hold between two pieces, about."""
+        """The approximate bytes of memory in use between two pieces."""
         return 0
 
 
-class BegunPieces(Pieces):
-    """Pieces of which the first is read at once: its errors can still be answered."""
+class StartedPieces(Pieces):
+    """Pieces whose first one is read at once, so that its errors can still set the status."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._rest = pieces if isinstance(pieces, Pieces) else _Gathered(iter(pieces))
+        self._rest = pieces if isinstance(pieces, Pieces) else _JoinedPieces(iter(pieces))
         self._first: bytes | None = next(self._rest, None)
 
     def __next__(self) -> bytes:
@@ -79,18 +79,18 @@ class BegunPieces(Pieces):
         return next(self._rest) if first is None else first
 
     def next_cached(self) -> bytes | None:
-        """Return the first piece, then those that take no time."""
+        """Return the first piece, then cached pieces."""
         first, self._first = self._first, None
         return self._rest.next_cached() if first is None else first
 
     @property
     def held(self) -> int:
-        """How many bytes of memory they hold, about."""
+        """The approximate bytes of memory in use."""
         return self._rest.held + len(self._first or b"")
 
 
-class _Gathered(Pieces):
-    """Small pieces put together: each one that is sent costs a change of threads."""
+class _JoinedPieces(Pieces):
+    """Small pieces joined to larger ones, because each piece costs a switch of threads."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = pieces
@@ -110,7 +110,7 @@ class _Gathered(Pieces):
 
 
 class PieceResponse(StreamingResponse):
-    """A reply of `pieces`. While the peer takes nothing, no piece is held."""
+    """A reply whose body is `pieces`. While the client reads nothing, no piece is in memory."""
 
     def __init__(
         self, pieces: Pieces, status_code: int = 200, headers: Mapping[str, str] | None = None
@@ -147,9 +147,9 @@ class PieceResponse(StreamingResponse):
 
 
 def sending_in_pieces(resources: Resources, scope: Scope, send: Send) -> Send:
-    """Return a `send` that waits for the peer, and sends a large body piece by piece.
+    """Return a `send` that waits for the client, and sends a large body in pieces.
 
-    What is left of the body counts as held memory meanwhile.
+    The unsent rest of the body counts as memory that the request holds.
     """
     drain = drain_of(scope)
 

@@ -4,7 +4,7 @@ import os
 import sys
 import warnings
 
-from holdfast.cli import exits, output, streams
+from holdfast.cli import exit_codes, output, standard_streams
 from holdfast.errors import ClientError
 
 
@@ -21,13 +21,15 @@ def run(arguments: list[str]) -> int:
         return code
     except BrokenPipeError as error:
         # Whoever reads our output has had enough; one in the network is told like any error.
-        return _report(error, as_json) if isinstance(error, ClientError) else exits.BROKEN_PIPE
+        return _report(error, as_json) if isinstance(error, ClientError) else exit_codes.BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:
-        if exits.family_of(error) is exits.UNEXPECTED and os.environ.get("HOLDFAST_TRACEBACK"):
+        if exit_codes.family_of(error) is exit_codes.UNEXPECTED and os.environ.get(
+            "HOLDFAST_TRACEBACK"
+        ):
             raise
         return _report(error, as_json)
     finally:
-        streams.settle()
+        standard_streams.settle()
 
 
 def _warn(text: str, *, as_json: bool) -> None:
@@ -39,7 +41,7 @@ def _warn(text: str, *, as_json: bool) -> None:
 
 def _report(error: BaseException, as_json: bool) -> int:  # noqa: FBT001
     """Write about `error`; the exit code that it ends in."""
-    told = exits.describe(error)
+    told = exit_codes.describe(error)
     if as_json:
         output.aside_json({"error": told})
     elif isinstance(error, KeyboardInterrupt):

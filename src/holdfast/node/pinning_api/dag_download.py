@@ -1,7 +1,7 @@
-"""The blocks of one DAG out of an archive that somebody else sends.
+"""Download the blocks of one DAG from a gateway, as a CAR archive.
 
-An archive may hold anything, in any order, and need not end. Only blocks that the DAG asks for are
-taken: the root, and what blocks that were taken link to.
+An archive can hold any blocks, in any order, and need not end. Only the blocks of the DAG are
+taken: the root, and the blocks that a taken block links to.
 """
 
 import time
@@ -17,20 +17,20 @@ from holdfast.errors import ProviderError
 from holdfast.protocol.http import Request
 from holdfast.repository.blocks import key_of, linked_from
 
-MAX_EARLY: Final = 8 << 20  # bytes of blocks that come before the block that links to them
-MAX_USELESS: Final = 16 << 20  # bytes that bring no block of the DAG, besides as many as do
-MAX_BLOCKS: Final = 500_000  # of one DAG: taken, or linked to
-OVERHEAD: Final = 100  # bytes of an archive for each block: its length and its CID, and an object
-PROGRESS_BYTES: Final = 16 << 10  # in `PROGRESS_SECONDS`; a gateway that sends less is given up
+MAX_EARLY: Final = 8 << 20  # bytes of blocks that arrive before the block that links to them
+MAX_USELESS: Final = 16 << 20  # bytes of other blocks, in addition to twice those of the DAG
+MAX_BLOCKS: Final = 500_000  # blocks of one DAG: taken, or linked to
+OVERHEAD: Final = 100  # bytes for each block of an archive: its length, its CID, and an object
+PROGRESS_BYTES: Final = 16 << 10  # the least that a gateway must send in `PROGRESS_SECONDS`
 PROGRESS_SECONDS: Final = 60.0
 
 
 class TooLargeError(ProviderError):
-    """A DAG that is larger than the node takes."""
+    """The DAG is larger than the node accepts."""
 
 
 class WantedBlocks:
-    """Says which blocks of an archive belong to the DAG under `root`.
+    """Selects the blocks of an archive that belong to the DAG under `root`.
 
     Example:
         >>> wanted = WantedBlocks(CID.of_raw(b"x"), max_bytes=1000)
@@ -48,17 +48,18 @@ class WantedBlocks:
         self._taken: set[bytes] = set()
         self._early: dict[bytes, Block] = {}
         self._early_bytes = 0
-        self.useful = 0  # bytes of the archive that brought blocks of the DAG
+        self.useful = 0  # bytes of the archive that were blocks of the DAG
 
     @property
     def is_complete(self) -> bool:
-        """Whether every block of the DAG was taken."""
+        """Whether all blocks of the DAG were taken."""
         return not self._wanted
 
     def take(self, cid: CID, data: bytes) -> Iterator[Block]:
-        """Give the blocks of the DAG that `data`, which is verified, brings: none, it, or more.
+        """Yield the blocks of the DAG that are complete with the verified block `data`.
 
-        A block that nothing links to so far is kept for later, while there is room.
+        A block that no taken block links to is kept for later, up to `MAX_EARLY`. When a block is
+        taken, the kept blocks below it are yielded after it.
         """
         if key_of(cid) not in self._wanted:
             self._keep_early(cid, data)
@@ -78,7 +79,7 @@ class WantedBlocks:
                     ready.append(early)
 
     def _want(self, cid: CID) -> Block | None:
-        """Ask for a block; give it where it came before."""
+        """Add a block to the wanted ones; return it if it was kept."""
         key = key_of(cid)
         if key in self._taken or key in self._wanted or inline_block(cid) is not None:
             return None
@@ -101,15 +102,15 @@ class WantedBlocks:
 def fetch_blocks(
     transport: Transport, gateway: str, cid: CID, *, max_bytes: int, ended: Callable[[], bool]
 ) -> Iterator[Block]:
-    """Give the blocks of the DAG under `cid`, as they come in the archive of a gateway.
+    """Yield the blocks of the DAG under `cid`, from an archive that a gateway sends.
 
-    Raise a `ClientError` where the archive is not sound, is too large, or holds too much else.
-    What comes after the last block of the DAG is not read.
+    Raise a `ClientError` if the archive is invalid or too large, or has too many other blocks. Do
+    not read on after the last block of the DAG.
     """
     url = f"{gateway.rstrip('/')}/{cid}?format=car"
     request = Request("GET", url, {"Accept": "application/vnd.ipld.car;version=1;dups=n"})
     wanted = WantedBlocks(cid, max_bytes=max_bytes)
-    budget = _Budget()
+    limits = _ArchiveLimits()
     reader = CarReader()
     response = transport.send(request, timeouts=Timeouts())
     try:
@@ -118,7 +119,7 @@ def fetch_blocks(
         for chunk in response.chunks():
             if ended():
                 raise ProviderError("The node is stopping")
-            budget.count(len(chunk), wanted.useful)
+            limits.count(len(chunk), wanted.useful)
             for block in reader.update(chunk):
                 yield from wanted.take(*block)
             if wanted.is_complete:
@@ -128,18 +129,18 @@ def fetch_blocks(
         response.close()
 
 
-class _Budget:
-    """What an archive may send: not too much that is useless, and not too slowly."""
+class _ArchiveLimits:
+    """Limits the useless bytes of an archive, and how slowly it may arrive."""
 
     def __init__(self) -> None:
         self._received = 0
         self._mark = (0, time.monotonic())
 
     def count(self, size: int, useful: int) -> None:
-        """Count `size` bytes more, where `useful` were so in all; raise `ProviderError`."""
+        """Count `size` more bytes, of which `useful` were useful so far; raise ProviderError."""
         self._received += size
         if self._received > MAX_USELESS + 2 * useful:
-            raise ProviderError("The archive holds too many blocks that are not of the content")
+            raise ProviderError("The archive has too many blocks that do not belong to the content")
         received, since = self._mark
         if self._received - received >= PROGRESS_BYTES:
             self._mark = (self._received, time.monotonic())

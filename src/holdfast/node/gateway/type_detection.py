@@ -1,4 +1,4 @@
-"""What type content is of whose name does not tell: by what the pin says, else by how it begins."""
+"""Detect the media type of content whose name has no type: from its pin, else from its bytes."""
 
 import codecs
 import re
@@ -9,8 +9,8 @@ from holdfast.content.media_types import OCTETS
 from holdfast.errors import SerializationError
 from holdfast.protocol import json_text
 
-HEAD: Final = 4096  # what is looked at of content without a name
-JSON_LIMIT: Final = 1 << 20  # only the whole of a text shows whether it is JSON; this much is read
+HEAD: Final = 4096  # bytes at the start that are examined
+JSON_LIMIT: Final = 1 << 20  # bytes; JSON must be read whole, so larger content is not examined
 TEXT: Final = "text/plain; charset=utf-8"
 
 _SIGNATURES: Final = (
@@ -20,7 +20,7 @@ _SIGNATURES: Final = (
     (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), "image/webp"),
     (re.compile(rb"%PDF-"), "application/pdf"),
 )
-# Atomic groups: what was taken for a comment stays one, so that no text takes long to look at.
+# With atomic groups the search does not backtrack into comments, so no text takes long to match.
 _TEXT_SIGNATURES: Final = (
     (
         re.compile(
@@ -39,12 +39,12 @@ _MEDIA_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:; ?[\w-]+=[\w.+-
 
 
 def stored_type(type: str) -> str | None:
-    """The type that a pin was given, where it is a media type: anybody may have written it."""
+    """Return the type of a pin if it is a valid media type. Clients can set it to any text."""
     return type if _MEDIA_TYPE.fullmatch(type) and type != OCTETS else None
 
 
 def sniffed_type(size: int, read: Callable[[int, int], bytes]) -> str:
-    """The type that content of `size` bytes seems to be of."""
+    """Return the media type that content of `size` bytes seems to have."""
     head = read(0, min(size, HEAD))
     for signature, found in _SIGNATURES:
         if signature.match(head):
@@ -61,7 +61,7 @@ def sniffed_type(size: int, read: Callable[[int, int], bytes]) -> str:
 
 
 def holds_json(size: int, read: Callable[[int, int], bytes]) -> bool:
-    """Return whether content of `size` bytes is JSON; content over `JSON_LIMIT` is not read."""
+    """Return whether content of `size` bytes is JSON; False above `JSON_LIMIT`."""
     if size > JSON_LIMIT:
         return False
     try:

@@ -1,4 +1,4 @@
-"""The calls of the pinning API: each reads its request, asks the repository, and replies."""
+"""The endpoints of the pinning API: each reads its request, uses the repository, and replies."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,54 +13,55 @@ from starlette.routing import BaseRoute, Route
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
-from holdfast.node.admission import Admission
-from holdfast.node.bodies import Body, parse_json, plain, write_json
-from holdfast.node.jobs import Job, Jobs
-from holdfast.node.listing import read_query, whole_number
+from holdfast.node.http_server.refusals import Refusal, bad_request
+from holdfast.node.http_server.request_bodies import RequestBody
 from holdfast.node.memory import HeldMemory, MemoryShare
-from holdfast.node.metadata import (
+from holdfast.node.pinning_api.authorization import Authorization
+from holdfast.node.pinning_api.form_upload import FormUpload
+from holdfast.node.pinning_api.json_values import parse_json, with_numbers, write_json
+from holdfast.node.pinning_api.metadata import (
     check_count,
     iso_time,
     read_metadata,
     read_options,
 )
-from holdfast.node.queries import Queries
-from holdfast.node.replies import Refusal, bad_request, not_pinned
+from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
+from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
+from holdfast.node.pinning_api.query_runner import QueryRunner
 from holdfast.node.settings import NodeSettings
-from holdfast.node.uploads import Upload
 from holdfast.records import Pin
 from holdfast.repository import Repository
 from holdfast.repository.pins import Stopped
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
-UPLOADS_AT_ONCE = 8  # worker threads that take bytes of uploads
-LARGE_JSON = 256 << 10  # bytes of JSON above which one document is parsed at a time
+UPLOADS_AT_ONCE = 8  # worker threads that parse uploads
+LARGE_JSON = 256 << 10  # bytes of JSON above which only one document is parsed at a time
 SMALL_AT_ONCE = 4  # documents up to `LARGE_JSON` that are parsed at a time
-MAX_SETTINGS = 1 << 20  # bytes of JSON that holds no content, but names, keys and values
+MAX_METADATA = 1 << 20  # bytes of a JSON body that has metadata and no content
 CONTENT_NAMES = ("pinataContent", "pinContent")
 REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
 
-Call = Callable[[Request], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
 
 
-class PinningCalls:
-    """The endpoints, over one repository."""
+class PinningEndpoints:
+    """The endpoints of the pinning API over one repository."""
 
     def __init__(self, repository: Repository, settings: NodeSettings, memory: HeldMemory) -> None:
         self._repository = repository
         self._settings = settings
         self._memory = memory
-        self._admission = Admission(settings)
+        self._authorization = Authorization(settings)
         self._uploaders = CapacityLimiter(UPLOADS_AT_ONCE)
         self._small = asyncio.Semaphore(SMALL_AT_ONCE)
         self._large = asyncio.Semaphore(1)
-        self.queries = Queries()
-        self.jobs = Jobs(repository, settings.gateways, max_bytes=settings.max_upload)
+        self.queries = QueryRunner()
+        self.jobs = PinJobs(repository, settings.gateways, max_bytes=settings.max_upload)
 
     def routes(self) -> list[BaseRoute]:
-        """Where the calls are; those about data are under ``/v3`` too, where some clients look."""
-        calls: list[tuple[str, str, Call, str | None]] = [
+        """Return the routes. Those of ``/data`` exist under ``/v3`` too, for some clients."""
+        endpoints: list[tuple[str, str, Endpoint, str | None]] = [
             ("POST", "/pinning/pinJSONToIPFS", self.pin_json, "pinJSONToIPFS"),
             ("POST", "/pinning/pinFileToIPFS", self.pin_file, "pinFileToIPFS"),
             ("POST", "/pinning/pinByHash", self.pin_by_hash, "pinByHash"),
@@ -70,29 +71,29 @@ class PinningCalls:
         ]
         for prefix in ("", "/v3"):
             data = f"{prefix}/data"
-            calls += [
+            endpoints += [
                 ("GET", f"{data}/testAuthentication", self.greet, None),
                 ("GET", f"{data}/pinList", self.pin_list, "pinList"),
                 ("GET", f"{data}/userPinnedDataTotal", self.totals, "userPinnedDataTotal"),
             ]
         return [
-            Route(path, self._admitted(call, scope), methods=[method])
-            for method, path, call, scope in calls
+            Route(path, self._authorized(endpoint, scope), methods=[method])
+            for method, path, endpoint, scope in endpoints
         ]
 
-    def _admitted(self, call: Call, scope: str | None) -> Call:
-        async def admitted(request: Request) -> Response:
-            self._admission.admit(request, scope)
-            return await call(request)
+    def _authorized(self, endpoint: Endpoint, scope: str | None) -> Endpoint:
+        async def authorized(request: Request) -> Response:
+            self._authorization.check(request, scope)
+            return await endpoint(request)
 
-        return admitted
+        return authorized
 
     async def greet(self, _: Request) -> Response:
-        """Greet whoever has a token, whatever its scopes."""
+        """Reply with the service's greeting, which needs a token and no scope."""
         return JSONResponse({"message": WELCOME})
 
     async def pin_json(self, request: Request) -> Response:
-        """Pin JSON, wrapped with metadata and options, or bare."""
+        """Pin JSON: an object with content, metadata and options, or the content alone."""
         pin, duplicate = await self._with_json(request, self._settings.max_json, self._add_json)
         return JSONResponse(_pinned(pin, duplicate))
 
@@ -101,8 +102,8 @@ class PinningCalls:
         name = next((n for n in CONTENT_NAMES if isinstance(body, dict) and n in body), None)
         if name is not None:
             content = body[name]
-            metadata = read_metadata(plain(body.get("pinataMetadata")))
-            options = read_options(plain(body.get("pinataOptions")))
+            metadata = read_metadata(with_numbers(body.get("pinataMetadata")))
+            options = read_options(with_numbers(body.get("pinataOptions")))
         elif not isinstance(body, dict | list):
             raise bad_request("The body must be a JSON object")
         return self._repository.add(
@@ -115,7 +116,7 @@ class PinningCalls:
 
     async def pin_file(self, request: Request) -> Response:
         """Pin a file or a directory from a form."""
-        upload = Upload(self._repository, request.headers.get("content-type", ""))
+        upload = FormUpload(self._repository, request.headers.get("content-type", ""))
         try:
             with MemoryShare(self._memory) as share:
                 body = self._body(request, share, self._settings.max_upload)
@@ -127,10 +128,8 @@ class PinningCalls:
             self._memory.give_back()
 
     async def pin_by_hash(self, request: Request) -> Response:
-        """Begin to pin what others have."""
-        body = await self._with_json(request, MAX_SETTINGS, plain)
-        if not isinstance(body, dict):
-            raise bad_request("The body must be a JSON object")
+        """Start a job that pins a CID."""
+        body = await self._metadata_body(request)
         cid = _cid(body.get("hashToPin"))
         job = self.jobs.add(cid, read_metadata(body.get("pinataMetadata")))
         reply = {
@@ -142,7 +141,7 @@ class PinningCalls:
         return JSONResponse(reply)
 
     async def pin_jobs(self, request: Request) -> Response:
-        """List what is still to be pinned, or could not be."""
+        """List the jobs that are under way or have failed."""
         query = request.query_params
         jobs = self.jobs.all()
         if query.get("status"):
@@ -157,35 +156,33 @@ class PinningCalls:
         return JSONResponse({"count": len(jobs), "rows": rows})
 
     async def hash_metadata(self, request: Request) -> Response:
-        """Change the name or the notes of a pin; a note that is null is removed."""
-        body = await self._with_json(request, MAX_SETTINGS, plain)
-        if not isinstance(body, dict):
-            raise bad_request("The body must be a JSON object")
+        """Change the name or the key-values of a pin; a key with the value null is removed."""
+        body = await self._metadata_body(request)
         cid = _cid(body.get("ipfsPinHash"))
         given = {key: body[key] for key in ("name", "keyvalues") if key in body}
         metadata = read_metadata(given)
         name = metadata.name if given.get("name") is not None else None
 
-        def change(notes: Mapping[str, Any]) -> Mapping[str, Any]:
-            merged = {**notes, **metadata.keyvalues}
+        def change(before: Mapping[str, Any]) -> Mapping[str, Any]:
+            merged = {**before, **metadata.keyvalues}
             left = {key: value for key, value in merged.items() if value is not None}
             check_count(left)
             return left
 
         pin = await run_in_threadpool(self._repository.update_pin, cid, name=name, change=change)
         if pin is None:
-            raise not_pinned(str(body["ipfsPinHash"]))
+            raise _not_pinned(str(body["ipfsPinHash"]))
         return PlainTextResponse("OK")
 
     async def unpin(self, request: Request) -> Response:
         """Remove a pin."""
         given = request.path_params["cid"]
         if not await run_in_threadpool(self._repository.unpin, _cid(given)):
-            raise not_pinned(given)
+            raise _not_pinned(given)
         return PlainTextResponse("OK")
 
     async def pin_list(self, request: Request) -> Response:
-        """List pins by the service's filters, a page at a time."""
+        """List one page of the pins that match the service's filters."""
         query, with_count = read_query(request.query_params)
 
         def find(stopped: Stopped) -> tuple[list[Pin], int | None]:
@@ -197,7 +194,7 @@ class PinningCalls:
         return JSONResponse({**reply, "rows": [_pin_row(pin) for pin in pins]})
 
     async def totals(self, request: Request) -> Response:
-        """Tell how much is pinned."""
+        """Reply with the number and the total size of the pins."""
         pins, size = await self.queries.run(request, self._repository.totals)
         return JSONResponse(
             {
@@ -208,26 +205,33 @@ class PinningCalls:
         )
 
     async def _with_json(self, request: Request, limit: int, use: Callable[[Any], T]) -> T:
-        """Return what `use` makes of the JSON of a request, on a worker thread.
+        """Return `use` of the JSON body of a request, called on a worker thread.
 
-        JSON takes up to 35 times the memory of its text, so few are parsed at once.
+        Parsed JSON takes up to 35 times the memory of its text, so few bodies are parsed at once.
         """
         try:
             with MemoryShare(self._memory) as share:
                 body = self._body(request, share, limit)
-                text = await body.whole()
-                async with body.turn(self._large if len(text) > LARGE_JSON else self._small):
+                text = await body.read()
+                async with body.acquire(self._large if len(text) > LARGE_JSON else self._small):
                     return await run_in_threadpool(lambda: use(parse_json(text)))
         finally:
             self._memory.give_back()
 
-    def _body(self, request: Request, share: MemoryShare, limit: int) -> Body:
+    async def _metadata_body(self, request: Request) -> dict[str, Any]:
+        """Return the JSON object in the body of a request that has no content."""
+        body = await self._with_json(request, MAX_METADATA, with_numbers)
+        if not isinstance(body, dict):
+            raise bad_request("The body must be a JSON object")
+        return body
+
+    def _body(self, request: Request, share: MemoryShare, limit: int) -> RequestBody:
         idle_seconds = self._settings.idle_seconds
-        return Body(request, share, limit=limit, idle_seconds=idle_seconds)
+        return RequestBody(request, share, limit=limit, idle_seconds=idle_seconds)
 
 
-def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository gives it
-    """The reply to a pin, with the members that were added to it over the years."""
+def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository returns it
+    """Return the reply to a pin, with the members of all versions of the service."""
     reply: dict[str, Any] = {
         "IpfsHash": pin.cid,
         "PinSize": pin.size,
@@ -259,7 +263,7 @@ def _pin_row(pin: Pin) -> dict[str, Any]:
     }
 
 
-def _job_row(job: Job) -> dict[str, Any]:
+def _job_row(job: PinJob) -> dict[str, Any]:
     return {
         "id": job.id,
         "ipfs_pin_hash": job.cid,
@@ -270,6 +274,14 @@ def _job_row(job: Job) -> dict[str, Any]:
         "host_nodes": None,
         "pin_policy": {"regions": [{"id": "LOCAL", "desiredReplicationCount": 1}], "version": 1},
     }
+
+
+def _not_pinned(cid: str) -> Refusal:
+    return Refusal(
+        400,
+        f"The current user has not pinned the cid: {cid}",
+        reason="CURRENT_USER_HAS_NOT_PINNED_CID",
+    )
 
 
 def _cid(given: Any) -> CID:

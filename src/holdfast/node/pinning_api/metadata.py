@@ -1,4 +1,4 @@
-"""The metadata and options that come with a pin, and queries over them."""
+"""Read the metadata and options of a pin, and the conditions of queries on its metadata."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025, Profile
-from holdfast.node.patterns import like
-from holdfast.node.replies import bad_request
+from holdfast.node.http_server.refusals import bad_request
+from holdfast.node.pinning_api.like_patterns import like
 
 MAX_KEYVALUES: Final = 10  # the service's limit
 MAX_NAME: Final = 245
@@ -16,30 +16,30 @@ MAX_VALUE: Final = 1000  # characters of a key or value
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
-    """A pin's name and notes."""
+class PinMetadata:
+    """The name and the key-values of a pin."""
 
     name: str = ""
     keyvalues: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How a pin is to be made."""
+class PinOptions:
+    """The layout options of a pin."""
 
     cid_version: int = 1
     wrap: bool = False
 
     @property
     def profile(self) -> Profile:
-        """The layout for the CID version."""
+        """The profile for the CID version."""
         return UNIXFS_V1_2025 if self.cid_version else UNIXFS_V0_2015
 
 
-def read_metadata(value: Any) -> Metadata:
-    """What ``pinataMetadata`` says."""
+def read_metadata(value: Any) -> PinMetadata:
+    """Return the value of ``pinataMetadata``; raise a `Refusal` if it is invalid."""
     if value is None:
-        return Metadata()
+        return PinMetadata()
     if not isinstance(value, dict):
         raise bad_request("pinataMetadata must be an object")
     name = value.get("name")
@@ -47,7 +47,7 @@ def read_metadata(value: Any) -> Metadata:
         raise bad_request(
             f"The name in pinataMetadata must be a string of up to {MAX_NAME} characters"
         )
-    return Metadata(name or "", read_keyvalues(value.get("keyvalues")))
+    return PinMetadata(name or "", read_keyvalues(value.get("keyvalues")))
 
 
 def read_keyvalues(value: Any) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def read_keyvalues(value: Any) -> dict[str, Any]:
 
 
 def check_count(keyvalues: Mapping[str, Any]) -> None:
-    """Raise a `Refusal` where there are more key-values than a pin may have."""
+    """Raise a `Refusal` if there are more key-values than a pin may have."""
     if len(keyvalues) > MAX_KEYVALUES:
         raise bad_request(f"keyvalues must be an object with at most {MAX_KEYVALUES} members")
 
@@ -75,10 +75,10 @@ def _is_long(value: Any) -> bool:
     return len(str(value)) > MAX_VALUE
 
 
-def read_options(value: Any) -> Options:
-    """What ``pinataOptions`` says; what the node does not know is ignored, as the service does."""
+def read_options(value: Any) -> PinOptions:
+    """Return the value of ``pinataOptions``. Unknown members are ignored, as the service does."""
     if value is None:
-        return Options()
+        return PinOptions()
     if not isinstance(value, dict):
         raise bad_request("pinataOptions must be an object")
     version = value.get("cidVersion", 1)
@@ -89,17 +89,17 @@ def read_options(value: Any) -> Options:
     wrap = value.get("wrapWithDirectory", False)
     if not isinstance(wrap, bool | None):
         raise bad_request("wrapWithDirectory must be true or false")
-    return Options(int(version), bool(wrap))
+    return PinOptions(int(version), bool(wrap))
 
 
 def iso_time(milliseconds: int) -> str:
-    """A time as the service writes it."""
+    """Return a time in the service's format."""
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def parse_time(text: str, what: str) -> int:
-    """Milliseconds of an ISO 8601 time."""
+    """Return an ISO 8601 time in milliseconds; raise a `Refusal` if it is invalid."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -110,9 +110,9 @@ def parse_time(text: str, what: str) -> int:
 
 
 def keyvalues_matcher(conditions: Any) -> Callable[[Mapping[str, Any]], bool]:
-    """Return a function that says whether key-values meet `conditions`.
+    """Return a function that tells whether key-values meet all `conditions`.
 
-    The conditions are those of the service: ``{key: {value, op, secondValue}}``.
+    The conditions have the service's shape: ``{key: {value, op, secondValue}}``.
     """
     if not isinstance(conditions, dict) or len(conditions) > MAX_KEYVALUES:
         raise bad_request(
@@ -146,7 +146,7 @@ def _condition(condition: Any) -> Callable[[Any], bool]:
         try:
             return check(found)
         except TypeError:
-            return False  # a text and a number cannot be compared
+            return False  # text and a number cannot be compared
 
     return run
 

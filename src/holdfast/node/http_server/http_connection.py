@@ -1,4 +1,4 @@
-"""One connection of the node: HTTP/1.1 that waits neither for ever nor with much in memory."""
+"""One HTTP/1.1 connection of the node, with limits of time and memory."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,17 +8,17 @@ import h11
 from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEAD_SECONDS = 20.0  # for a whole head, from the connection's beginning or the last reply's end
-STALL_SECONDS = 60.0  # for a peer that takes no bytes of a reply
-STALL_BYTES: Final = 16 << 10  # a peer that takes fewer in `STALL_SECONDS` stands still
-CHECKS: Final = 12  # of a reply's progress in `STALL_SECONDS`
+HEAD_SECONDS = 20.0  # for a whole head, counted from the connection's start or the last reply's end
+STALL_SECONDS = 60.0  # after which a client that reads too little of a reply is disconnected
+STALL_BYTES: Final = 16 << 10  # a client that reads fewer in `STALL_SECONDS` has stalled
+CHECKS: Final = 12  # checks of a reply's progress in `STALL_SECONDS`
 MAX_HEAD: Final = 32 << 10
 MAX_HEADERS: Final = 100
-RECEIVE_SIZE: Final = 16 << 10  # what is read ahead of a connection at the most
-WRITE_BUFFER: Final = 32 << 10  # what waits for the peer beyond the system's own buffer
+RECEIVE_SIZE: Final = 16 << 10  # the most bytes that are read ahead of a connection
+WRITE_BUFFER: Final = 32 << 10  # bytes that wait for the client besides the system's own buffer
 
-# ASGI extensions, for what stands around the application: the transport, to end the connection; and
-# a function to wait until the peer has taken what was sent.
+# ASGI extensions for middleware: the transport, to abort the connection; and a function that waits
+# until the client has read what was sent.
 CONNECTION = "holdfast.connection"
 DRAIN = "holdfast.drain"
 
@@ -26,7 +26,7 @@ Drain = Callable[[], Awaitable[None]]
 
 
 class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
-    """HTTP/1.1 with limits of time for heads and replies, and of memory for what is read ahead.
+    """HTTP/1.1 with time limits for heads and replies, and a memory limit for bytes read ahead.
 
     Attributes:
         on_lost: Called when the connection has ended.
@@ -37,45 +37,45 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
     _received = bytearray()
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a request."""
-        self.conn._receive_buffer = _ShortHeads()  # noqa: SLF001 - h11 has no setting for it
+        """Start to wait for a request."""
+        self.conn._receive_buffer = _LimitedHeads()  # noqa: SLF001 - h11 has no setting for it
         transport.set_write_buffer_limits(high=WRITE_BUFFER)
-        super().connection_made(WatchedTransport(transport, self.loop))  # type: ignore[arg-type]
+        super().connection_made(StallLimit(transport, self.loop))  # type: ignore[arg-type]
         self._wait()
 
-    # asyncio would read 256 KiB at once, and with pipelined requests these would wait here.
+    # Without an own buffer, asyncio reads 256 KiB at a time and keeps pipelined requests in memory.
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - as asyncio calls it
-        """Return where the next bytes go."""
+        """Return the buffer for the next bytes."""
         self._received = bytearray(RECEIVE_SIZE)
         return self._received
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take the bytes that came."""
+        """Process the bytes in the buffer."""
         data, self._received = self._received, bytearray()
         self.data_received(bytes(data[:nbytes]))
 
     def handle_events(self) -> None:
-        """Take what has come."""
+        """Process the events that h11 has parsed."""
         super().handle_events()
         if self._has_request():
             scope: Any = self.scope
             scope["extensions"] = {CONNECTION: self.transport, DRAIN: self.flow.drain}
             cycle: Any = self.cycle
-            if len(cycle.body) >= RECEIVE_SIZE:  # uvicorn would wait for 64 KiB
+            if len(cycle.body) >= RECEIVE_SIZE:  # uvicorn pauses only at 64 KiB
                 self.flow.pause_reading()
         if self._timer is not None and self._has_request():
             self._timer.cancel()
             self._timer = None
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless it is there already."""
+        """Start to wait for the next request, unless it has arrived already."""
         super().on_response_complete()
         if self._timer is None and not self.transport.is_closing() and not self._has_request():
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
+        """Stop the timer, and call `on_lost`."""
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
@@ -90,7 +90,7 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
         self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
-        """Drop a peer that sends no request; not one that still reads the last reply."""
+        """Abort the connection if no request came; wait on while the client reads a reply."""
         if self.transport.get_write_buffer_size():
             self._wait()
         else:
@@ -98,32 +98,32 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
             self.transport.abort()
 
 
-class _ShortHeads(ReceiveBuffer):
-    """What h11 has received, of which it parses no head with too many headers: that takes long."""
+class _LimitedHeads(ReceiveBuffer):
+    """The receive buffer of h11, which rejects a head with too many headers before parsing it."""
 
     def maybe_extract_lines(self) -> Any:
-        """Return the lines of a head, once it is whole."""
+        """Return the lines of a head once it is complete."""
         lines = super().maybe_extract_lines()
         if lines is not None and len(lines) > MAX_HEADERS + 1:
             raise h11.RemoteProtocolError("too many headers", error_status_hint=431)
         return lines
 
 
-class WatchedTransport:
-    """A transport that ends the connection when its peer takes too little of what is written."""
+class StallLimit:
+    """A transport that aborts the connection when the client reads too little of a reply."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
         self._written = 0
         self._is_watched = False
-        self._mark = (0, 0.0)  # how much the peer had taken, and when
+        self._mark = (0, 0.0)  # the bytes that the client had read, and when
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send `data`, or as much as the peer takes, and the rest later."""
+        """Send `data`; what the client does not read at once waits in the buffer."""
         self._written += len(data)
         self._transport.write(data)
         if not self._is_watched and self._transport.get_write_buffer_size():

@@ -1,4 +1,4 @@
-# WARNING: this file is generated from src/holdfast/testing/_async/calls.py
+# WARNING: this file is generated from src/holdfast/testing/_async/provider_calls.py
 # by scripts/generate_sync.py. Change the original instead.
 """Of the contract of providers, blocking: the calls that its tests make in many places."""
 

@@ -1,27 +1,22 @@
-"""Reading the body of a request, within its limits of size and patience."""
+"""Read the body of a request within limits of size, time and memory."""
 
 import asyncio
-import json
-import math
-import re
-import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
+from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.memory import MemoryShare
-from holdfast.node.replies import Refusal, bad_request
 
-PIECE_SIZE = 64 << 10  # what goes to a worker thread at a time
-IDLE_BYTES = 1 << 10  # a body that brings fewer in the idle time stands still
-PROGRESS_BYTES = 16 << 10  # a body that brings fewer than this ends first where memory is short
+PIECE_SIZE = 64 << 10  # bytes that a worker thread gets at a time
+IDLE_BYTES = 1 << 10  # a body of which fewer bytes arrive in the idle time has stalled
+PROGRESS_BYTES = 16 << 10  # when memory is short, bodies that advance by fewer end first
 
 
-class Body:
-    """The body of a request, read within limits of size, time and memory."""
+class RequestBody:
+    """The body of a request. A `Refusal` is raised when it exceeds a limit."""
 
     def __init__(
         self, request: Request, share: MemoryShare, *, limit: int, idle_seconds: float
@@ -32,10 +27,10 @@ class Body:
         self._idle_seconds = idle_seconds
 
     async def pieces(self, held: Callable[[], int] | None = None) -> AsyncIterator[bytes]:
-        """Give the body in pieces of about `PIECE_SIZE`.
+        """Yield the body in pieces of about `PIECE_SIZE`.
 
-        `held` says how many bytes the caller holds of the pieces so far. Raise a `Refusal` where
-        the body is too large, too slow, or where others need the memory.
+        `held` returns how many bytes the caller keeps in memory of the pieces so far. Raise a
+        `Refusal` if the body is too large or too slow, or if other requests need the memory.
         """
         declared = self._request.headers.get("content-length", "")
         if declared.isdecimal() and (len(declared) > 18 or int(declared) > self._limit):
@@ -60,7 +55,7 @@ class Body:
             yield bytes(piece)
 
     async def _chunks(self) -> AsyncIterator[bytes]:
-        """Give the body as it comes."""
+        """Yield the body in the chunks in which it arrives."""
         stream = aiter(self._request.stream())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._idle_seconds
@@ -90,32 +85,26 @@ class Body:
     def _check_share(self) -> None:
         if self._share.is_ended:
             text = "The node has too many requests under way; try again later"
-            raise Refusal(503, text, headers={"Connection": "close", "Retry-After": "5"})
+            raise Refusal(503, text, {"Connection": "close", "Retry-After": "5"})
 
     def _too_large(self) -> Refusal:
         return Refusal(413, f"The body is larger than the {self._limit} bytes that are allowed")
 
-    async def whole(self) -> bytes:
+    async def read(self) -> bytes:
         """Return the whole body."""
         pieces: list[bytes] = []
-        held = 0
-
-        def kept() -> int:
-            return held
-
-        async for piece in self.pieces(kept):
-            pieces.append(piece)
-            held += len(piece)
+        async for piece in self.pieces(lambda: sum(map(len, pieces))):
+            pieces.append(piece)  # noqa: PERF401 - the lambda reads the list while it grows
         return b"".join(pieces)
 
     @asynccontextmanager
-    async def turn(self, places: asyncio.Semaphore) -> AsyncIterator[None]:
-        """Wait for one of `places` and keep it; a `Refusal` where others need the memory first."""
+    async def acquire(self, semaphore: asyncio.Semaphore) -> AsyncIterator[None]:
+        """Hold `semaphore`; raise a `Refusal` if other requests need the memory before."""
         try:
             async with asyncio.timeout(None) as timer:
                 self._share.on_end = partial(timer.reschedule, 0)
                 self._check_share()
-                await places.acquire()
+                await semaphore.acquire()
         except TimeoutError:
             self._check_share()
             raise
@@ -124,54 +113,4 @@ class Body:
         try:
             yield
         finally:
-            places.release()
-
-
-# To read and write a fraction anew might change its spelling, and with it the CID. It is kept as a
-# string that nobody outside can have made up.
-_MARK = secrets.token_hex(16)
-_MARKED = re.compile(f'"{_MARK}:([^"]*)"')
-
-
-def parse_json(text: bytes) -> Any:
-    """The value of `text`; a `Refusal` where it is not JSON."""
-    try:
-        return json.loads(
-            text.decode("utf-8-sig"),
-            parse_float=lambda number: f"{_MARK}:{number}",
-            parse_constant=_refuse_constant,
-        )
-    except RecursionError:
-        raise bad_request("The JSON is nested too deeply") from None
-    except ValueError as error:
-        raise bad_request(f"The body is not JSON: {error}") from None
-
-
-def _refuse_constant(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def write_json(value: Any) -> str:
-    """`value` as compact JSON, as the service stores it; fractions as they came."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        text.encode()
-    except RecursionError:
-        raise bad_request("The JSON is nested too deeply") from None
-    except UnicodeEncodeError:
-        raise bad_request("The JSON holds text with a lone surrogate") from None
-    except ValueError as error:
-        raise bad_request(f"The JSON cannot be stored: {error}") from None
-    return _MARKED.sub(r"\1", text)
-
-
-def plain(value: Any) -> Any:
-    """`value` with ordinary fractions, for settings rather than content."""
-    return json.loads(write_json(value), parse_float=_finite)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise bad_request("A number is too large")
-    return number
+            semaphore.release()

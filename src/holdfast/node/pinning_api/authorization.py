@@ -1,4 +1,4 @@
-"""Who may come in: credentials, scopes, and how often."""
+"""Check the credentials, the scopes and the rate limit of a request."""
 
 import threading
 import time
@@ -6,20 +6,20 @@ from collections.abc import Mapping
 
 from starlette.requests import Request
 
-from holdfast.node.replies import Refusal
+from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.settings import NodeSettings, NodeToken
 
 
-class Admission:
-    """Lets requests in by their credentials, at the rate that is allowed."""
+class Authorization:
+    """Checks requests against the tokens and the rate limit of a node."""
 
     def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._windows: dict[str, tuple[float, int]] = {}
 
-    def admit(self, request: Request, scope: str | None) -> None:
-        """Nothing, if the request may be granted; else the `Refusal` of the service."""
+    def check(self, request: Request, scope: str | None) -> None:
+        """Raise the service's `Refusal` unless the request may use an endpoint of `scope`."""
         token = self._token(request.headers)
         if token is None:
             raise Refusal(401, "Invalid/expired credentials", reason="INVALID_CREDENTIALS")

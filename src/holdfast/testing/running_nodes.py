@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
 from holdfast.config import ClientConfig, Retries
-from holdfast.node.server import NodeServer, page_url
+from holdfast.node.node_server import NodeServer, page_url
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
 from holdfast.testing.faults import Corruption, Cut, Delay, Failure, Faults, Part

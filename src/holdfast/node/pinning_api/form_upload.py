@@ -1,4 +1,4 @@
-"""A multipart upload on its way into the repository: parsed and imported as it comes."""
+"""A multipart upload, which is parsed and added to the repository while it arrives."""
 
 from typing import Any, Final
 
@@ -20,27 +20,27 @@ from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
-from holdfast.node.bodies import parse_json, plain
-from holdfast.node.metadata import Metadata, Options, read_metadata, read_options
-from holdfast.node.replies import bad_request
-from holdfast.node.trees import MAX_FILES, Entries, UploadTree
+from holdfast.node.http_server.refusals import bad_request
+from holdfast.node.pinning_api.json_values import parse_json, with_numbers
+from holdfast.node.pinning_api.metadata import PinMetadata, PinOptions, read_metadata, read_options
+from holdfast.node.pinning_api.upload_tree import MAX_FILES, Entries, UploadTree
 from holdfast.records import Pin
 from holdfast.repository import Repository
 from holdfast.repository.blocks import FILE_SIZE
 
 MAX_FIELD: Final = 256 << 10
 MAX_SMALL: Final = 2 << 20  # bytes of small blocks that wait for their transaction
-MAX_PARTS: Final = MAX_FILES + 10  # the files, and the fields beside them
+MAX_PARTS: Final = MAX_FILES + 10  # the files and the other fields
 MAX_HEADER: Final = 16 << 10  # bytes of a header of a part
 MAX_HEADERS: Final = 16
-MAX_BOUNDARY: Final = 200  # RFC 2046 has 70
+MAX_BOUNDARY: Final = 200  # RFC 2046 allows 70
 
 
-class Upload:
-    """Is fed the pieces of a form; `finish` pins what was in it.
+class FormUpload:
+    """Parses the pieces of a form, and pins its files in `finish`.
 
-    A file may come before the options that say how it is to be cut. It is then cut in the usual
-    way, and cut anew from the repository where the options want another.
+    A file may come before the options that set its layout. It is then added in the default layout,
+    and if the options want another one, read from the repository and added again.
     """
 
     def __init__(self, repository: Repository, content_type: str) -> None:
@@ -59,20 +59,20 @@ class Upload:
         )
         self._segment: MultipartSegment | None = None
         self._importer: FileImporter | None = None
-        self._file_bytes = 0  # of the file that is coming
+        self._file_bytes = 0  # of the current file
         self._small_bytes = 0  # of small blocks, which wait in memory
         self._field = bytearray()
         self._fields: dict[str, Any] = {}
-        self._options = Options()
+        self._options = PinOptions()
         self._tree = UploadTree()
-        self._path = b""  # of the file that is coming
+        self._path = b""  # of the current file
         self._first_type = ""
-        self._can_be_read = False  # whether all files are in the store, to be cut anew
+        self._is_flushed = False  # whether all files can be read from the repository
 
     @property
     def held(self) -> int:
-        """How many bytes of memory the upload holds between two pieces, about."""
-        # A leaf counts twice: as it grows, it is moved about, and leaves holes behind.
+        """The approximate bytes of memory that the upload holds between two pieces."""
+        # A leaf counts twice: while it grows it is moved, and the memory before it stays allocated.
         leaf = min(self._file_bytes, self._options.profile.chunk_size)
         return 2 * leaf + self._small_bytes + len(self._field) + self._tree.held
 
@@ -85,7 +85,7 @@ class Upload:
             self._small_bytes = 0
 
     def feed(self, piece: bytes) -> None:
-        """Take the next bytes of the form."""
+        """Parse the next bytes of the form."""
         try:
             for event in self._parser.parse(piece):
                 if isinstance(event, MultipartSegment):
@@ -135,13 +135,13 @@ class Upload:
             self._importer = None
         elif segment.name != "network":
             text = bytes(self._field).strip()
-            self._fields[str(segment.name)] = plain(parse_json(text)) if text else None
+            self._fields[str(segment.name)] = with_numbers(parse_json(text)) if text else None
             if segment.name == "pinataOptions":
                 self._options = read_options(self._fields["pinataOptions"])
         self._segment = None
 
     def finish(self) -> tuple[Pin, bool]:
-        """Pin what was uploaded; the pin, and whether it was there before."""
+        """Pin what was uploaded; return the pin, and whether it existed before."""
         try:
             self._parser.close()
         except MultipartError:
@@ -162,26 +162,26 @@ class Upload:
         return build_directory(entries, self._options.profile, self._put)
 
     def _in_layout(self, part: Part) -> Part:
-        """Return the file in the layout of the options, which may have come after it."""
+        """Return the file in the layout of the options, which may have come after the file."""
         if part.cid.version == self._options.cid_version:
             return part
-        if not self._can_be_read:
-            self._adding.flush()  # once for all files: each is a transaction
-            self._can_be_read = True
+        if not self._is_flushed:
+            self._adding.flush()  # once for all files, because each flush is a transaction
+            self._is_flushed = True
         importer = FileImporter(self._options.profile, self._put)
         for piece in self._repository.read(part.cid):
             importer.update(piece)
         return importer.finish()
 
     def close(self) -> None:
-        """End the upload; what was not pinned may be collected. Its memory is free at once."""
+        """End the upload and free its memory. Garbage collection removes what was not pinned."""
         self._adding.close()
         self._importer = None
         self._field.clear()
         self._tree = UploadTree()
 
 
-def _about(metadata: Metadata, name: str) -> dict[str, Any]:
+def _about(metadata: PinMetadata, name: str) -> dict[str, Any]:
     return {"name": metadata.name or name, "keyvalues": metadata.keyvalues}
 
 
