@@ -1,7 +1,7 @@
-"""For tests of your own: a real node, servers that fail as told, and the contract of providers.
+"""Tools for your own tests: a real node, servers with faults on request, and tests of providers.
 
-With pytest, the fixtures `holdfast_node`, `holdfast_client` and `holdfast_async_client` are there
-as soon as Holdfast is installed; see `holdfast.testing.plugin`.
+With pytest, the fixtures `holdfast_node`, `holdfast_client` and `holdfast_async_client` exist as
+soon as Holdfast is installed; see `holdfast.testing.plugin`.
 
 Example:
     >>> from holdfast import Client
@@ -39,8 +39,8 @@ __all__ = [
     "running_node",
 ]
 
-# Imported when first asked for: pytest loads this package with the plugin, in every run of any
-# tests; the node needs the extra of that name, and the contract needs pytest.
+# Imported on first use: pytest loads this package with the plugin in every run of any tests, the
+# node needs the extra `node`, and the tests of providers need pytest.
 _LAZY = {
     "AsyncProviderTests": "holdfast.testing._async.provider_tests",
     "NodeToken": "holdfast.node.settings",

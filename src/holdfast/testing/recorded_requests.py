@@ -1,4 +1,4 @@
-"""A connection as a server sees it: requests read by lines and counts, kept as they came."""
+"""Read requests from a connection and record their bytes."""
 
 import json
 import socket
@@ -11,14 +11,14 @@ RECEIVE_SIZE = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A request as it came.
+    """A request that a server received.
 
     Attributes:
         method: GET, POST or DELETE.
-        target: What stood behind the method: path and query, or a whole URL at a proxy.
-        headers: The header fields, their names in lower case.
-        body: The body, without the framing of chunked encoding.
-        raw: The bytes of head and body as they came over the wire.
+        target: The target of the request line: path and query, or a whole URL at a proxy.
+        headers: The header fields, with names in lower case.
+        body: The body, decoded if it was sent in chunked encoding.
+        raw: The bytes of head and body as they were received.
 
     Example:
         >>> from holdfast import Client
@@ -41,46 +41,47 @@ class Recorded:
     raw: bytes = field(repr=False)
 
     def json(self) -> Any:
-        """The body as JSON."""
+        """Return the JSON value of the body."""
         return json.loads(self.body)
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """The first line and the header fields of a request."""
+class RequestHead:
+    """The request line and the header fields of a request."""
 
     method: str
     target: str
     headers: Mapping[str, str]
 
     def with_body(self, body: bytes, raw: bytes) -> Recorded:
-        """The whole request."""
+        """Return the whole request."""
         return Recorded(self.method, self.target, self.headers, body, raw)
 
 
-class Wire:
-    """A connection, read by lines and counts, with all that was read kept."""
+class RequestReader:
+    """Reads the requests of a connection, and keeps the raw bytes."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self._buffer = bytearray()
         self._raw = bytearray()
 
-    def read_head(self) -> Head | None:
-        """The head of the next request, or None where there is none."""
+    def read_head(self) -> RequestHead | None:
+        """Return the head of the next request, or None if the client has closed the connection."""
         lines = []
         while line := self._line():
             lines.append(line.decode("latin-1"))
         if not lines:
             return None
         if lines[0].count(" ") < 2:
-            raise ValueError(f"this is no request of HTTP: {lines[0]!r}")
+            raise ValueError(f"this is not an HTTP request: {lines[0]!r}")
         method, target, _ = lines[0].split(" ", 2)
         fields = (line.partition(":") for line in lines[1:])
-        return Head(method, target, {name.lower(): value.strip() for name, _, value in fields})
+        headers = {name.lower(): value.strip() for name, _, value in fields}
+        return RequestHead(method, target, headers)
 
-    def read_body(self, head: Head) -> bytes:
-        """The body that the head announces."""
+    def read_body(self, head: RequestHead) -> bytes:
+        """Return the body that belongs to `head`."""
         if head.headers.get("transfer-encoding", "").lower() == "chunked":
             return self._chunked()
         length = head.headers.get("content-length", "0")
@@ -89,7 +90,7 @@ class Wire:
         return self._exactly(int(length))
 
     def take_raw(self) -> bytes:
-        """All bytes that were read since the last time."""
+        """Return all bytes that were read since the last call."""
         raw, self._raw = bytes(self._raw), bytearray()
         return raw
 

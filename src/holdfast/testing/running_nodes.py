@@ -1,4 +1,4 @@
-"""A real node for a test or a notebook, on a port and over a folder of its own."""
+"""A real node for a test or a notebook, with its own port and folder."""
 
 import secrets
 import tempfile
@@ -12,31 +12,30 @@ from holdfast.config import ClientConfig, Retries
 from holdfast.node.node_server import NodeServer, page_url
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
-from holdfast.testing.faults import Corruption, Cut, Delay, Failure, Faults, Part
+from holdfast.testing.faults import CorruptBody, CutBody, Delay, ErrorReply, FaultQueue, Part
 
-# Tests of failures should not wait as long as a busy service asks for: a `Retry-After` of a second
-# or more is the error at once.
+# Short waits, so that tests of errors are quick. A `Retry-After` of a second or more is not waited
+# for, but raises the error at once.
 QUICK: Final = Retries(base=0.01, cap=0.1, max_retry_after=0.1)
-CACHE_BYTES: Final = 4 << 20  # less than usual: it counts as memory of the test's process
+CACHE_BYTES: Final = 4 << 20  # smaller than the default, because it is memory of the test's process
 
 
 @dataclass(frozen=True, slots=True)
 class RunningNode:
-    """A node that runs, and that fails as it is told.
+    """A running node that can inject faults into its replies.
 
-    Each of the `…_next` methods spoils replies to come, the next one or as many as `times` says.
-    `on` says to which requests: those to the pinning ``"api"``, to the ``"gateway"``, or to
-    ``"any"``. A request meets one fault at the most, the one that waits longest. A fault is used up
-    by the reply that it spoils: a cut or a corruption waits for a body that is long enough, and
-    what was asked for after it waits too.
+    Each `…_next` method adds a fault for the next `times` replies. `on` selects the requests: those
+    to the pinning ``"api"``, to the ``"gateway"``, or to ``"any"``. A request gets at most one
+    fault, the oldest that matches it. A fault is used up by the reply that it changes. A cut or a
+    corruption stays until a reply has a body that is long enough, and later faults wait for it.
 
     Attributes:
-        api_url: The address of its pinning API.
-        gateway_url: The address of its gateway.
-        token: A token that may do everything.
-        repository: What it keeps.
-        config: The configuration for a client that talks to this node. Its retries wait hundredths
-            of a second. What interrupted downloads leave behind goes away with the node.
+        api_url: The URL of the pinning API.
+        gateway_url: The URL of the gateway.
+        token: A token with all scopes.
+        repository: The repository of the node.
+        config: The configuration for a client of this node. Its retries wait hundredths of a
+            second. Partial downloads are deleted with the node.
 
     Example:
         >>> from holdfast import Client
@@ -53,11 +52,11 @@ class RunningNode:
     token: str = field(repr=False)
     repository: Repository = field(repr=False)
     config: ClientConfig = field(repr=False)
-    _faults: Faults = field(repr=False)
+    _faults: FaultQueue = field(repr=False)
 
     @property
     def page_url(self) -> str:
-        """The address of its page, with the token: open it to see what your code has pinned."""
+        """The URL of its page, with the token. Open it to see what your code has pinned."""
         return page_url(self.api_url, self.token)
 
     def fail_next(
@@ -69,9 +68,10 @@ class RunningNode:
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Refuse requests with `status`; they do nothing.
+        """Reply to the next requests with an error `status`; the node does not receive them.
 
-        `body` is sent as JSON, say the service's words; bytes as they are, say the page of a proxy.
+        `body` is sent as JSON, such as an error of the service. Bytes are sent unchanged, such as
+        the error page of a proxy.
 
         Example:
             >>> from holdfast import Client, errors
@@ -83,11 +83,11 @@ class RunningNode:
             ...         print(error)
             the plan is used up
         """
-        fault = Failure.of(status=status, body=body, headers=headers or {}, on=on)
+        fault = ErrorReply.of(status=status, body=body, headers=headers or {}, on=on)
         self._faults.add(fault, times)
 
     def delay_next(self, seconds: float, *, times: int = 1, on: Part = "any") -> None:
-        """Let requests wait for `seconds` before the node has them.
+        """Wait for `seconds` before the node receives the next requests.
 
         Example:
             >>> from holdfast import Client, errors
@@ -103,7 +103,7 @@ class RunningNode:
         self._faults.add(Delay(seconds=seconds, on=on), times)
 
     def corrupt_next(self, *, after: int = 0, times: int = 1, on: Part = "gateway") -> None:
-        """Reply with wrong bytes in place of the right ones, as many, from byte `after` on.
+        """Replace the bytes of the next replies by wrong ones, from byte `after` on.
 
         Example:
             >>> from holdfast import Client, errors
@@ -116,12 +116,12 @@ class RunningNode:
             ...         print(error.name)
             VerificationError
         """
-        self._faults.add(Corruption(after=after, on=on), times)
+        self._faults.add(CorruptBody(after=after, on=on), times)
 
     def cut_next(self, *, after: int = 0, times: int = 1, on: Part = "any") -> None:
-        """Do what is asked for, then end the connection after `after` bytes of the reply's body.
+        """Process the next requests, but close the connection after `after` bytes of the body.
 
-        After as many as there are, the reply is whole, and the connection no good for another.
+        If the body has exactly `after` bytes, the reply is complete and the connection is closed.
 
         Example:
             >>> from holdfast import Client
@@ -131,10 +131,10 @@ class RunningNode:
             ...     client.download(record.cid).read()  # asks again, for the rest
             b'hello'
         """
-        self._faults.add(Cut(after=after, on=on), times)
+        self._faults.add(CutBody(after=after, on=on), times)
 
     def heal(self) -> None:
-        """Drop the faults that are left, and forget the requests that came.
+        """Remove the remaining faults and the recorded requests.
 
         Example:
             >>> with running_node() as node:
@@ -147,7 +147,7 @@ class RunningNode:
 
     @property
     def faults_left(self) -> int:
-        """How many faults have spoilt no reply yet: 0, when all that was to go wrong did.
+        """The number of faults that were not applied yet: 0 when all were.
 
         Example:
             >>> from holdfast import Client
@@ -162,7 +162,7 @@ class RunningNode:
 
     @property
     def requests(self) -> list[str]:
-        """The requests that came, in order: method, path and query.
+        """The requests so far, in order: method, path and query.
 
         Example:
             >>> from holdfast import Client
@@ -192,12 +192,12 @@ def running_node(
     tokens: tuple[NodeToken, ...] = (),
     **settings: Unpack[Settings],
 ) -> Iterator[RunningNode]:
-    """A node on this machine, for as long as the block lasts.
+    """Run a node on this machine while the ``with`` block runs.
 
     Args:
-        path: The folder of its repository; without one it is a temporary folder.
-        tokens: Further tokens, say with fewer scopes.
-        settings: Further fields of `holdfast.node.settings.NodeSettings`.
+        path: The folder of its repository; by default a temporary folder.
+        tokens: More tokens, for example with fewer scopes.
+        settings: Other fields of `holdfast.node.settings.NodeSettings`.
 
     Example:
         >>> from holdfast import Client
@@ -209,7 +209,7 @@ def running_node(
     token = secrets.token_urlsafe(24)
     settings.setdefault("cache_bytes", CACHE_BYTES)
     all_settings = NodeSettings(tokens=(NodeToken(token=token), *tokens), **settings)
-    faults = Faults()
+    faults = FaultQueue()
     with (
         tempfile.TemporaryDirectory(prefix="holdfast-node-") as folder,
         Repository(path if path is not None else Path(folder, "store")) as repository,

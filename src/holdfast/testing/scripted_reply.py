@@ -1,4 +1,4 @@
-"""A reply as a test writes it, down to the bytes, with what goes wrong with it."""
+"""A reply that a test defines to the byte, including its faults."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ REASONS = {200: "OK", 301: "Moved Permanently", 307: "Temporary Redirect", 400: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scripted:
-    r"""A reply, and what goes wrong with it.
+    r"""A reply and its faults.
 
     Attributes:
         status: The HTTP status.
@@ -18,14 +18,14 @@ class Scripted:
         body: The body; anything but bytes is sent as JSON.
         delay: Seconds to wait before the first byte.
         drip: Seconds to wait after each byte of the head and the body.
-        cut: Send only so many bytes of the body; then comes the `ending`.
-        cut_head: Send only so many bytes of the head; then comes the `ending`.
-        ending: What follows a cut: the connection is closed, reset (RST), or left without a word.
-        framed: Whether the reply has a Content-Length; if not, closing ends it.
-        chunked: Whether the body goes out in chunked encoding, in place of a Content-Length.
-        raw: The very bytes to send in place of head and body.
-        early: Whether to reply before the body of the request is read, and never read it.
-        hang_up: Close without a reply.
+        cut: Send only this many bytes of the body, then apply the `ending`.
+        cut_head: Send only this many bytes of the head, then apply the `ending`.
+        ending: What follows a cut: close the connection, reset it (RST), or send nothing more.
+        framed: Whether the reply has a Content-Length; without it, closing ends the reply.
+        chunked: Whether to send the body in chunked encoding instead of with a Content-Length.
+        raw: The exact bytes to send instead of head and body.
+        early: Whether to reply without reading the body of the request.
+        hang_up: Close the connection without a reply.
 
     Example:
         >>> Scripted(body=b"hello", cut=2, ending="reset").head_and_body()
@@ -48,17 +48,17 @@ class Scripted:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the connection can carry another request afterwards."""
+        """Whether the connection can be used for another request afterwards."""
         broken = self.early or self.raw is not None or self.is_cut
         return not broken and (self.framed or self.chunked)
 
     @property
     def is_cut(self) -> bool:
-        """Whether something of it is left out."""
+        """Whether a part of the reply is not sent."""
         return self.hang_up or self.cut is not None or self.cut_head is not None
 
     def head_and_body(self) -> tuple[bytes, bytes]:
-        """The bytes to send."""
+        """Return the bytes to send: those of the head and those of the body."""
         if self.hang_up:
             return b"", b""
         if self.raw is not None:
@@ -87,10 +87,10 @@ class Scripted:
 
     def __post_init__(self) -> None:
         if self.ending != "close" and not self.is_cut:
-            raise ValueError("an ending comes after a cut: say cut, cut_head or hang_up as well")
+            raise ValueError("ending needs a cut: set cut, cut_head or hang_up as well")
 
 
-class Ways(TypedDict, total=False):
+class ReplyOptions(TypedDict, total=False):
     """The fields of `Scripted` besides its status and its body, as keywords."""
 
     headers: Mapping[str, str]

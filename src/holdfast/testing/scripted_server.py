@@ -1,4 +1,4 @@
-"""A real TCP server that records the bytes of each request, and replies, or fails, as told."""
+"""A real TCP server that records each request and sends the replies that a test defines."""
 
 import contextlib
 import http.client
@@ -8,26 +8,25 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TypeAlias, Unpack
 from urllib.parse import urlsplit
 
-from holdfast.testing.recorded_requests import Recorded, Wire
-from holdfast.testing.scripted_reply import Scripted, Ways
+from holdfast.testing.recorded_requests import Recorded, RequestReader
+from holdfast.testing.scripted_reply import ReplyOptions, Scripted
 
-# Header fields that belong to one connection, or that are made anew for the next.
-HOPS = frozenset({"host", "connection", "keep-alive", "transfer-encoding", "content-length"})
+# Header fields of one connection, which are not forwarded.
+HOP_BY_HOP = frozenset({"host", "connection", "keep-alive", "transfer-encoding", "content-length"})
 
 
 Script: TypeAlias = Callable[[Recorded], Scripted]
-"""What a server says to a request: a function of your own, or `forward_to`."""
+"""A function that returns the reply to a request: your own, or `forward_to`."""
 
 
 class ScriptedServer:
-    """Replies with what was queued by `reply`, else with what its script says, else with 500.
+    """Sends the replies that `reply` has queued, then those of its script, else status 500.
 
-    With `forward_to` for a script it stands before a real server and breaks what passes by: queue
-    the faults with `reply`, or change the replies in a script of your own.
+    With the script `forward_to` it is a proxy of a real server: queue faulty replies with `reply`,
+    or change the replies in a script of your own.
 
     Example:
         >>> import urllib.request
@@ -48,7 +47,7 @@ class ScriptedServer:
         self._open: set[socket.socket] = set()
         self._stopping = threading.Event()
         self._requests: list[Recorded] = []
-        self._failure: Exception | None = None
+        self._error: Exception | None = None
         self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self._port = int(self._listener.getsockname()[1])
@@ -57,22 +56,22 @@ class ScriptedServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The port of the server."""
         return self._port
 
     @property
     def url(self) -> str:
-        """The address of its root."""
+        """The URL of the server."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     @property
     def requests(self) -> list[Recorded]:
-        """What came so far, in order."""
+        """The requests so far, in order."""
         with self._lock:
             return list(self._requests)
 
-    def reply(self, status: int = 200, body: Any = b"", **how: Unpack[Ways]) -> None:
-        """Queue a reply; the fields of `Scripted` are its keywords.
+    def reply(self, status: int = 200, body: Any = b"", **options: Unpack[ReplyOptions]) -> None:
+        """Queue a reply. The keywords are the other fields of `Scripted`.
 
         Example:
             >>> import urllib.request
@@ -86,24 +85,24 @@ class ScriptedServer:
             b'he'
         """
         with self._lock:
-            self._queue.append(Scripted(status=status, body=body, **how))
+            self._queue.append(Scripted(status=status, body=body, **options))
 
     def close(self) -> None:
-        """Stop listening and drop every connection. A second time does nothing.
+        """Stop listening and close all connections. A second call does nothing.
 
-        Raises what a script raised, or what was wrong with a request: that is a mistake of a test,
-        and not to be taken for a fault that it wanted.
+        Raise the error of a script or of an invalid request, if there was one. It is a mistake in
+        the test, not a fault that the test wanted.
         """
         self._stop()
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def _stop(self) -> None:
         if self._stopping.is_set():
             return
         self._stopping.set()
-        # Closing alone does not wake an accept that waits.
+        # Closing the listener does not wake a waiting accept, so connect to it.
         with socket.socket() as waker:
             waker.connect_ex(("127.0.0.1", self.port))
         self._thread.join()
@@ -115,18 +114,13 @@ class ScriptedServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is None:
             self.close()
             return
         self._stop()
-        if self._failure is not None:
-            error.add_note(f"The scripted server failed as well: {self._failure!r}")
+        if self._error is not None:
+            error.add_note(f"The scripted server failed as well: {self._error!r}")
 
     def _accept(self) -> None:
         while not self._stopping.is_set():
@@ -147,35 +141,36 @@ class ScriptedServer:
             self._open.add(connection)
             self.connections += 1
         try:
-            wire = Wire(connection)
-            while self._exchange(wire):
+            reader = RequestReader(connection)
+            while self._exchange(reader):
                 pass
         except OSError:
-            pass  # the client hung up, which is its right
+            pass  # the client closed the connection
         except Exception as error:  # noqa: BLE001 - raised when the server is closed
-            self._failure = error
+            self._error = error
         finally:
             with self._lock:
                 self._open.discard(connection)
             connection.close()
 
-    def _exchange(self, wire: Wire) -> bool:
-        """Read one request and reply; whether the connection may carry another."""
-        head = wire.read_head()
+    def _exchange(self, reader: RequestReader) -> bool:
+        """Read one request and reply; return whether the connection can be used again."""
+        head = reader.read_head()
         if head is None:
             return False
         with self._lock:
             queued = self._queue.popleft() if self._queue else None
-        body = b"" if queued is not None and queued.early else wire.read_body(head)
-        request = head.with_body(body, wire.take_raw())
+        body = b"" if queued is not None and queued.early else reader.read_body(head)
+        request = head.with_body(body, reader.take_raw())
         with self._lock:
             self._requests.append(request)
         reply = self._scripted(request) if queued is None else queued
         if self._stopping.wait(reply.delay):
             return False
         first, rest = reply.head_and_body()
-        # To HEAD, the head is all that is said, whatever its Content-Length.
-        return self._send(wire.connection, reply, first if head.method == "HEAD" else first + rest)
+        # A reply to HEAD has no body, whatever its Content-Length.
+        data = first if head.method == "HEAD" else first + rest
+        return self._send(reader.connection, reply, data)
 
     def _scripted(self, request: Recorded) -> Scripted:
         if self._script is None:
@@ -185,7 +180,7 @@ class ScriptedServer:
             if not isinstance(reply, Scripted):
                 raise TypeError(f"a script returns a Scripted, not {reply!r}")  # noqa: TRY301
         except Exception as error:  # noqa: BLE001 - raised when the server is closed
-            self._failure = error
+            self._error = error
             return Scripted(status=500, body=repr(error).encode())
         return reply
 
@@ -202,22 +197,22 @@ class ScriptedServer:
         if reply.is_cut and reply.ending == "stall":
             self._stopping.wait()
         if reply.is_cut and reply.ending == "reset":
-            # Closing with nothing to linger for is a reset.
+            # With a linger time of 0, closing sends a reset (RST).
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         return reply.is_whole
 
 
 def _shut(connection: socket.socket) -> None:
-    """Wake whoever reads from `connection`."""
+    """Shut `connection` down, which wakes a thread that reads from it."""
     with contextlib.suppress(OSError):  # it may be closed already
         connection.shutdown(socket.SHUT_RDWR)
 
 
 def forward_to(url: str) -> Script:
-    """A script that passes each request on to the server at `url`, and its reply back.
+    """Return a script that forwards each request to the server at `url`, and returns its reply.
 
-    The path of a request stays as it is; `url` says host and port only.
+    The path of a request does not change; only the host and port of `url` are used.
 
     Example:
         >>> import urllib.request
@@ -241,17 +236,19 @@ def forward_to(url: str) -> Script:
     def forward(request: Recorded) -> Scripted:
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
         try:
-            headers = {name: value for name, value in request.headers.items() if name not in HOPS}
+            headers = {
+                name: value for name, value in request.headers.items() if name not in HOP_BY_HOP
+            }
             connection.request(request.method, request.target, request.body or None, headers)
             with connection.getresponse() as reply:
-                # Only to HEAD, the length is not that of what comes.
-                made_anew = HOPS - {"content-length"} if request.method == "HEAD" else HOPS
-                found = {
+                # In a reply to HEAD, Content-Length is not the length of the body that is read.
+                kept = {"content-length"} if request.method == "HEAD" else frozenset()
+                fields = {
                     name: value
                     for name, value in reply.getheaders()
-                    if name.lower() not in made_anew
+                    if name.lower() not in HOP_BY_HOP - kept
                 }
-                return Scripted(status=reply.status, headers=found, body=reply.read())
+                return Scripted(status=reply.status, headers=fields, body=reply.read())
         finally:
             connection.close()
 

@@ -1,4 +1,4 @@
-"""Of the contract of providers, async: the calls that its tests make in many places."""
+"""Tests of async providers: calls that several tests make."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ METHODS = ("put_json", "put_file", "get_json", "get_file", "delete", "test_authe
 BY_CID = ("get_json", "get_file", "delete")
 
 
-class AsyncCalls(Contract):
-    """What a test does with a provider, besides calling it itself."""
+class AsyncProviderCalls(Contract):
+    """Calls of a provider that several tests make."""
 
     async def put(
         self,
@@ -21,7 +21,7 @@ class AsyncCalls(Contract):
         name: str = "file.bin",
         progress: Progress | None = None,
     ) -> str:
-        """The CID that `provider` gives to `file`, for tests of your own too.
+        """Upload `file` and return its CID. Your own tests can use it too.
 
         Example:
             >>> from holdfast.testing import AsyncProviderTests
@@ -35,7 +35,7 @@ class AsyncCalls(Contract):
         return check_cid(cid, "put_file")
 
     async def call(self, provider: AsyncStorageProvider, method: str, cid: str) -> Any:
-        """Call `method`, on `cid` where it takes one."""
+        """Call `method`, with `cid` if it takes one."""
         if method == "put_json":
             return await provider.put_json(unique_json(), name="x")
         if method == "put_file":

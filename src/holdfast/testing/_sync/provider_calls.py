@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/testing/_async/provider_calls.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Of the contract of providers, blocking: the calls that its tests make in many places."""
+"""Tests of blocking providers: calls that several tests make."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ METHODS = ("put_json", "put_file", "get_json", "get_file", "delete", "test_authe
 BY_CID = ("get_json", "get_file", "delete")
 
 
-class Calls(Contract):
-    """What a test does with a provider, besides calling it itself."""
+class ProviderCalls(Contract):
+    """Calls of a provider that several tests make."""
 
     def put(
         self,
@@ -23,7 +23,7 @@ class Calls(Contract):
         name: str = "file.bin",
         progress: Progress | None = None,
     ) -> str:
-        """The CID that `provider` gives to `file`, for tests of your own too.
+        """Upload `file` and return its CID. Your own tests can use it too.
 
         Example:
             >>> from holdfast.testing import ProviderTests
@@ -37,7 +37,7 @@ class Calls(Contract):
         return check_cid(cid, "put_file")
 
     def call(self, provider: StorageProvider, method: str, cid: str) -> Any:
-        """Call `method`, on `cid` where it takes one."""
+        """Call `method`, with `cid` if it takes one."""
         if method == "put_json":
             return provider.put_json(unique_json(), name="x")
         if method == "put_file":
