@@ -1,4 +1,4 @@
-"""How a call of the command ends: in an exit code and, where it failed, a sentence and a remedy."""
+"""Run the command line; report an error as one sentence with a remedy, and return the exit code."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from holdfast.errors import ClientError
 
 
 def run(arguments: list[str]) -> int:
-    """Do what the `arguments` say; the exit code."""
+    """Run the command in `arguments`, and return the exit code."""
     options = arguments[: arguments.index("--")] if "--" in arguments else arguments
     as_json = "--json" in options
     warnings.showwarning = lambda message, *_, **__: _warn(str(message), as_json=as_json)
@@ -20,7 +20,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError as error:
-        # Whoever reads our output has had enough; one in the network is told like any error.
+        # The reader of our output has closed the pipe. A broken network connection is an error.
         return _report(error, as_json) if isinstance(error, ClientError) else exit_codes.BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as error:
         if exit_codes.family_of(error) is exit_codes.UNEXPECTED and os.environ.get(
@@ -29,29 +29,29 @@ def run(arguments: list[str]) -> int:
             raise
         return _report(error, as_json)
     finally:
-        standard_streams.settle()
+        standard_streams.flush()
 
 
 def _warn(text: str, *, as_json: bool) -> None:
     if as_json:
-        output.aside_json({"warning": text})
+        output.write_error_json({"warning": text})
     else:
-        output.aside(f"warning: {text}")
+        output.write_error(f"warning: {text}")
 
 
 def _report(error: BaseException, as_json: bool) -> int:  # noqa: FBT001
-    """Write about `error`; the exit code that it ends in."""
-    told = exit_codes.describe(error)
+    """Write `error` to standard error, and return its exit code."""
+    report = exit_codes.describe(error)
     if as_json:
-        output.aside_json({"error": told})
+        output.write_error_json({"error": report})
     elif isinstance(error, KeyboardInterrupt):
-        output.aside(told["message"])
+        output.write_error(report["message"])
     else:
-        details = f" ({told['details']})" if "details" in told else ""
-        output.aside(
-            f"error: {told['message']}{details}",
-            *(f"note: {note}" for note in told.get("notes", ())),
-            f"hint: {told['remedy']}",
+        details = f" ({report['details']})" if "details" in report else ""
+        output.write_error(
+            f"error: {report['message']}{details}",
+            *(f"note: {note}" for note in report.get("notes", ())),
+            f"hint: {report['remedy']}",
         )
-    code: int = told["exitCode"]
+    code: int = report["exitCode"]
     return code

@@ -1,4 +1,4 @@
-"""How a command ends: the exit code of each family of errors, and what to do about it."""
+"""The exit code and the remedy of each family of errors."""
 
 import math
 from typing import Any, Final, NamedTuple, TypeVar
@@ -9,26 +9,26 @@ FAILED: Final = 1
 USAGE: Final = 2
 CONFIGURATION: Final = 3
 BROKEN_PIPE: Final = 141
-SIGNALS: Final = {  # as shells have it
-    129: "hung up",
+SIGNALS: Final = {  # the codes of shells: 128 and the number of the signal
+    129: "terminal closed",
     130: "interrupted",
-    BROKEN_PIPE: "nobody read the output to its end",
+    BROKEN_PIPE: "output pipe closed",
     143: "terminated",
 }
 EXTRAS: Final = {"typer": "cli", "aiohttp": "async"} | dict.fromkeys(
     ("starlette", "uvicorn", "multipart"), "node"
 )
-"""The packages that only some commands need, and the extra that brings them."""
+"""The packages that only some commands need, and the extra that installs them."""
 
-Fault = TypeVar("Fault", bound=BaseException)
+E = TypeVar("E", bound=BaseException)
 
 
 class UsageError(Exception):
-    """The command was called in a way that it does not understand."""
+    """The command was called with wrong arguments."""
 
 
 class Family(NamedTuple):
-    """Errors that end in the same exit code."""
+    """Errors with the same exit code."""
 
     kind: type[BaseException]
     code: int
@@ -46,26 +46,26 @@ FAMILIES: Final = (
     Family(
         errors.InvalidCIDError,
         4,
-        "what was given is not a CID",
+        "the argument is not a CID",
         "copy it again: a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it",
     ),
     Family(
         errors.SerializationError,
         5,
         "not JSON, or not of the expected shape",
-        "to keep or fetch other content, use `holdfast upload` and `holdfast download`",
+        "for other content, use `holdfast upload` and `holdfast download`",
     ),
     Family(
         errors.NetworkError,
         6,
-        "nobody was reached, or not in time",
+        "connection failed or timed out",
         "check the network, and the addresses that `holdfast config` shows",
     ),
     Family(
         errors.NotAFileError,
         7,
         "the CID names a directory",
-        "put the name of a file behind it: CID/name; or take it whole with `holdfast car export`",
+        "add the name of a file: CID/name; or export the whole directory: `holdfast car export`",
     ),
     Family(
         errors.AuthenticationError,
@@ -77,59 +77,57 @@ FAMILIES: Final = (
         errors.PermissionDeniedError,
         9,
         "the token lacks access (403)",
-        "give a token that may do this with HOLDFAST_PROVIDER_TOKEN or --token-file",
+        "give a token with more permissions with HOLDFAST_PROVIDER_TOKEN or --token-file",
     ),
     Family(
         errors.NotFoundError,
         10,
-        "the content is not there (404)",
-        "check the CID; what was pinned just now may take a while to reach other gateways",
+        "the content was not found (404)",
+        "check the CID; new pins may take a while to reach other gateways",
     ),
     Family(errors.RateLimitError, 11, "too many requests (429)", "wait a while and try again"),
     Family(
         errors.ProviderError,
         12,
         "the provider or gateway refused or failed",
-        "its own words are above; `holdfast config` shows who was asked",
+        "its own message is above; `holdfast config` shows its address",
     ),
     Family(
         errors.UnprovenError,
         13,
-        "neither proven nor disproven, or blocks are missing",
-        "another gateway or source may have the whole of it",
+        "neither verified nor refuted, or blocks are missing",
+        "another gateway or source may have all of it",
     ),
     Family(
         errors.VerificationError,
         14,
-        "the bytes are not what the CID names",
-        "do not use it: get the content anew, from another gateway or source",
+        "the bytes do not match the CID",
+        "do not use them: get the content from another gateway or source",
     ),
-    Family(
-        OSError, FAILED, "trouble with a file, or anything else", "check the path and try again"
-    ),
-    Family(UsageError, USAGE, "wrong usage", "`holdfast COMMAND --help` shows what it takes"),
-    Family(KeyboardInterrupt, 130, SIGNALS[130], "call it again"),
+    Family(OSError, FAILED, "a file error, or any other error", "check the path and try again"),
+    Family(UsageError, USAGE, "wrong usage", "`holdfast COMMAND --help` shows the usage"),
+    Family(KeyboardInterrupt, 130, SIGNALS[130], "run it again"),
 )
-"""The first that fits an error counts: the special ones stand before the general."""
+"""The first family that matches an error is used, so specific errors come before general ones."""
 
 UNEXPECTED: Final = Family(
     Exception,
     FAILED,
-    "anything else",
-    "this is a fault in holdfast, please report it; HOLDFAST_TRACEBACK=1 shows where it happened",
+    "any other error",
+    "this is a bug in holdfast, please report it; HOLDFAST_TRACEBACK=1 shows where it happened",
 )
 
 
-def advise(error: Fault, remedy: str) -> Fault:
-    """`error`, with a remedy that fits better than that of its family."""
+def advise(error: E, remedy: str) -> E:
+    """Return `error` with a more specific remedy than that of its family."""
     vars(error).setdefault("remedy", remedy)
     return error
 
 
 def family_of(error: BaseException) -> Family:
-    """The family that `error` belongs to."""
+    """Return the family of `error`."""
     kind = type(error)
-    if kind is ValueError:  # an argument that the library refuses; those below it are faults
+    if kind is ValueError:  # the library rejects an argument; a subclass would be a bug
         kind = UsageError
     elif isinstance(error, ImportError) and error.name in EXTRAS:
         kind = errors.ConfigError
@@ -137,7 +135,7 @@ def family_of(error: BaseException) -> Family:
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """What there is to say about `error`, for people and machines alike."""
+    """Return the report of `error`, as written with --json."""
     family = family_of(error)
     message = str(error)
     remedy = vars(error).get("remedy", family.remedy)
@@ -149,7 +147,7 @@ def describe(error: BaseException) -> dict[str, Any]:
         message, _, remedy = message.partition(": ")
         remedy = remedy or f"pip install 'holdfast[{EXTRAS[error.name or '']}]'"
     elif isinstance(error, errors.ProviderError) and error.retry_after:
-        remedy = f"wait {_seconds(error.retry_after)}, and try again"
+        remedy = f"wait {_seconds(error.retry_after)} and try again"
     elif (
         isinstance(error, OSError) and error.strerror and not isinstance(error, errors.ClientError)
     ):
@@ -171,7 +169,7 @@ def _seconds(number: float) -> str:
 
 
 def table() -> str:
-    """The exit codes, for the help."""
+    """Return the table of exit codes for the help."""
     meanings = {0: "success"}
     for family in FAMILIES:
         meanings[family.code] = family.meaning

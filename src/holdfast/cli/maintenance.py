@@ -1,4 +1,4 @@
-"""Upkeep of the embedded store: collecting garbage, checking every block, repairing."""
+"""Commands that maintain the embedded store: collect garbage, check, and repair."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,7 @@ SHOWN = 10
 
 @command(commands, store_options)
 def gc(run: Run) -> None:
-    """Remove blocks of the store that no pin needs."""
+    """Remove the blocks of the store that no pin needs."""
     with run.repository() as repository:
         removed = repository.collect_garbage()
     run.emit(
@@ -39,7 +39,7 @@ def check(run: Run) -> None:
     lines = [_line(each) for each in damage]
     sound = f"sound: {pins} pins, {output.size_text(size)}"
     value = {"pins": pins, "size": size, "damage": found, "foreign": foreign}
-    others = [f"not of this store, and left alone: {path}" for path in foreign[:SHOWN]]
+    others = [f"not part of this store, not changed: {path}" for path in foreign[:SHOWN]]
     if len(foreign) > SHOWN:
         others.append(f"… and {len(foreign) - SHOWN} more")
     run.emit(value, *(lines or [sound]), *others)
@@ -53,7 +53,7 @@ def repair(
     *,
     pin_roots: Annotated[
         bool,
-        typer.Option(help="Pin what nothing links to and no pin keeps, as `recovered`."),
+        typer.Option(help="Pin complete content that has no pin, with the name `recovered`."),
     ] = False,
 ) -> None:
     """Rebuild the database of the store from its blocks."""
@@ -65,13 +65,13 @@ def repair(
     lost = [{"cid": each.cid, "what": each.what} for each in repaired.lost]
     lines = [f"{repaired.blocks} blocks, {pins} pins", *repaired.notes]
     if whole and not pin_roots:
-        lines.append("no pin keeps these; `gc` removes them, `repair --pin-roots` pins them:")
+        lines.append("not pinned (`gc` removes them, `repair --pin-roots` pins them):")
         lines += [f"  {cid}" for cid in whole]
     if incomplete:
-        lines.append("no pin keeps these, and blocks below them are missing:")
+        lines.append("not pinned, and blocks below them are missing:")
         lines += [f"  {cid}" for cid in incomplete]
     if lost:
-        lines.append("this cannot come back:")
+        lines.append("lost:")
         lines += [f"  {_line(each)}" for each in repaired.lost]
     value = {
         "blocks": repaired.blocks,
@@ -85,7 +85,7 @@ def repair(
 
 
 def _totals(repository: "Repository") -> tuple[int, int]:
-    """Return how many pins there are and their size; nothing, where the database is lost."""
+    """Return the number of pins and their total size; zeros if the database is lost."""
     try:
         return repository.totals()
     except VerificationError:

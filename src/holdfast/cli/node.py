@@ -1,4 +1,4 @@
-"""The local node, in the foreground."""
+"""The command that runs the local node in the foreground."""
 
 import sys
 from pathlib import Path
@@ -26,14 +26,14 @@ def node(
         str, typer.Option(metavar="ADDRESS", help="The address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="NUMBER", min=0, max=65535, help="The port; 0 for any.")
+        int, typer.Option(metavar="NUMBER", min=0, max=65535, help="The port; 0 for any free one.")
     ] = 5080,
     token_file: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
             callback=not_empty,
-            help="A file with a token on each line, and its scopes behind it.",
+            help="A file with one token a line, followed by its scopes.",
         ),
     ] = None,
     rate_limit: Annotated[
@@ -41,19 +41,19 @@ def node(
     ] = None,
     gateway: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="Where pinByHash finds content; repeatable."),
+        typer.Option(metavar="URL", help="A gateway from which pinByHash fetches; repeatable."),
     ] = None,
 ) -> None:
-    """Run a node over the embedded store, until interrupted.
+    """Run a node over the embedded store until interrupted.
 
-    It speaks the pinning API and the protocols of gateways. A token of your own comes
-    from HOLDFAST_NODE_TOKEN or --token-file.
+    It serves the pinning API and the gateway protocols. To use your own token, set
+    HOLDFAST_NODE_TOKEN or give --token-file.
     """
     from holdfast.node.foreground import read_tokens, serve
 
     def announce(addresses: "Addresses") -> None:
         run.emit(addresses.to_dict(), *addresses.lines())
-        sys.stdout.flush()  # whoever started it in a pipe waits for these lines
+        sys.stdout.flush()  # the process that reads a pipe waits for these lines
 
     path = run.store_path()
     try:

@@ -1,29 +1,30 @@
-"""The three standard streams, in whatever state the command finds them."""
+"""Prepare the standard streams, which may be closed, and flush them at the end."""
 
 import os
 import sys
 
 
 def prepare() -> None:
-    """See to it that writing cannot fail for a character, nor hit a file of somebody else's.
+    """Make all characters writable, and open closed streams on the null device.
 
-    The number of a descriptor that was closed goes to whatever is opened next: it is taken here.
-    A missing standard input stays None, since to read nothing from it would not be what was meant.
+    Otherwise the next file that is opened would get the number of the closed descriptor, and
+    messages would be written into it. `sys.stdin` stays None if it is closed, so that reading from
+    it is an error.
     """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             descriptor = os.open(os.devnull, os.O_RDWR)
-            os.set_inheritable(descriptor, True)  # noqa: FBT003 - as the system has it
+            os.set_inheritable(descriptor, True)  # noqa: FBT003 - takes no keyword
             if name != "stdin":
                 nowhere = open(descriptor, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
                 setattr(sys, name, nowhere)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # somebody who calls `main` may have put in another
+        if hasattr(stream, "reconfigure"):  # a caller of `main` may have set another object
             stream.reconfigure(errors="backslashreplace")
 
 
-def settle() -> None:
-    """Drop what nobody takes: Python must not try once more when it ends."""
+def flush() -> None:
+    """Flush the streams; discard what cannot be written, so that Python does not try again."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -97,7 +97,7 @@ def interrupted(call: str) -> Iterator[None]:
         yield
     except Interrupted:
         return
-    pytest.fail(f"{call} reported no progress, or continued after progress raised an error")
+    pytest.fail(f"{call} reported no progress, or ignored an error that progress raised")
 
 
 def unique_json() -> str:
