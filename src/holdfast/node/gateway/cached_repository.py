@@ -1,7 +1,8 @@
-"""The repository as the gateway reads it: through a cache of verified blocks for all readers.
+"""The repository with a cache of verified blocks, which all requests of the gateway share.
 
-A reader keeps its place, and no block: while its peer takes nothing, it holds nothing but that.
-When the peer goes on, the block is in the cache still, or is read and verified again.
+A reply keeps only its position in the content, not a block. So it holds almost no memory while its
+client reads nothing. When the client reads on, the block is still in the cache, or is read and
+verified again.
 """
 
 import threading
@@ -21,9 +22,9 @@ from holdfast.repository.blocks import linked_from
 
 T = TypeVar("T", bound=Sized)
 
-LINK_WEIGHT: Final = 300  # bytes of a link in memory, about
-SMALL: Final = 16 << 10  # bytes of a block that is sooner decoded again than looked up
-ENTRY_WEIGHT: Final = 500  # bytes of an entry of the cache, besides its value
+LINK_WEIGHT: Final = 300  # approximate bytes of memory for a link
+SMALL: Final = 16 << 10  # bytes of a block up to which decoding it again is faster than the cache
+ENTRY_WEIGHT: Final = 500  # bytes of memory for an entry of the cache, besides its value
 
 
 class FilePart(NamedTuple):
@@ -36,20 +37,20 @@ class FilePart(NamedTuple):
 
 
 class CachedRepository(Repository):
-    """The same repository as `repository`, whose connections it shares, read through a cache."""
+    """Reads `repository` through a cache. It shares the connections of `repository`."""
 
     def __init__(self, repository: Repository, cache: Cache | None = None) -> None:
         self.__dict__.update(vars(repository))
         self._cache = Cache() if cache is None else cache
-        self._making = threading.RLock()
+        self._computing = threading.RLock()
 
     @classmethod
     def of(cls, repository: Repository) -> Self:
-        """Return `repository` with a cache, unless it has one."""
+        """Return `repository` with a cache; unchanged if it has one."""
         return repository if isinstance(repository, cls) else cls(repository)
 
     def block(self, cid: CID) -> bytes:
-        """Return the block of `cid`, verified; `UnprovenError` where it is not here."""
+        """Return the verified block of `cid`; raise UnprovenError if it is missing."""
         data = self.cached_block(cid)
         if data is None:
             data = super().block(cid)
@@ -57,7 +58,7 @@ class CachedRepository(Repository):
         return data
 
     def cached_block(self, cid: CID) -> bytes | None:
-        """Return the block of `cid` if that takes no time."""
+        """Return the block of `cid` if it is inline or in the cache, else None."""
         inline = inline_block(cid)
         if inline is not None:
             return inline
@@ -65,38 +66,38 @@ class CachedRepository(Repository):
         return cached
 
     def kind(self, cid: CID) -> Kind | None:
-        """Return what the node at `cid` is; None where it is not UnixFS."""
+        """Return the kind of the node at `cid`, or None if it is not UnixFS."""
         block = self.block(cid)
         if cid.codec == RAW or len(block) <= SMALL:
             return kind_of(cid, block)
-        return self.made(("kind", cid), lambda: (kind_of(cid, block),))[0]
+        return self.computed(("kind", cid), lambda: (kind_of(cid, block),))[0]
 
     def plain_entries(self, cid: CID) -> list[Entry]:
         """Return the entries of a directory that is not sharded."""
-        return self.made(("entries", cid), lambda: list(self.entries(cid)), weight=LINK_WEIGHT)
+        return self.computed(("entries", cid), lambda: list(self.entries(cid)), weight=LINK_WEIGHT)
 
-    def made(self, key: Hashable, make: Callable[[], T], *, weight: int = 1) -> T:
-        """Return what `make` returns, from the cache where it is there still.
+    def computed(self, key: Hashable, compute: Callable[[], T], *, weight: int = 1) -> T:
+        """Return the cached result of `compute`, or call it.
 
-        One thread makes something at a time: those that want the same then find it in the cache.
-        `weight` is that of each item of it.
+        One thread computes at a time; others that want the same result then find it in the cache.
+        `weight` is the weight of each item of the result.
         """
-        made: T | None = self.cached(key)
-        if made is None:
-            with self._making:
-                made = self.cached(key)
-                if made is None:
-                    made = make()
-                    weight = weight * len(made) + ENTRY_WEIGHT
-                    self._cache.put(("made", key), made, weight=weight)
-        return made
+        result: T | None = self.cached(key)
+        if result is None:
+            with self._computing:
+                result = self.cached(key)
+                if result is None:
+                    result = compute()
+                    weight = weight * len(result) + ENTRY_WEIGHT
+                    self._cache.put(("computed", key), result, weight=weight)
+        return result
 
     def cached(self, key: Hashable) -> Any:
-        """Return what was made for `key` if that takes no time, else None."""
-        return self._cache.get(("made", key))
+        """Return the result of `computed` for `key` if it is in the cache, else None."""
+        return self._cache.get(("computed", key))
 
     def links(self, cid: CID) -> tuple[CID, ...]:
-        """Return what the block of `cid` links to; nothing for codecs other than dag-pb."""
+        """Return the links of the block of `cid`; none for codecs other than dag-pb."""
         if cid.codec == RAW:
             return ()
         links: tuple[CID, ...] | None = self._cache.get(("links", cid))
@@ -124,7 +125,7 @@ class CachedRepository(Repository):
         return part
 
     def read(self, cid: CID, start: int = 0, stop: int | None = None) -> "FilePieces":
-        """Return the bytes of the file at `cid`, or a range of them, in pieces, verified."""
+        """Return the verified bytes of the file at `cid`, or a range of them, in pieces."""
         return FilePieces(self, cid, start, stop)
 
 
@@ -194,7 +195,7 @@ class FilePieces(Pieces):
 
 
 class BytesPieces(Pieces):
-    """A part of bytes that `find` finds, and `find_cached` if it takes no time, in pieces."""
+    """A range of the bytes that `find` returns, in pieces; `find_cached` looks in the cache."""
 
     def __init__(
         self,

@@ -78,7 +78,7 @@ def _listing(repository: CachedRepository, found: ResolvedPath) -> Content:
     key = ("listing", address.prefix, address.text, address.names)
 
     def page() -> bytes:
-        return repository.made(key, lambda: _page(repository, found))
+        return repository.computed(key, lambda: _page(repository, found))
 
     return Content(
         len(page()),
@@ -95,7 +95,7 @@ def _index(repository: CachedRepository, cid: CID) -> CID | None:
         except NotFoundError:
             return (None,)
 
-    index = repository.made(("index", cid), resolve)[0]
+    index = repository.computed(("index", cid), resolve)[0]
     is_file = index is not None and repository.kind(index) in {Kind.FILE, Kind.RAW}
     return index if is_file else None
 
