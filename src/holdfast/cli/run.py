@@ -116,7 +116,7 @@ class Run:
 
         given = {name: (value, _flag(name, value)) for name, value in self._flags.items()}
         if "token" in given and "token_file" in given:
-            raise UsageError("--token and --token-file exclude each other")
+            raise UsageError("--token and --token-file cannot be used together")
         if "token" in given:
             given["provider_token"] = (tokens.given(given.pop("token")[0]), "--token")
         if "token_file" in given:

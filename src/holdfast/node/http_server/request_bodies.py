@@ -68,7 +68,7 @@ class RequestBody:
                     chunk = await anext(stream, None)
             except TimeoutError:
                 if not self._share.is_ended:
-                    raise Refusal(408, "The body came too slowly") from None
+                    raise Refusal(408, "The body arrived too slowly") from None
             except ClientDisconnect:
                 raise bad_request("The body ended early") from None
             finally:

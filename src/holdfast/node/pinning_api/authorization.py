@@ -58,5 +58,5 @@ class Authorization:
                 "X-RateLimit-Reset": str(int(start + 60)),
             }
             raise Refusal(
-                429, "Too many requests; wait a little", reason="RATE_LIMITED", headers=headers
+                429, "Too many requests; try again later", reason="RATE_LIMITED", headers=headers
             )

@@ -145,4 +145,4 @@ class _ArchiveLimits:
         if self._received - received >= PROGRESS_BYTES:
             self._mark = (self._received, time.monotonic())
         elif time.monotonic() - since > PROGRESS_SECONDS:
-            raise ProviderError("The archive came too slowly")
+            raise ProviderError("The archive arrived too slowly")

@@ -11,7 +11,7 @@ try:
     )
 except ImportError:
     raise ImportError(
-        "the node needs the package multipart 2, which an old python-multipart hides: "
+        "the node needs the package multipart 2, and an old python-multipart replaces it: "
         "pip install --upgrade python-multipart 'holdfast[node]'",
         name="multipart",
     ) from None
@@ -96,8 +96,8 @@ class FormUpload:
                     self._data(bytes(event))
         except ParserLimitReached:
             raise bad_request(
-                f"A form has at most {MAX_PARTS} parts, and a part at most {MAX_HEADERS} headers "
-                f"of {MAX_HEADER} bytes"
+                f"A form may have at most {MAX_PARTS} parts, "
+                f"and a part at most {MAX_HEADERS} headers of {MAX_HEADER} bytes"
             ) from None
         except MultipartError:
             raise bad_request("Invalid request format.") from None

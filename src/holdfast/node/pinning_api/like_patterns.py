@@ -24,7 +24,9 @@ def like(pattern: Any, *, ignore_case: bool = False) -> Callable[[str], bool]:
     """
     text = str(pattern)
     if len(text) > MAX_PATTERN:
-        raise bad_request(f"A pattern in metadata[keyvalues] has at most {MAX_PATTERN} characters")
+        raise bad_request(
+            f"A pattern in metadata[keyvalues] may have at most {MAX_PATTERN} characters"
+        )
     flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
     parts = [
         re.compile("".join("." if each == "_" else re.escape(each) for each in part), flags)

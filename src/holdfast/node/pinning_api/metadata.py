@@ -61,7 +61,9 @@ def read_keyvalues(value: Any) -> dict[str, Any]:
         if isinstance(each, dict | list):
             raise bad_request("The values in keyvalues must be strings, numbers or booleans")
         if len(key) > MAX_VALUE or _is_long(each):
-            raise bad_request(f"A key or value in keyvalues has at most {MAX_VALUE} characters")
+            raise bad_request(
+                f"A key or value in keyvalues may have at most {MAX_VALUE} characters"
+            )
     return value
 
 
@@ -134,12 +136,14 @@ def _condition(condition: Any) -> Callable[[Any], bool]:
     if name in REGULAR_EXPRESSIONS:
         raise bad_request(f"The node has no regular expressions: use like or iLike, not {name}")
     if not isinstance(name, str) or name not in OPERATIONS:
-        raise bad_request(f"Unknown op in metadata[keyvalues]; there are {', '.join(OPERATIONS)}")
+        raise bad_request(f"Unknown op in metadata[keyvalues]; use {', '.join(OPERATIONS)}")
     for each in (value, second):
         if isinstance(each, dict | list):
-            raise bad_request("A value in metadata[keyvalues] is a string, a number or a boolean")
+            raise bad_request("A value in metadata[keyvalues] must be a string, number or boolean")
         if _is_long(each):
-            raise bad_request(f"A value in metadata[keyvalues] has at most {MAX_VALUE} characters")
+            raise bad_request(
+                f"A value in metadata[keyvalues] may have at most {MAX_VALUE} characters"
+            )
     check = OPERATIONS[name](value, second)
 
     def run(found: Any) -> bool:

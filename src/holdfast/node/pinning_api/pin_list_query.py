@@ -48,7 +48,7 @@ def read_query(parameters: Mapping[str, str]) -> tuple[PinQuery, bool]:
 def _text(parameters: Mapping[str, str], name: str) -> str | None:
     text = parameters.get(name)
     if text is not None and len(text) > MAX_TEXT:
-        raise bad_request(f"{name} has at most {MAX_TEXT} characters")
+        raise bad_request(f"{name} may have at most {MAX_TEXT} characters")
     return text
 
 

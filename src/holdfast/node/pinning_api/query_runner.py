@@ -43,7 +43,7 @@ class QueryRunner:
             if self._is_ended:
                 raise Refusal(503, "The node is stopping") from None
             raise bad_request(
-                f"The query was ended after {QUERY_SECONDS:g} seconds: ask for less, "
+                f"The query was ended after {QUERY_SECONDS:g} seconds: narrow it, "
                 "for example by cid, pinStart or pinEnd"
             ) from None
         finally:

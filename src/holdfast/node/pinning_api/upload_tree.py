@@ -53,11 +53,11 @@ class UploadTree:
         """
         names = filename.removeprefix("./").split("/", MAX_LEVELS)
         if len(names) > MAX_LEVELS:
-            raise bad_request(f"A filename has at most {MAX_LEVELS} levels")
+            raise bad_request(f"A filename may have at most {MAX_LEVELS} levels")
         if any(name in {"", ".", ".."} or "\0" in name for name in names):
             raise bad_request("A filename must be a relative path without '..' or empty names")
         if len(self._parts) >= MAX_FILES:
-            raise bad_request(f"An upload has at most {MAX_FILES} files")
+            raise bad_request(f"An upload may have at most {MAX_FILES} files")
         if self._root is None:
             self._root = names[0]
         elif self._root != names[0]:
@@ -65,9 +65,11 @@ class UploadTree:
         path = "\0".join(names).encode()
         self._bytes += len(path)
         if self._bytes > MAX_PATHS:
-            raise bad_request(f"The filenames of an upload have at most {MAX_PATHS} bytes together")
+            raise bad_request(
+                f"The filenames of an upload may have at most {MAX_PATHS} bytes together"
+            )
         if path in self._parts:
-            raise bad_request(f"{names[-1]} comes twice")
+            raise bad_request(f"The filename {names[-1]} occurs twice")
         return path
 
     def add(self, path: bytes, part: Part) -> None:
@@ -104,10 +106,10 @@ class UploadTree:
     def _open(self, levels: list[Entries], folder: bytes) -> None:
         # In sorted order, a file is followed directly by a directory of the same name.
         if levels[-1] and levels[-1][-1][0] == folder:
-            raise bad_request(f"{folder.decode()} is a file and a directory at once")
+            raise bad_request(f"{folder.decode()} is both a file and a directory")
         self._folders += 1
         if self._folders > MAX_FOLDERS:
-            raise bad_request(f"An upload has at most {MAX_FOLDERS} folders")
+            raise bad_request(f"An upload may have at most {MAX_FOLDERS} folders")
         levels.append([])
 
 
