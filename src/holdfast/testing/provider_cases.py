@@ -163,7 +163,7 @@ def check_bytes(found: bytes, data: bytes, what: str) -> None:
     place = next((place for place, (one, other) in pairs if one != other), None)
     if place is None:
         place = min(len(found), len(data))
-    pytest.fail(f"{what} {len(found)} bytes, not {len(data)}; the first wrong byte is {place}")
+    pytest.fail(f"{what} {len(found)} bytes that differ from the {len(data)} expected at {place}")
 
 
 def check_progress(calls: Sequence[tuple[int, int | None]], size: int, call: str) -> None:
