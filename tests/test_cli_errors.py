@@ -169,7 +169,7 @@ def test_json_and_content_do_not_share_standard_output(commands, arguments):
     code, (line,) = commands.failure(*arguments, "-", "--json")
     told = json.loads(line)["error"]
     assert (code, told["name"]) == (2, "UsageError")
-    assert "both want standard output" in told["message"]
+    assert "both write to standard output" in told["message"]
 
 
 def test_json_before_a_double_dash_only_is_the_option(commands):

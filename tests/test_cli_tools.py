@@ -186,7 +186,7 @@ main()
     commands = Commands(tmp_path, command=(sys.executable, "-c", code))
     result = commands.run("demo")
     assert result.returncode == 14
-    assert result.stderr.startswith(b"error: the download gave other bytes")
+    assert result.stderr.startswith(b"error: the download returned other bytes")
 
 
 def test_version_and_help(commands):

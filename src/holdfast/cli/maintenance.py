@@ -63,16 +63,16 @@ def repair(
     whole = [root.cid for root in repaired.roots if root.whole]
     incomplete = [root.cid for root in repaired.roots if not root.whole]
     lost = [{"cid": each.cid, "what": each.what} for each in repaired.lost]
+    lists = {
+        "not pinned (`gc` removes them, `repair --pin-roots` pins them):": []
+        if pin_roots
+        else whole,
+        "not pinned, and blocks below them are missing:": incomplete,
+        "lost for good:": [_line(each) for each in repaired.lost],
+    }
     lines = [f"{repaired.blocks} blocks, {pins} pins", *repaired.notes]
-    if whole and not pin_roots:
-        lines.append("not pinned (`gc` removes them, `repair --pin-roots` pins them):")
-        lines += [f"  {cid}" for cid in whole]
-    if incomplete:
-        lines.append("not pinned, and blocks below them are missing:")
-        lines += [f"  {cid}" for cid in incomplete]
-    if lost:
-        lines.append("lost:")
-        lines += [f"  {_line(each)}" for each in repaired.lost]
+    for title, items in lists.items():
+        lines += [title, *(f"  {item}" for item in items)] if items else []
     value = {
         "blocks": repaired.blocks,
         "pins": pins,

@@ -154,6 +154,6 @@ def check_host(host: str, *, token_given: bool) -> None:
     """Raise ConfigError for a host that others can reach, unless the user gave a token."""
     if not is_loopback(host) and not token_given:
         raise ConfigError(
-            f"host {host} can be reached from other machines: give a token "
+            f"host {host} can be reached from other machines: give a token of your own "
             "with --token-file or HOLDFAST_NODE_TOKEN"
         )

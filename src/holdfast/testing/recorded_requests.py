@@ -45,19 +45,6 @@ class Recorded:
         return json.loads(self.body)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
-    """The request line and the header fields of a request."""
-
-    method: str
-    target: str
-    headers: Mapping[str, str]
-
-    def with_body(self, body: bytes, raw: bytes) -> Recorded:
-        """Return the whole request."""
-        return Recorded(self.method, self.target, self.headers, body, raw)
-
-
 class RequestReader:
     """Reads the requests of a connection, and keeps the raw bytes."""
 
@@ -66,8 +53,8 @@ class RequestReader:
         self._buffer = bytearray()
         self._raw = bytearray()
 
-    def read_head(self) -> RequestHead | None:
-        """Return the head of the next request, or None if the client has closed the connection."""
+    def read_head(self) -> Recorded | None:
+        """Return the next request without its body, or None if the client has disconnected."""
         lines = []
         while line := self._line():
             lines.append(line.decode("latin-1"))
@@ -78,13 +65,13 @@ class RequestReader:
         method, target, _ = lines[0].split(" ", 2)
         fields = (line.partition(":") for line in lines[1:])
         headers = {name.lower(): value.strip() for name, _, value in fields}
-        return RequestHead(method, target, headers)
+        return Recorded(method, target, headers, b"", b"")
 
-    def read_body(self, head: RequestHead) -> bytes:
-        """Return the body that belongs to `head`."""
-        if head.headers.get("transfer-encoding", "").lower() == "chunked":
+    def read_body(self, headers: Mapping[str, str]) -> bytes:
+        """Return the body of the request with these headers."""
+        if headers.get("transfer-encoding", "").lower() == "chunked":
             return self._chunked()
-        length = head.headers.get("content-length", "0")
+        length = headers.get("content-length", "0")
         if not length.isdecimal():
             raise ValueError(f"the Content-Length of the request is {length!r}")
         return self._exactly(int(length))

@@ -8,6 +8,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self, TypeAlias, Unpack
 from urllib.parse import urlsplit
 
@@ -109,7 +110,8 @@ class ScriptedServer:
         self._listener.close()
         with self._lock:
             for connection in self._open:
-                _shut(connection)
+                with contextlib.suppress(OSError):  # it may be closed already
+                    connection.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads from it
 
     def __enter__(self) -> Self:
         return self
@@ -160,8 +162,8 @@ class ScriptedServer:
             return False
         with self._lock:
             queued = self._queue.popleft() if self._queue else None
-        body = b"" if queued is not None and queued.early else reader.read_body(head)
-        request = head.with_body(body, reader.take_raw())
+        body = b"" if queued is not None and queued.early else reader.read_body(head.headers)
+        request = replace(head, body=body, raw=reader.take_raw())
         with self._lock:
             self._requests.append(request)
         reply = self._scripted(request) if queued is None else queued
@@ -201,12 +203,6 @@ class ScriptedServer:
             linger = struct.pack("ii", 1, 0)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         return reply.is_whole
-
-
-def _shut(connection: socket.socket) -> None:
-    """Shut `connection` down, which wakes a thread that reads from it."""
-    with contextlib.suppress(OSError):  # it may be closed already
-        connection.shutdown(socket.SHUT_RDWR)
 
 
 def forward_to(url: str) -> Script:

@@ -22,7 +22,7 @@ from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.node.http_server.refusals import bad_request
 from holdfast.node.pinning_api.json_values import parse_json, with_numbers
-from holdfast.node.pinning_api.metadata import PinMetadata, PinOptions, read_metadata, read_options
+from holdfast.node.pinning_api.metadata import PinOptions, read_metadata, read_options
 from holdfast.node.pinning_api.upload_tree import MAX_FILES, Entries, UploadTree
 from holdfast.records import Pin
 from holdfast.repository import Repository
@@ -151,12 +151,18 @@ class FormUpload:
             raise bad_request("Invalid request format.")
         metadata = read_metadata(self._fields.get("pinataMetadata"))
         name, part = self._tree.build(self._in_layout, self._directory)
-        about = _about(metadata, name.decode())
+        pin_name = metadata.name or name.decode()
         is_file = b"\0" not in self._path and not self._options.wrap
         if self._options.wrap:
             part = self._directory([(name, part)])
-        media_type = told_type(self._first_type, about["name"]) if is_file else "directory"
-        return self._adding.pin(part.cid, **about, size=part.dag_size, files=files, type=media_type)
+        return self._adding.pin(
+            part.cid,
+            name=pin_name,
+            keyvalues=metadata.keyvalues,
+            size=part.dag_size,
+            files=files,
+            type=told_type(self._first_type, pin_name) if is_file else "directory",
+        )
 
     def _directory(self, entries: Entries) -> Part:
         return build_directory(entries, self._options.profile, self._put)
@@ -179,10 +185,6 @@ class FormUpload:
         self._importer = None
         self._field.clear()
         self._tree = UploadTree()
-
-
-def _about(metadata: PinMetadata, name: str) -> dict[str, Any]:
-    return {"name": metadata.name or name, "keyvalues": metadata.keyvalues}
 
 
 def _parameter(parameters: str, name: str) -> str:

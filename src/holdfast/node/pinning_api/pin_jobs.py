@@ -11,7 +11,6 @@ from typing import Any
 
 from holdfast._sync.transport import Transport
 from holdfast.config import ClientConfig
-from holdfast.content.car import Block
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError
 from holdfast.node.pinning_api.dag_download import TooLargeError, fetch_blocks
@@ -104,7 +103,13 @@ class PinJobs:
         for gateway in self._gateways:
             try:
                 with self._adding() as adding:
-                    for block_cid, data in self._blocks(gateway, cid):
+                    for block_cid, data in fetch_blocks(
+                        self._transport,
+                        gateway,
+                        cid,
+                        max_bytes=self._max_bytes,
+                        ended=self._ending.is_set,
+                    ):
                         adding.put(block_cid, data)
                     adding.flush()
                     self._repository.pin(cid, **about)
@@ -114,15 +119,6 @@ class PinJobs:
                 continue
             return None
         return "expired"
-
-    def _blocks(self, gateway: str, cid: CID) -> Iterator[Block]:
-        return fetch_blocks(
-            self._transport,
-            gateway,
-            cid,
-            max_bytes=self._max_bytes,
-            ended=self._ending.is_set,
-        )
 
     @contextmanager
     def _adding(self) -> Iterator[Adding]:
