@@ -147,7 +147,7 @@ def describe(error: BaseException) -> dict[str, Any]:
         message, _, remedy = message.partition(": ")
         remedy = remedy or f"pip install 'holdfast[{EXTRAS[error.name or '']}]'"
     elif isinstance(error, errors.ProviderError) and error.retry_after:
-        remedy = f"wait {_seconds(error.retry_after)} and try again"
+        remedy = f"wait {_seconds(error.retry_after)}, and try again"
     elif (
         isinstance(error, OSError) and error.strerror and not isinstance(error, errors.ClientError)
     ):
