@@ -1,14 +1,12 @@
-"""Read the metadata and options of a pin, and the conditions of queries on its metadata."""
+"""Read the metadata and options of a pin, and its times."""
 
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025, Profile
 from holdfast.node.http_server.refusals import bad_request
-from holdfast.node.pinning_api.like_patterns import like
 
 MAX_KEYVALUES: Final = 10  # the service's limit
 MAX_NAME: Final = 245
@@ -60,7 +58,7 @@ def read_keyvalues(value: Any) -> dict[str, Any]:
     for key, each in value.items():
         if isinstance(each, dict | list):
             raise bad_request("The values in keyvalues must be strings, numbers or booleans")
-        if len(key) > MAX_VALUE or _is_long(each):
+        if len(key) > MAX_VALUE or is_long(each):
             raise bad_request(
                 f"A key or value in keyvalues may have at most {MAX_VALUE} characters"
             )
@@ -73,7 +71,8 @@ def check_count(keyvalues: Mapping[str, Any]) -> None:
         raise bad_request(f"keyvalues must be an object with at most {MAX_KEYVALUES} members")
 
 
-def _is_long(value: Any) -> bool:
+def is_long(value: Any) -> bool:
+    """Return whether a key or value has more than `MAX_VALUE` characters."""
     return len(str(value)) > MAX_VALUE
 
 
@@ -109,88 +108,3 @@ def parse_time(text: str, what: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)
-
-
-def keyvalues_matcher(conditions: Any) -> Callable[[Mapping[str, Any]], bool]:
-    """Return a function that tells whether key-values meet all `conditions`.
-
-    The conditions have the service's shape: ``{key: {value, op, secondValue}}``.
-    """
-    if not isinstance(conditions, dict) or len(conditions) > MAX_KEYVALUES:
-        raise bad_request(
-            f"metadata[keyvalues] must be an object with at most {MAX_KEYVALUES} members"
-        )
-    checks = [(key, _condition(condition)) for key, condition in conditions.items()]
-
-    def matches(keyvalues: Mapping[str, Any]) -> bool:
-        return all(key in keyvalues and check(keyvalues[key]) for key, check in checks)
-
-    return matches
-
-
-def _condition(condition: Any) -> Callable[[Any], bool]:
-    if not isinstance(condition, dict) or "value" not in condition:
-        raise bad_request("A condition in metadata[keyvalues] needs a value and an op")
-    name = condition.get("op", "eq")
-    value, second = condition["value"], condition.get("secondValue")
-    if name in REGULAR_EXPRESSIONS:
-        raise bad_request(f"The node has no regular expressions: use like or iLike, not {name}")
-    if not isinstance(name, str) or name not in OPERATIONS:
-        raise bad_request(f"Unknown op in metadata[keyvalues]; use {', '.join(OPERATIONS)}")
-    for each in (value, second):
-        if isinstance(each, dict | list):
-            raise bad_request("A value in metadata[keyvalues] must be a string, number or boolean")
-        if _is_long(each):
-            raise bad_request(
-                f"A value in metadata[keyvalues] may have at most {MAX_VALUE} characters"
-            )
-    check = OPERATIONS[name](value, second)
-
-    def run(found: Any) -> bool:
-        try:
-            return check(found)
-        except TypeError:
-            return False  # text and a number cannot be compared
-
-    return run
-
-
-def _compared(
-    compare: Callable[[Any, Any], Any],
-) -> Callable[[Any, Any], Callable[[Any], bool]]:
-    return lambda value, _: lambda found: bool(compare(found, value))
-
-
-def _between(value: Any, second: Any) -> Callable[[Any], bool]:
-    return lambda found: bool(value <= found <= second)
-
-
-def _not_between(value: Any, second: Any) -> Callable[[Any], bool]:
-    return lambda found: not value <= found <= second
-
-
-def _like(
-    *, ignore_case: bool = False, wanted: bool = True
-) -> Callable[[Any, Any], Callable[[Any], bool]]:
-    def operation(value: Any, _: Any) -> Callable[[Any], bool]:
-        matches = like(value, ignore_case=ignore_case)
-        return lambda found: matches(str(found)) is wanted
-
-    return operation
-
-
-REGULAR_EXPRESSIONS: Final = ("regexp", "iRegexp")
-OPERATIONS: Final[Mapping[str, Callable[[Any, Any], Callable[[Any], bool]]]] = {
-    "eq": _compared(operator.eq),
-    "ne": _compared(operator.ne),
-    "gt": _compared(operator.gt),
-    "gte": _compared(operator.ge),
-    "lt": _compared(operator.lt),
-    "lte": _compared(operator.le),
-    "between": _between,
-    "notBetween": _not_between,
-    "like": _like(),
-    "notLike": _like(wanted=False),
-    "iLike": _like(ignore_case=True),
-    "notILike": _like(ignore_case=True, wanted=False),
-}

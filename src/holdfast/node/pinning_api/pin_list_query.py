@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from holdfast.node.http_server.refusals import bad_request
-from holdfast.node.pinning_api.metadata import keyvalues_matcher, parse_time
+from holdfast.node.pinning_api.keyvalue_conditions import keyvalues_matcher
+from holdfast.node.pinning_api.metadata import parse_time
 from holdfast.repository import PinQuery
 
 T = TypeVar("T")
