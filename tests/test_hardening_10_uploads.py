@@ -279,8 +279,8 @@ def test_paths_in_any_order_give_the_same_directory(node):
     root = CID.parse(results.pop())
     names = [entry.name for entry in node.repository.entries(root)]
     assert sorted(names) == ["a", "b", "b\x01", "b-", "e"]
-    assert "at once" in sentence(upload(node, "d/a/b", "d/a"))
-    assert "at once" in sentence(upload(node, "d/a", "d/a/b"))
+    assert "both a file and a directory" in sentence(upload(node, "d/a/b", "d/a"))
+    assert "both a file and a directory" in sentence(upload(node, "d/a", "d/a/b"))
     assert "twice" in sentence(upload(node, "d/a", "d/a"))
     assert "More than one" in sentence(upload(node, "d/a", "e/a"))
 
