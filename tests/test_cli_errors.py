@@ -201,6 +201,7 @@ def test_every_family_of_the_tree_has_a_code_of_its_own():
         "ClientError": 1,
         "ClientClosedError": 1,
         "ConfigError": 3,
+        "UnsupportedError": 3,
         "InvalidCIDError": 4,
         "SerializationError": 5,
         "NetworkError": 6,

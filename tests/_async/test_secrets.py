@@ -8,6 +8,7 @@ import pytest
 
 import holdfast
 from holdfast import AsyncClient, ClientConfig
+from holdfast.records import PinInfo
 from tests.support import (
     EMPTY_FILE_V0,
     GATEWAY_TOKEN,
@@ -125,7 +126,7 @@ async def test_no_repr_shows_a_secret(server):
     async with await AsyncClient.init(config) as client:
         for each in (client, client.config, client.provider, client.provider._api):
             assert_clean(repr(each) + str(each))
-        request = client.provider._api.pin_json("1", name="x")
+        request = next(client.provider._api.add_json("1", PinInfo(name="x")))
         assert_clean(repr(request) + repr(client.provider._first_gateway))
 
 

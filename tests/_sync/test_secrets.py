@@ -10,6 +10,7 @@ import pytest
 
 import holdfast
 from holdfast import Client, ClientConfig
+from holdfast.records import PinInfo
 from tests.support import (
     EMPTY_FILE_V0,
     GATEWAY_TOKEN,
@@ -127,7 +128,7 @@ def test_no_repr_shows_a_secret(server):
     with Client.init(config) as client:
         for each in (client, client.config, client.provider, client.provider._api):
             assert_clean(repr(each) + str(each))
-        request = client.provider._api.pin_json("1", name="x")
+        request = next(client.provider._api.add_json("1", PinInfo(name="x")))
         assert_clean(repr(request) + repr(client.provider._first_gateway))
 
 

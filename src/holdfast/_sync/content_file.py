@@ -4,69 +4,14 @@
 
 import io
 import operator
-from typing import NoReturn, Protocol
+from typing import NoReturn
 
-from holdfast._sync.runtime import FileBase, now, run_blocking
-from holdfast.content.cid import CID
-from holdfast.errors import RequestTimeoutError
-from holdfast.files.blob import Blob
-from holdfast.repository import Repository
+from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
+from holdfast._sync.runtime import FileBase
 
-FIRST_WINDOW = 1 << 18  # bytes that are read at once, where nobody asks for more …
-LARGEST_WINDOW = 8 << 20  # … and after some reading in a row; `timeouts.total` is for this much
+FIRST_WINDOW = 1 << 18  # bytes that are fetched at least; twice as many after each read in a row
 PEEKED = 1 << 13
-NO_WINDOW = (-1, b"")  # where a window starts, and what it holds
-
-
-class Ranges(Protocol):
-    """Proven bytes of one file, from anywhere in it."""
-
-    size: int
-
-    def read(self, start: int, stop: int) -> bytes | bytearray:
-        """Return the bytes from `start` up to `stop`, which lie within the file."""
-
-
-class BlobRanges:
-    """Of a file that was downloaded whole."""
-
-    def __init__(self, blob: Blob) -> None:
-        self._blob = blob
-        self.size = blob.size
-
-    def read(self, start: int, stop: int) -> bytes:
-        """The bytes from `start` up to `stop`."""
-        return run_blocking(self._read, start, stop)
-
-    def _read(self, start: int, stop: int) -> bytes:
-        with self._blob.open() as file:
-            file.seek(start)
-            return file.read(stop - start)
-
-
-class RepositoryRanges:
-    """Of a file in a repository on this machine; each range is read in `total` seconds or not."""
-
-    def __init__(
-        self, repository: Repository, cid: CID, size: int, *, total: float | None = None
-    ) -> None:
-        self._repository = repository
-        self._cid = cid
-        self._total = total
-        self.size = size
-
-    def read(self, start: int, stop: int) -> bytes | bytearray:
-        """Return the bytes from `start` up to `stop`."""
-        return run_blocking(self._read, start, stop)
-
-    def _read(self, start: int, stop: int) -> bytearray:
-        until = None if self._total is None else now() + self._total
-        data = bytearray()  # not a list of pieces: there may be millions of them
-        for piece in self._repository.read(self._cid, start, stop):
-            data += piece
-            if until is not None and now() > until:
-                raise RequestTimeoutError(f"{self._cid} could not be read in time")
-        return data
+NO_WINDOW = (-1, b"")  # the position of a window in the file, and its bytes
 
 
 class ContentFile(FileBase):
@@ -162,8 +107,8 @@ class ContentFile(FileBase):
         start, data = self._window
         if not start <= position < start + len(data):
             follows = position == start + len(data)
-            self._ahead = min(2 * self._ahead, LARGEST_WINDOW) if follows else FIRST_WINDOW
-            stop = min(position + min(max(wanted, self._ahead), LARGEST_WINDOW), self.size)
+            self._ahead = min(2 * self._ahead, LARGEST_RANGE) if follows else FIRST_WINDOW
+            stop = min(position + min(max(wanted, self._ahead), LARGEST_RANGE), self.size)
             self._window = NO_WINDOW  # two of them need not be in memory at once
             start, data = position, self._ranges.read(position, stop)
             self._window = (start, data)

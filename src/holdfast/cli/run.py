@@ -58,10 +58,10 @@ class Run:
     def client(self) -> "holdfast.Client":
         """Return a client for the configured provider; prompt for a missing token."""
         from holdfast.cli import tokens
-        from holdfast.registry import takes_token
+        from holdfast.registry import needs_token
 
         config = self.config()
-        if takes_token(config.provider) and config.provider_token is None:
+        if needs_token(config.provider) and config.provider_token is None:
             token = tokens.ask(config.provider, config.pin_api_url)
             config = config.with_options(provider_token=token)
         return holdfast.Client.init(config)

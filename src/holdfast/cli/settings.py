@@ -19,6 +19,7 @@ from holdfast.config.client_config import CHECKS, ClientConfig, unknown_field
 from holdfast.config.environment import READERS, read_environment, variable_of
 from holdfast.errors import ConfigError
 from holdfast.files.locations import config_folder
+from holdfast.registry import BUILT_IN, is_on_this_machine
 
 FILE_NAME: Final = "holdfast.toml"
 PROJECT_FIELDS: Final = frozenset(
@@ -90,7 +91,8 @@ def config_of(settings: Mapping[str, Setting]) -> ClientConfig:
         raise error
     fields = {name: each.value for name, each in settings.items()}
     token = settings.get("provider_token")
-    if fields.get("provider") == "local" and token is not None and token.source[0] != "-":
+    on_disk = is_on_this_machine(fields.get("provider", ""))
+    if on_disk and token is not None and token.source[0] != "-":
         del fields["provider_token"]  # somebody chose to do without the service that it is for
     try:
         return ClientConfig(**fields)
@@ -202,11 +204,9 @@ def _tell_of_another_provider(chosen: Setting | None, own: Setting | None, proje
 
 def _is_trusted(provider: str, own: Setting | None) -> bool:
     """Whether a project may choose this provider for a user with secrets, and a choice of `own`."""
-    from holdfast.registry import BUILT_IN, SYNC_GROUP
-
     if own is None:
-        return provider in BUILT_IN[SYNC_GROUP]
-    return provider in {"local", own.value}
+        return provider in BUILT_IN
+    return is_on_this_machine(provider) or provider == own.value
 
 
 def _for_yourself(name: str, file: Path) -> str:

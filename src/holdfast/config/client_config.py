@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Any, Final, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
+from holdfast import registry
 from holdfast.config import checks
 from holdfast.config.environment import read_environment
 from holdfast.config.limits import Retries, Timeouts
@@ -90,7 +91,7 @@ class ClientConfig:
         False
     """
 
-    provider: str = "local"
+    provider: str = registry.DEFAULT
     provider_token: Secret | None = None
     gateway_url: tuple[str, ...] | None = None
     gateway_token: Secret | None = None
@@ -205,10 +206,10 @@ CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
 
 def _check_together(config: ClientConfig) -> None:
     """The mistakes that show only when two fields are seen side by side."""
-    if config.provider_token is not None and config.provider == "local":
+    if config.provider_token is not None and registry.is_on_this_machine(config.provider):
         raise ConfigError(
-            "provider_token is given, but provider is 'local', which writes to this machine's "
-            "disk: say provider='pinning', or leave the token out"
+            f"provider_token is given, but provider is {config.provider!r}, which writes to this "
+            f"machine's disk: say provider={registry.SERVICE!r}, or leave the token out"
         )
     if config.profile is not None and checks.PROFILES[config.profile] != config.cid_version:
         raise ConfigError(

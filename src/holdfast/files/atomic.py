@@ -9,7 +9,6 @@ import stat
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Final, Self
 
 from holdfast.files.locks import try_lock
@@ -114,12 +113,7 @@ class PendingFile:
         self.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.discard()
 
 

@@ -12,9 +12,9 @@ from holdfast.content.profiles import Profile, candidates_for, profile_named
 from holdfast.content.proof import block_proof, wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.file_nodes import not_unixfs
 from holdfast.content.unixfs.files import Tree
 from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits
-from holdfast.content.unixfs.walks import not_unixfs
 from holdfast.errors import InvalidCIDError
 from holdfast.files.blob import Blob
 from holdfast.files.importing import Seen, chunks_of, import_content, leaves_of

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Self, TypeAlias, cast
 
 from holdfast.files.blob import Blob
@@ -129,12 +128,7 @@ class Source:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

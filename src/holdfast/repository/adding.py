@@ -3,7 +3,6 @@
 import os
 import secrets
 import sqlite3
-from types import TracebackType
 from typing import Any, Final, Self
 
 from holdfast.content.cid import CID
@@ -126,10 +125,5 @@ class Adding:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

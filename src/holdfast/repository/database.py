@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from holdfast.errors import ClientClosedError, ClientError, VerificationError
-from holdfast.forks import pause_for_fork, renew_after_fork
+from holdfast.forks import ForkAware
 from holdfast.repository import schema
 from holdfast.repository.database_errors import is_of_content, read_only_error, typed, typed_errors
 from holdfast.repository.database_files import check_tables
@@ -48,7 +48,7 @@ ATTEMPTS: Final = 5
 FORK_SECONDS: Final = 10.0
 
 
-class Database:
+class Database(ForkAware):
     """Connections to the databases in `folder`, which are made if no store is there.
 
     With `read_only` nothing is made or written, and every attempt to write is an `OSError`.
@@ -77,8 +77,7 @@ class Database:
                 self._open_writer()
             except UnsoundError as error:
                 self.fault = str(error)
-        renew_after_fork(self)
-        pause_for_fork(self)
+        self.watch_forks()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -351,7 +350,7 @@ class Database:
             self._paused = False
             self._writing.release()
 
-    def after_fork(self) -> None:
+    def after_fork_in_child(self) -> None:
         """Begin with connections of our own, and locks that nobody holds.
 
         SQLite forbids to use a parent's connections, and to close them too: they are kept aside.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import FileNode, file_node, kind_of, malformed
+from holdfast.content.unixfs.file_nodes import FileNode, file_node, kind_of, malformed
 from holdfast.repository.blocks import cid_of, key_of
 
 

@@ -19,7 +19,7 @@ from typing import Final
 from holdfast.errors import ConfigError
 from holdfast.files.folders import Folder, check_owner
 from holdfast.files.locks import try_lock
-from holdfast.forks import renew_after_fork
+from holdfast.forks import ForkAware
 
 NAME: Final = re.compile("[0-9a-f]{32}")
 OWNERS: Final = "owners"
@@ -28,7 +28,7 @@ ATTEMPTS: Final = 10
 PAUSE: Final = 0.05
 
 
-class Owner:
+class Owner(ForkAware):
     """The file in `folder` that this open repository keeps locked, until `close`.
 
     A forked child makes a file of its own when it first needs one.
@@ -38,7 +38,7 @@ class Owner:
         self.folder = folder
         self._lock = threading.Lock()
         self._file: _LockedFile | None = None
-        renew_after_fork(self)
+        self.watch_forks()
 
     def claim(self) -> None:
         """Make and lock the file, and remove those of the dead; `ConfigError` during a repair.
@@ -90,7 +90,7 @@ class Owner:
                 if try_lock(descriptor):
                     _unlink(self.folder / name)
 
-    def after_fork(self) -> None:
+    def after_fork_in_child(self) -> None:
         """Leave the parent's file to the parent."""
         self._lock = threading.Lock()
         if self._file is not None:

@@ -6,32 +6,25 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from holdfast.content.blocks import check_block, inline_block, missing_block
-from holdfast.content.car import CarReader, write_car
+from holdfast.content.car import Block, CarReader, write_car
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.media_types import named_type
 from holdfast.content.profiles import Profile
 from holdfast.content.proof import joined
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import (
-    DirectoryWalk,
-    Entry,
-    FileWalk,
-    PathWalk,
-    file_node,
-    kind_of,
-    not_unixfs,
-)
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.file_nodes import file_node, kind_of, not_unixfs
+from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, Item, PathWalk, Walk
 from holdfast.errors import ClientError, MalformedError, VerificationError
 from holdfast.files.folders import Folder
 from holdfast.files.importing import import_content
 from holdfast.files.sources import Uploadable
 from holdfast.records import Pin
 from holdfast.repository.adding import Adding
-from holdfast.repository.blocks import BlockFiles, cid_of, key_of, linked_from, natural
+from holdfast.repository.blocks import BlockFiles, cid_of, key_of, natural
 from holdfast.repository.checking import check
 from holdfast.repository.database import Database
 from holdfast.repository.database_errors import read_only_error
@@ -138,8 +131,11 @@ class Repository:
             return self._files.has(connection, cid)
 
     def block(self, cid: CID) -> bytes:
-        """The block of `cid`, proven; `UnprovenError` where it is not here."""
-        data = self._unchecked(cid)
+        """Return the block of `cid`, verified; `UnprovenError` where it is not here."""
+        with self._database.reading() as connection:
+            data = self._find(connection, cid)
+        if data is None:
+            raise missing_block(cid)
         check_block(cid, data)
         return data
 
@@ -147,51 +143,45 @@ class Repository:
         """Yield the bytes of the file at `cid`, or a range of them, verified piece by piece."""
         walk = FileWalk(cid, start, stop)
         while walk.need is not None:
-            yield from joined(self._read_some(walk))
+            yield from joined(self.advance(walk))
 
-    def _read_some(self, walk: FileWalk) -> list[bytes]:
-        """Feed a walk blocks until it has given a batch of bytes, in one look at the database.
+    def advance(self, walk: Walk[Item]) -> list[Item]:
+        """Feed a walk blocks in one look at the database; return the items that they give.
 
-        A reader may be slow, and the database must not be held for it.
+        The walk verifies the blocks. They are `READ_BYTES` in all, and a block more at the most: a
+        reader may be slow, and the database must not be held for it. Raise `UnprovenError` where
+        the first block is not here.
         """
-        pieces: list[bytes] = []
-        size = blocks = 0
+        items: list[Item] = []
+        size = count = 0
         with self._database.reading() as connection:
-            while (need := walk.need) is not None and size < READ_BYTES and blocks < READ_BLOCKS:
+            while (need := walk.need) is not None and size < READ_BYTES and count < READ_BLOCKS:
                 block = self._find(connection, need)
                 if block is None:
                     break
-                pieces += walk.feed(block)
+                items += walk.feed(block)
                 size += len(block)
-                blocks += 1
-        if need is not None and not pieces and not blocks:
+                count += 1
+        if need is not None and not count:
             raise missing_block(need)
-        return pieces
+        return items
 
     def file_size(self, cid: CID) -> int:
-        """The bytes of the file at `cid`, as its root declares them; `read` holds it to that."""
+        """Return the bytes of the file at `cid`, as its root declares; `read` gives as many."""
         return file_node(cid, self.block(cid)).size
 
-    def entries(self, cid: CID) -> Iterator[Entry]:
-        """What is in the directory at `cid`."""
+    def entries(self, cid: CID) -> Iterator[DirectoryEntry]:
+        """Yield what is in the directory at `cid`."""
         walk = DirectoryWalk(cid)
         while walk.need is not None:
-            yield from walk.feed(self._unchecked(walk.need))
+            yield from self.advance(walk)
 
     def resolve(self, cid: CID, path: Iterable[str]) -> CID:
-        """The CID at the end of `path` below `cid`; `NotFoundError` where there is none."""
+        """Return the CID at the end of `path` below `cid`; `NotFoundError` where there is none."""
         walk = PathWalk(cid, list(path))
         while walk.need is not None:
-            walk.feed(self._unchecked(walk.need))
-        return walk.found or cid
-
-    def _unchecked(self, cid: CID) -> bytes:
-        """A block for a walk, which proves it itself."""
-        with self._database.reading() as connection:
-            data = self._find(connection, cid)
-        if data is None:
-            raise missing_block(cid)
-        return data
+            self.advance(walk)
+        return walk.end()
 
     def _find(self, connection: sqlite3.Connection, cid: CID) -> bytes | None:
         inline = inline_block(cid)
@@ -297,20 +287,13 @@ class Repository:
     # Archives
 
     def export_car(self, cid: CID) -> Iterator[bytes]:
-        """The archive of everything under `cid`, depth first, each block once."""
-        return write_car([cid], self._depth_first(cid))
+        """Return the archive of everything under `cid`, depth first, each block once."""
+        return write_car([cid], self._below(cid))
 
-    def _depth_first(self, root: CID) -> Iterator[tuple[CID, bytes]]:
-        seen = set()
-        pending = [root]
-        while pending:
-            cid = pending.pop()
-            if cid in seen or inline_block(cid) is not None:
-                continue
-            seen.add(cid)
-            data = self.block(cid)
-            yield cid, data
-            pending += reversed(linked_from(cid, data))
+    def _below(self, root: CID) -> Iterator[Block]:
+        walk = DagWalk(root)
+        while walk.need is not None:
+            yield from self.advance(walk)
 
     def import_car(self, pieces: Iterable[bytes], *, name: str = "") -> list[Pin]:
         """Take in an archive and pin its roots; return their pins.
@@ -403,10 +386,5 @@ class Repository:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

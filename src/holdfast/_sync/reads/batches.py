@@ -1,26 +1,17 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/batches.py
 # by scripts/generate_sync.py. Change the original instead.
-"""A body in batches, and what a worker thread does with one."""
+"""A body in batches: as many bytes as are worth a hop to a worker thread."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from holdfast._sync.runtime import now
-from holdfast.content.blocks import MAX_BLOCK, BlockCache
-from holdfast.content.budgets import OUTPUT_SIZE, PIECE_COST
-from holdfast.content.cid import CID
-from holdfast.content.proof import Proof, joined
-from holdfast.content.unixfs.archive import ArchiveProof
-from holdfast.content.unixfs.walks import FileWalk
+from holdfast.content.blocks import MAX_BLOCK
+from holdfast.content.budgets import BATCH_SIZE, LINGER, SMALL_BATCH
 from holdfast.errors import NetworkError
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
-
-BATCH_SIZE = 2 << 20  # what one hop to a worker thread carries
-ARCHIVE_BATCH = 1 << 20  # the same for an archive, whose proof holds blocks besides
-SMALL_BATCH = 1 << 16  # not worth a hop
-LINGER = 1.0  # seconds after which a batch goes on as it is, where bytes come slowly
 
 
 def in_batches(
@@ -31,10 +22,11 @@ def in_batches(
     first: int = MAX_BLOCK,
     size: int = BATCH_SIZE,
 ) -> "Iterator[list[bytes]]":
-    """Give at `most` so many bytes of the body, behind its first `skip` ones, in batches.
+    """Yield the body in batches, without its first `skip` bytes, and `most` bytes in all.
 
-    The first batch has `first` bytes, unless the body is smaller; each of the others has `size`, or
-    what came in a second. When the body breaks off, what has come is given first.
+    The first batch has `first` bytes, unless the body is smaller. Each of the others has `size`
+    bytes, or what came in a second. If the body breaks off, the bytes that have come are yielded
+    before the error is raised.
     """
     limit, patience = first, float("inf")
     if not first:
@@ -67,65 +59,13 @@ def in_batches(
 
 
 def _append(batch: list[Any], chunk: bytes) -> None:
-    """Add `chunk`; small ones are joined, lest a million of them weigh more than what they hold."""
+    """Add `chunk`. Small ones are joined: a million of them would take more memory than bytes."""
     if len(chunk) >= SMALL_BATCH:
         batch.append(chunk)
     elif batch and isinstance(batch[-1], bytearray) and len(batch[-1]) < SMALL_BATCH:
         batch[-1] += chunk
     else:
         batch.append(bytearray(chunk))
-
-
-class Proven(NamedTuple):
-    """What a proof made of a batch.
-
-    Attributes:
-        pieces: The bytes that may go on.
-        need: The block without which no more can.
-        has_more: Whether more can go on at once.
-        progress: For an archive, a number that grows with the bytes that were of use.
-    """
-
-    pieces: list[Any]
-    need: CID | None
-    has_more: bool = False
-    progress: int | None = None
-
-
-def prove(proof: Proof, chunks: list[bytes]) -> Proven:
-    """Feed the next bytes of a body and return what may go on."""
-    if isinstance(proof, ArchiveProof):
-        pieces = list(joined(proof.update(b"".join(chunks))))
-        return Proven(pieces, None, proof.has_more, proof.progress)
-    return Proven(passed(proof, chunks), proof.need)
-
-
-def walk_on(walk: FileWalk, block: bytes, known: BlockCache) -> list[Any]:
-    """Feed the block that a walk needs, then those of `known`; return the bytes of the file.
-
-    They are as many as fit into OUTPUT_SIZE, and a block more at the most.
-    """
-    pieces: list[Any] = []
-    work = 0
-    following: bytes | None = block
-    while following is not None and work < OUTPUT_SIZE:
-        pieces += walk.feed(following)
-        work += len(following) + PIECE_COST
-        following = None if walk.need is None else known.get(walk.need)
-    return list(joined(pieces))
-
-
-def prove_block(proof: Proof, block: bytes) -> Proven:
-    """Feed the block that was needed and return what may go on."""
-    return Proven(proof.feed_block(block), proof.need)
-
-
-def passed(proof: Proof, chunks: list[bytes]) -> list[Any]:
-    """Feed `chunks` and return the bytes that may go on."""
-    pieces: list[Any] = []
-    for chunk in chunks or [b""]:
-        pieces += proof.update(chunk)
-    return pieces
 
 
 def total(pieces: list[Any]) -> int:

@@ -122,7 +122,7 @@ def resolve_path(repository: Repository, address: Address) -> ResolvedPath:
     for name in address.names:
         walk = PathWalk(roots[-1], [name])
         while (needed := walk.need) is not None:
-            walk.feed(repository.block(needed))
+            walk.feed(repository.block(needed), verified=True)
             path_blocks.append(needed)
         if walk.found is not None:
             roots.append(walk.found)

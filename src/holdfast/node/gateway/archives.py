@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
@@ -27,14 +27,15 @@ from holdfast.content.blocks import inline_block
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import DirectoryWalk, file_node, kind_of
-from holdfast.errors import MalformedError
+from holdfast.content.unixfs.file_nodes import file_node, kind_of
+from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.cached_repository import LINK_WEIGHT, BlockPieces, CachedRepository
 from holdfast.node.gateway.content_replies import IMMUTABLE, disposition, is_known
-from holdfast.node.gateway.negotiation import CAR_TYPE, RequestedFormat
+from holdfast.node.gateway.negotiation import RequestedFormat
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.http_server.streamed_replies import PIECE, PieceResponse, Pieces, StartedPieces
+from holdfast.protocol.gateway import CAR_TYPE
 
 SCOPES: Final = frozenset({"block", "entity", "all"})
 _ENTITY_BYTES: Final = re.compile(r"(-?[0-9]{1,18}):(-?[0-9]{1,18}|\*)")
@@ -132,13 +133,14 @@ class ArchiveWalk:
         self._duplicates = duplicates
         self._sent: set[CID] = set()
         self._entered: set[CID] = set()
-        self._pending: list[Any] = []
+        self._pending: list[tuple[CID, int]] = []  # a node, and which of its links is next
+        self._file_walk: FileWalk | None = None
 
     @property
     def held(self) -> int:
         """How many bytes of memory the walk holds, about."""
-        known = len(self._sent) + len(self._entered) + len(self._pending)
-        return known * LINK_WEIGHT
+        pending = len(self._pending) if self._file_walk is None else self._file_walk.pending
+        return (len(self._sent) + len(self._entered) + pending) * LINK_WEIGHT
 
     def to_send(self, cids: Iterable[CID]) -> Iterator[CID]:
         """Leave out blocks that are in their links, and those that were sent."""
@@ -163,7 +165,7 @@ class ArchiveWalk:
 
     def _everything(self, root: CID) -> Iterator[CID]:
         # The links of codecs other than dag-pb are not known here: their blocks count as leaves.
-        self._pending = [(root, 0)]  # on the way down: a node, and which of its links is next
+        self._pending = [(root, 0)]
         yield root
         while self._pending:
             cid, index = self._pending.pop()
@@ -179,32 +181,25 @@ class ArchiveWalk:
                 self._pending.append((child, 0))
 
     def _file(self, root: CID, start: int, stop: int) -> Iterator[CID]:
-        """Give the blocks that a walk through these bytes of the file needs, in its order."""
-        self._pending = [(root, 0, None)]
-        while self._pending:
-            cid, position, promised = self._pending.pop()
-            if cid in self._entered:
+        """Yield the blocks that a walk over these bytes of the file needs, in its order."""
+        self._file_walk = walk = FileWalk(root, start, stop)
+        while (segment := walk.segment) is not None:
+            if segment.cid in self._entered:
+                walk.skip()
                 continue
-            part = self._repository.file_part(cid)
-            if promised is not None and promised != part.size:
-                raise MalformedError(f"{cid} has {part.size} bytes, its parent says {promised}")
+            node = self._repository.file_node(segment.cid)
             # A part on the edge of the range is not sent whole, and is entered for what is left.
-            if not self._duplicates and start <= position and position + part.size <= stop:
-                self._entered.add(cid)
-            position += len(part.data)
-            children = []
-            for child, size in part.children:
-                if size and position < stop and position + size > start:
-                    children.append((child, position, size))
-                position += size
-            self._pending += reversed(children)
-            del part, children
-            yield cid
+            is_whole = start <= segment.start and segment.start + node.size <= stop
+            if is_whole and not self._duplicates:
+                self._entered.add(segment.cid)
+            walk.feed_node(segment, node)
+            del node
+            yield segment.cid
 
     def _directory(self, root: CID) -> Iterator[CID]:
         walk = DirectoryWalk(root)
         while (cid := walk.need) is not None:
-            walk.feed(self._repository.block(cid))
+            walk.feed(self._repository.block(cid), verified=True)
             yield cid
 
 

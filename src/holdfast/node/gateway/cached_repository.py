@@ -6,15 +6,14 @@ verified again.
 """
 
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Hashable, Sized
-from itertools import accumulate
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID, RAW
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import MAX_DEPTH, Entry, file_node, kind_of, malformed
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range, kind_of
 from holdfast.node.http_server.streamed_replies import PIECE, Pieces
 from holdfast.node.memory import Cache
 from holdfast.repository import Repository
@@ -25,15 +24,6 @@ T = TypeVar("T", bound=Sized)
 LINK_WEIGHT: Final = 300  # approximate bytes of memory for a link
 SMALL: Final = 16 << 10  # bytes of a block up to which decoding it again is faster than the cache
 ENTRY_WEIGHT: Final = 500  # bytes of memory for an entry of the cache, besides its value
-
-
-class FilePart(NamedTuple):
-    """A verified node of a file: its own bytes, then those of its children."""
-
-    size: int
-    data: bytes
-    children: list[tuple[CID, int]]
-    ends: list[int]  # of each child, counted from the node's beginning
 
 
 class CachedRepository(Repository):
@@ -72,7 +62,7 @@ class CachedRepository(Repository):
             return kind_of(cid, block)
         return self.computed(("kind", cid), lambda: (kind_of(cid, block),))[0]
 
-    def plain_entries(self, cid: CID) -> list[Entry]:
+    def plain_entries(self, cid: CID) -> list[DirectoryEntry]:
         """Return the entries of a directory that is not sharded."""
         return self.computed(("entries", cid), lambda: list(self.entries(cid)), weight=LINK_WEIGHT)
 
@@ -107,22 +97,19 @@ class CachedRepository(Repository):
             self._cache.put(("links", cid), links, weight=weight)
         return links
 
-    def file_part(self, cid: CID) -> FilePart:
+    def file_node(self, cid: CID) -> FileNode:
         """Return the node of a file at `cid`."""
-        part = self.cached_part(cid)
-        if part is None:
+        node = self.cached_node(cid)
+        if node is None:
             node = file_node(cid, super().block(cid))
-            sizes = (size for _, size in node.children)
-            ends = list(accumulate(sizes, initial=len(node.data)))[1:]
-            part = FilePart(node.size, node.data, node.children, ends)
-            weight = len(node.data) + len(ends) * LINK_WEIGHT + ENTRY_WEIGHT
-            self._cache.put(("part", cid), part, weight=weight)
-        return part
+            weight = len(node.data) + len(node.ends) * LINK_WEIGHT + ENTRY_WEIGHT
+            self._cache.put(("node", cid), node, weight=weight)
+        return node
 
-    def cached_part(self, cid: CID) -> FilePart | None:
+    def cached_node(self, cid: CID) -> FileNode | None:
         """Return the node of a file at `cid` if that takes no time."""
-        part: FilePart | None = self._cache.get(("part", cid))
-        return part
+        node: FileNode | None = self._cache.get(("node", cid))
+        return node
 
     def read(self, cid: CID, start: int = 0, stop: int | None = None) -> "FilePieces":
         """Return the verified bytes of the file at `cid`, or a range of them, in pieces."""
@@ -141,7 +128,7 @@ class FilePieces(Pieces):
         self._stop = stop
 
     def __next__(self) -> bytes:
-        piece = self._gather(self._repository.file_part)
+        piece = self._gather(self._repository.file_node)
         if not piece:
             raise StopIteration
         return piece
@@ -149,12 +136,12 @@ class FilePieces(Pieces):
     def next_cached(self) -> bytes | None:
         """Return the next piece if all of it is in the cache, else None."""
         before = self._at
-        piece = self._gather(self._repository.cached_part)
+        piece = self._gather(self._repository.cached_node)
         if piece is None:
             self._at = before
         return piece or None
 
-    def _gather(self, find: Callable[[CID], FilePart | None]) -> bytes | None:
+    def _gather(self, find: Callable[[CID], FileNode | None]) -> bytes | None:
         """Return the next piece; empty at the end; None where `find` lacks a node for it."""
         if self._stop is None:
             root = find(self._root)
@@ -174,24 +161,17 @@ class FilePieces(Pieces):
             room -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _slice(self, find: Callable[[CID], FilePart | None], room: int) -> bytes | None:
+    def _slice(self, find: Callable[[CID], FileNode | None], room: int) -> bytes | None:
         """Return up to `room` bytes from one node, found on the way down from the root."""
-        cid, begin, promised = self._root, 0, None
-        for _ in range(MAX_DEPTH + 1):
-            part = find(cid)
-            if part is None:
+        segment = Segment(self._root)
+        while True:
+            node = find(segment.cid)
+            if node is None:
                 return None
-            if promised is not None and promised != part.size:
-                raise malformed(cid, f"it has {part.size} bytes, its parent says {promised}")
-            offset = self._at - begin
-            if offset < len(part.data):
-                return part.data[offset : offset + room]
-            index = bisect_right(part.ends, offset)
-            if index == len(part.ends):
-                return b""
-            begin += part.ends[index - 1] if index else len(part.data)
-            cid, promised = part.children[index]
-        raise malformed(cid, f"the DAG is deeper than {MAX_DEPTH} levels")
+            children = node.segments(segment, self._at, self._at + 1)
+            if not children:
+                return in_range(node.data, segment.start, self._at, self._at + room)
+            segment = children[0]
 
 
 class BytesPieces(Pieces):

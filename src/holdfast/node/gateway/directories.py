@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import Entry
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.errors import NotFoundError
 from holdfast.node.gateway.addresses import PREFIX, Address, ResolvedPath, quoted
 from holdfast.node.gateway.cached_repository import BytesPieces, CachedRepository
@@ -134,13 +134,13 @@ def _breadcrumbs(address: Address) -> Iterator[str]:
         yield text
 
 
-def listed(repository: Repository, cid: CID) -> tuple[list[Entry], bool]:
+def listed(repository: Repository, cid: CID) -> tuple[list[DirectoryEntry], bool]:
     """The entries of a directory by name, as many as are shown; and whether there are more."""
     entries = list(islice(repository.entries(cid), LISTED + 1))
     return sorted(entries[:LISTED]), len(entries) > LISTED
 
 
-def _row(entry: Entry, here: str, prefix: str) -> str:
+def _row(entry: DirectoryEntry, here: str, prefix: str) -> str:
     """Return the row of an entry: its name, its CID, both as links, and its size."""
     name, cid = quoted(entry.name), str(entry.cid)
     by_name = f'<a href="{here}/{name}">{escape(readable(entry.name))}</a>'

@@ -10,7 +10,7 @@ from holdfast.content import dag_pb
 from holdfast.content.cid import CID
 from holdfast.content.media_types import OCTETS, named_type
 from holdfast.content.unixfs import data
-from holdfast.content.unixfs.walks import file_node
+from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.errors import UnprovenError
 from holdfast.node.gateway.addresses import Address, ResolvedPath
 from holdfast.node.gateway.content_replies import (

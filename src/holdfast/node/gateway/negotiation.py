@@ -14,9 +14,8 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from holdfast.node.http_server.refusals import Refusal
+from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 
-RAW_TYPE: Final = "application/vnd.ipld.raw"
-CAR_TYPE: Final = "application/vnd.ipld.car"
 TAR_TYPE: Final = "application/x-tar"
 
 # Formats of the path gateway whose codecs are not supported. A request for any other type gets the

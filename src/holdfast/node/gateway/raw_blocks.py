@@ -14,7 +14,7 @@ from holdfast.node.gateway.content_replies import (
     disposition,
     strong_etag,
 )
-from holdfast.node.gateway.negotiation import RAW_TYPE
+from holdfast.protocol.gateway import RAW_TYPE
 
 
 def raw_block_reply(

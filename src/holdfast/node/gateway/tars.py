@@ -23,7 +23,8 @@ from starlette.responses import Response
 
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import DirectoryWalk, Entry
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.walks import DirectoryWalk
 from holdfast.errors import MalformedError
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.cached_repository import LINK_WEIGHT, CachedRepository
@@ -113,7 +114,7 @@ class TarPieces(Pieces):
             yield _header(place, tarfile.SYMTYPE, target=target)
         yield _END
 
-    def _list(self, cid: CID) -> Iterator[Entry]:
+    def _list(self, cid: CID) -> Iterator[DirectoryEntry]:
         try:
             for entries in self._batches(cid):
                 self._entries = len(entries)
@@ -125,13 +126,13 @@ class TarPieces(Pieces):
             ) from None
         self._entries = 0
 
-    def _batches(self, cid: CID) -> Iterator[list[Entry]]:
+    def _batches(self, cid: CID) -> Iterator[list[DirectoryEntry]]:
         if self._repository.kind(cid) is Kind.DIRECTORY:
             yield self._repository.plain_entries(cid)
             return
         walk = DirectoryWalk(cid)
         while (needed := walk.need) is not None:
-            yield walk.feed(self._repository.block(needed))
+            yield walk.feed(self._repository.block(needed), verified=True)
 
     def _member(self, place: _Place, cid: CID) -> Iterator[bytes]:
         """Yield a file or the header of a directory; keep a symbolic link for the end."""
@@ -142,7 +143,7 @@ class TarPieces(Pieces):
                 self._directories.append((place, cid))
                 yield _header(place, tarfile.DIRTYPE)
             case Kind.FILE | Kind.RAW:
-                size = self._repository.file_part(cid).size
+                size = self._repository.file_node(cid).size
                 yield _header(place, tarfile.REGTYPE, size=size)
                 yield from self._file(cid, size)
             case Kind.SYMLINK:

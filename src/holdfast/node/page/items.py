@@ -4,7 +4,7 @@ from http import HTTPStatus
 from typing import Any
 
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import kind_of
+from holdfast.content.unixfs.file_nodes import kind_of
 from holdfast.node.gateway.addresses import Address, ResolvedPath, quoted, resolve_path
 from holdfast.node.gateway.directories import listed, readable
 from holdfast.node.gateway.files import SYMLINK_TYPE, file_content, file_type, symlink_target

@@ -14,7 +14,7 @@ from holdfast.content.blocks import inline_block
 from holdfast.content.car import Block, CarReader
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError
-from holdfast.protocol.http import Request
+from holdfast.protocol.gateway import Gateway
 from holdfast.repository.blocks import key_of, linked_from
 
 MAX_EARLY: Final = 8 << 20  # bytes of blocks that arrive before the block that links to them
@@ -107,8 +107,7 @@ def fetch_blocks(
     Raise a `ClientError` if the archive is invalid or too large, or has too many other blocks. Do
     not read on after the last block of the DAG.
     """
-    url = f"{gateway.rstrip('/')}/{cid}?format=car"
-    request = Request("GET", url, {"Accept": "application/vnd.ipld.car;version=1;dups=n"})
+    request = Gateway(gateway.rstrip("/")).whole_dag(cid)
     wanted = WantedBlocks(cid, max_bytes=max_bytes)
     limits = _ArchiveLimits()
     reader = CarReader()
