@@ -107,7 +107,7 @@ class CachedRepository(Repository):
         return node
 
     def cached_node(self, cid: CID) -> FileNode | None:
-        """Return the node of a file at `cid` if that takes no time."""
+        """Return the node of a file at `cid` if it is in the cache, else None."""
         node: FileNode | None = self._cache.get(("node", cid))
         return node
 
@@ -155,14 +155,14 @@ class FilePieces(Pieces):
             if part is None:
                 return None
             if not part:
-                break  # the range goes on behind the end of the file
+                break  # the range ends after the end of the file
             parts.append(part)
             self._at += len(part)
             room -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _slice(self, find: Callable[[CID], FileNode | None], room: int) -> bytes | None:
-        """Return up to `room` bytes from one node, found on the way down from the root."""
+        """Return up to `room` bytes of the node with the next byte, found from the root down."""
         segment = Segment(self._root)
         while True:
             node = find(segment.cid)

@@ -1,7 +1,7 @@
-"""JSON (``?format=json``): a file that holds JSON already, as application/json.
+"""JSON (``?format=json``): a file that holds JSON, sent as application/json.
 
-Nothing is converted. The path gateway knows the format for blocks of the codecs json and dag-json
-too, which are not read here.
+Nothing is converted. In the specification of path gateways this format is also for blocks of the
+codecs json and dag-json, which are not supported here.
 """
 
 from http import HTTPStatus
@@ -48,7 +48,7 @@ def json_reply(request: Request, repository: CachedRepository, found: ResolvedPa
 
 
 def _is_json(repository: CachedRepository, found: ResolvedPath, content: Content) -> bool:
-    """Return whether a file holds JSON; of a large one, whether its name or its pin says so."""
+    """Return whether a file holds JSON; for a large one, ask its name or its pin only."""
     if content.size <= JSON_LIMIT:
         return holds_json(content.size, lambda *ends: b"".join(content.read(*ends)))
     return file_type(repository, found.cid, found.address.names[-1:], content) == JSON_TYPE

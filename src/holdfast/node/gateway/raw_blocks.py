@@ -1,4 +1,4 @@
-"""Single blocks (application/vnd.ipld.raw): their bytes as they are, for the client to prove."""
+"""Single blocks (application/vnd.ipld.raw): their bytes as they are, for the client to verify."""
 
 from functools import partial
 
@@ -20,7 +20,10 @@ from holdfast.protocol.gateway import RAW_TYPE
 def raw_block_reply(
     request: Request, repository: CachedRepository, found: ResolvedPath
 ) -> Response:
-    """The block at the end of the path. The trustless gateway asks for roots only; paths do."""
+    """Return the block at the end of the path.
+
+    The specification of trustless gateways only has blocks of roots; paths are allowed here too.
+    """
     size = len(repository.block(found.cid))
     headers = {
         **found.headers(),

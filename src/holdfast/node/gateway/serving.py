@@ -1,4 +1,4 @@
-"""The way of a request: what it names, in which format, whether it is here; and the reply."""
+"""Serving a request to the gateway: find its content, choose the format, build the reply."""
 
 from http import HTTPStatus
 from typing import Any, Final
@@ -27,8 +27,9 @@ from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.http_server.streamed_replies import resources_of
 
 METHODS: Final = "GET, HEAD, OPTIONS"
-# The path gateway's list, on every reply and not only on those to OPTIONS. The last two of the
-# allowed headers are ours: the first of them for `only-if-cached`, the other is the service's.
+# The list in the specification of path gateways, on every reply and not only on those to OPTIONS.
+# The last two of the allowed headers are added here: `Cache-Control` for `only-if-cached`, and the
+# header of the service for its gateway tokens.
 CROSS_ORIGIN: Final = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": METHODS,
@@ -44,9 +45,9 @@ PREFLIGHT: Final = {"Access-Control-Max-Age": "86400"}
 
 
 class GatewayRoute(BaseRoute):
-    """Everything below ``/ipfs``.
+    """The route for everything below ``/ipfs``.
 
-    A route of its own, as the patterns of Starlette's split names that have ``%2F`` or ``%0A``.
+    The patterns of Starlette's own routes would split names that have ``%2F`` or ``%0A`` in them.
     """
 
     def __init__(self, repository: CachedRepository) -> None:
@@ -54,7 +55,7 @@ class GatewayRoute(BaseRoute):
         self._app = DefaultHeaders(self._serve, SAFETY_HEADERS | CROSS_ORIGIN)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is ours: by any method, so that all replies have the same headers."""
+        """Return whether a request is for the gateway, with any method."""
         if scope["type"] != "http":
             return Match.NONE, {}
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -62,7 +63,7 @@ class GatewayRoute(BaseRoute):
         return (Match.FULL, {"endpoint": self}) if is_ours else (Match.NONE, {})
 
     def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
-        """No names are given here."""
+        """Raise `NoMatchFound`: the route has no name."""
         raise NoMatchFound(name, path_params)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +71,7 @@ class GatewayRoute(BaseRoute):
         await self._app(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The repository blocks: all up to the first bytes is done on a thread in one go.
+        # The repository blocks, so all work up to the first bytes is one job for a worker thread.
         readers = resources_of(scope).readers
         response = await run_sync(self._answer, Request(scope), limiter=readers)
         await response(scope, receive, send)
@@ -93,7 +94,7 @@ class GatewayRoute(BaseRoute):
         if request.headers.get("service-worker") == "script" and not (
             address.names or address.has_slash
         ):
-            # The path gateway's rule: its scope would be the content of everybody.
+            # A rule for path gateways: the scope of the worker would be all content of all users.
             raise Refusal(HTTPStatus.BAD_REQUEST, "no service worker for all of /ipfs")
         wanted = negotiate(request)
         if not self._repository.has(address.cid):
