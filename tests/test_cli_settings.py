@@ -273,7 +273,7 @@ def test_standard_input_is_the_token_or_the_content(commands):
     code, lines = commands.failure(
         *("store", "-", "--provider", "pinning", "--token-file", "-"), given=b"1"
     )
-    assert (code, lines[0]) == (2, 'error: standard input can be read once: give "-" once')
+    assert (code, lines[0]) == (2, 'error: standard input can be read only once: give "-" once')
 
 
 def test_warnings_of_the_library_are_one_line(commands, server):

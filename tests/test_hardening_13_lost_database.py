@@ -464,7 +464,7 @@ def test_the_command_line_names_the_repair_and_does_it(commands):
         (folder / name).unlink()
     text = commands.text("repair")
     assert "`repair --pin-roots` pins them" in text
-    assert "this cannot come back" in text
+    assert "lost for good" in text
     commands.text("repair", "--pin-roots")
     assert commands.json("gc") == {"blocks": 0, "size": 0}
 

@@ -12,7 +12,7 @@ import pytest
 from holdfast import Client
 from holdfast.node.settings import NodeSettings
 from holdfast.testing import running_node
-from holdfast.testing.node import Settings
+from holdfast.testing.running_nodes import Settings
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast.cli.exits import advise
+from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError

@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from holdfast.cli.exits import advise
+from holdfast.cli.exit_codes import advise
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 
