@@ -147,7 +147,7 @@ async def test_each_range_of_an_open_file_has_its_total():
         return Scripted(status=206, body=body, headers=headers, drip=0.01 if slow else 0)
 
     with ScriptedServer(answer) as server:
-        config = config_for(server, timeouts={"read": 5, "total": 0.6})
+        config = config_for(server, timeouts={"read": 5, "total": 1.5})
         async with await AsyncClient.init(config) as client, await client.open(str(root)) as file:
             slow.append(True)
             begun = time.monotonic()

@@ -242,7 +242,7 @@ def test_an_upload_may_read_from_an_open_file_of_the_same_client(node):
 
 def test_waiting_for_a_turn_takes_no_time_from_a_read(node):
     with gateway(node) as server:
-        slow = config_for(server, rate_limit=60, timeouts={"total": 0.8})
+        slow = config_for(server, rate_limit=30, timeouts={"total": 1.8})
         with Client.init(slow) as client:
             text = b"[" + b" " * 3_000_000 + b"]"
             assert client.retrieve(pin(node, text, UNIXFS_V1_2025)) == []
