@@ -336,6 +336,11 @@ def manifest_of(file):
 
 
 @pytest.fixture
+def node(empty_node):
+    return empty_node
+
+
+@pytest.fixture
 def importer(tmp_path, node):
     return example(tmp_path, "bulk_import", **node_variables(node))
 

@@ -23,12 +23,6 @@ CONTENT = os.urandom(8 * MIB)
 
 
 @pytest.fixture(scope="module")
-def node():
-    with running_node() as node:
-        yield node
-
-
-@pytest.fixture(scope="module")
 def path(node):
     """The path of a file that no socket takes in one go."""
     return f"/ipfs/{pin(node, CONTENT)}"

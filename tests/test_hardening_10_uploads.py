@@ -196,12 +196,6 @@ def test_a_job_that_the_end_of_the_node_interrupts_leaves_nothing_that_stays(tmp
 # Forms
 
 
-@pytest.fixture(scope="module")
-def node():
-    with running_node() as node:
-        yield node
-
-
 def upload(node, *paths, **fields):
     forms = [("file", (path, b"x")) for path in paths]
     forms += [(name, json.dumps(value)) for name, value in fields.items()]

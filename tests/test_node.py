@@ -68,9 +68,8 @@ def shared_node():
 
 
 @pytest.fixture
-def node():
-    with running_node() as node:
-        yield node
+def node(empty_node):
+    return empty_node
 
 
 @pytest.fixture

@@ -296,8 +296,8 @@ async def test_messages_and_json_of_many_blocks_are_proven_too(node):
             assert await client.retrieve(cid) == ["x" * 2_000_000]
 
 
-async def test_the_gateways_http_error_is_the_error(node):
-    with gateway(node) as server:
+async def test_the_gateways_http_error_is_the_error(empty_node):
+    with gateway(empty_node) as server:
         async with await AsyncClient.init(config(server)) as client:
             with pytest.raises(ProviderError) as caught:
                 await client.download("QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH")

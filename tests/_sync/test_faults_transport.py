@@ -531,36 +531,36 @@ def losing(node, *, count, **how):
 
 @pytest.mark.parametrize("ending", ["close", "reset", "stall"])
 @pytest.mark.parametrize("operation", ["store", "upload"])
-def test_a_write_whose_reply_is_lost_pins_once(node, tmp_path, operation, ending):
-    with ScriptedServer(losing(node, count=2, ending=ending)) as between:
+def test_a_write_whose_reply_is_lost_pins_once(empty_node, tmp_path, operation, ending):
+    with ScriptedServer(losing(empty_node, count=2, ending=ending)) as between:
         outcome = outcome_of(
             operation,
             between,
             tmp_path,
-            provider_token=node.token,
+            provider_token=empty_node.token,
             timeouts=HASTY,
         )
         assert len(between.requests) == 3
     outcome.assert_good(operation)
-    (pin,) = node.repository.pins()
+    (pin,) = empty_node.repository.pins()
     assert pin.cid == CID
 
 
 @pytest.mark.parametrize("ending", ["close", "reset", "stall"])
-def test_an_unpin_whose_reply_is_lost_is_done(node, tmp_path, ending):
-    with Client.init(node.config) as direct:
+def test_an_unpin_whose_reply_is_lost_is_done(empty_node, tmp_path, ending):
+    with Client.init(empty_node.config) as direct:
         direct.store(VALUE)
-    with ScriptedServer(losing(node, count=1, ending=ending)) as between:
+    with ScriptedServer(losing(empty_node, count=1, ending=ending)) as between:
         outcome = outcome_of(
             "revoke",
             between,
             tmp_path,
-            provider_token=node.token,
+            provider_token=empty_node.token,
             timeouts=HASTY,
         )
         assert len(between.requests) == 2
     outcome.assert_good("revoke")
-    assert list(node.repository.pins()) == []
+    assert list(empty_node.repository.pins()) == []
 
 
 @pytest.mark.parametrize("operation", ["retrieve", "download"])
