@@ -16,6 +16,7 @@ import urllib3
 from holdfast import compute_cid
 from holdfast.content.cid import CID
 from holdfast.errors import ConfigError
+from holdfast.node.__main__ import main
 from holdfast.node.server import check_host
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
@@ -640,7 +641,7 @@ def test_odd_targets(shared_node, target):
 
 def test_large_json_does_not_hold_up_others(node):
     call = Caller(node)
-    large = b"[" * 200 + b",".join([b"1.5"] * 1_500_000) + b"]" * 200
+    large = b"[" * 200 + b",".join([b"1.5"] * 1_000_000) + b"]" * 200
     done = threading.Event()
     waits = []
 
@@ -653,11 +654,13 @@ def test_large_json_does_not_hold_up_others(node):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
+    start = time.monotonic()
     reply = call.pin_json(large)
+    busy = time.monotonic() - start
     done.set()
     watcher.join()
     assert reply.json()["IpfsHash"] == compute_cid(large)
-    assert len(waits) > 1
+    assert max(waits) < busy / 2
 
 
 def test_a_slow_reader_gets_all_of_it(node, monkeypatch):
@@ -774,30 +777,26 @@ def test_the_token_comes_in_three_ways_and_is_not_printed(tmp_path, way):
         assert "secret-token-1" not in "".join(lines) + stop(process)
 
 
-def test_others_are_not_let_in_with_a_token_that_nobody_chose(tmp_path):
-    process = run_node("--host", "0.0.0.0", "--port", "0", "--path", str(tmp_path))  # noqa: S104
-    output, errors = process.communicate(timeout=20)
-    assert process.returncode == 2
+def test_others_are_not_let_in_with_a_token_that_nobody_chose(tmp_path, capsys):
+    assert main(["--host", "0.0.0.0", "--port", "0", "--path", str(tmp_path)]) == 2  # noqa: S104
+    output, errors = capsys.readouterr()
     assert output == ""
     assert "give a token of your own" in errors
-    assert "Traceback" not in errors
     with pytest.raises(ConfigError):
         check_host("192.168.1.2", token_given=False)
     check_host("192.168.1.2", token_given=True)
     check_host("127.0.0.1", token_given=False)
 
 
-def test_a_port_that_is_taken_and_an_unknown_scope_are_one_sentence(tmp_path, shared_node):
+def test_a_port_that_is_taken_and_an_unknown_scope_are_one_sentence(tmp_path, shared_node, capsys):
     port = shared_node.api_url.rpartition(":")[2]
     process = run_node("--port", port, "--path", str(tmp_path))
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 2
     assert f"cannot listen on 127.0.0.1:{port}" in errors
     (tmp_path / "tokens").write_text("token nonsense\n")
-    process = run_node("--port", "0", "--token-file", str(tmp_path / "tokens"))
-    _, errors = process.communicate(timeout=20)
-    assert process.returncode == 2
-    assert "unknown scope 'nonsense'" in errors
+    assert main(["--port", "0", "--token-file", str(tmp_path / "tokens")]) == 2
+    assert "unknown scope 'nonsense'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -812,15 +811,16 @@ def test_a_port_that_is_taken_and_an_unknown_scope_are_one_sentence(tmp_path, sh
     ],
     ids=str,
 )
-def test_mistakes_at_the_command_line_are_one_sentence(tmp_path, arguments, words):
+def test_mistakes_at_the_command_line_are_one_sentence(tmp_path, arguments, words, capsys):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "holdfast.sqlite3").write_bytes(b"no database" * 100)
-    process = run_node(*(argument.format(tmp=tmp_path) for argument in arguments))
-    _, errors = process.communicate(timeout=20)
-    assert process.returncode == 2
-    assert words in errors
-    assert "Traceback" not in errors
+    try:
+        code = main([argument.format(tmp=tmp_path) for argument in arguments])
+    except SystemExit as end:  # by argparse
+        code = end.code
+    assert code == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_token_with_spaces_is_not_taken_apart(tmp_path):
