@@ -140,8 +140,9 @@ def test_a_raw_cid_that_is_not_the_uploads_is_a_verification_error(server, clien
 
 @pytest.mark.parametrize("size", [1_500_000, 2_097_152])
 def test_a_raw_block_larger_than_our_pieces_is_proven_too(server, client, size):
-    server.reply(200, pinned(raw_cid(DATA[:size])))
-    client.upload(DATA[:size])
+    cid = raw_cid(DATA[:size])
+    server.reply(200, pinned(cid))
+    assert (client.upload(DATA[:size])).cid == cid
 
 
 def test_without_verify_the_providers_cid_is_taken(server):
