@@ -37,11 +37,12 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	@echo "make lint: passed"
 
+# Neighbours go to one worker, which shares what a module sets up; who is done takes from others.
 unit: $(STAMP)
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup -m "not slow"
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow"
 
 test-slow: $(STAMP)
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup -m slow
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m slow
 
 # A broken link or any warning fails the build; a test of `make test` builds it as well.
 docs: $(STAMP)

@@ -16,7 +16,7 @@ def commands(request, tmp_path):
     """Each test once on the embedded store, and once through a node."""
     if request.param == "local":
         return Commands(tmp_path)
-    return Commands(tmp_path, **node_variables(request.getfixturevalue("node")))
+    return Commands(tmp_path, **node_variables(request.getfixturevalue("empty_node")))
 
 
 def test_store_writes_the_cid_and_retrieve_the_value(commands):
@@ -109,14 +109,14 @@ def test_test_connection(commands):
     assert commands.json("test-connection") == {"connected": True, "provider": provider}
 
 
-def test_open_hands_the_link_to_the_browser(commands, node, tmp_path):
+def test_open_hands_the_link_to_the_browser(commands, empty_node, tmp_path):
     """The browser is a script that notes what it was asked to open."""
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/opened\n')
     browser.chmod(0o755)
     cid = commands.text("store", "1")
     if "HOLDFAST_PROVIDER" in commands.environment:
-        link = f"{node.gateway_url}/{cid}"
+        link = f"{empty_node.gateway_url}/{cid}"
         assert commands.text("open", cid, BROWSER=str(browser)) == link
         assert (tmp_path / "opened").read_text() == link
         (tmp_path / "opened").unlink()

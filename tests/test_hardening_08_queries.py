@@ -17,12 +17,6 @@ SLOW_PINS = 1000  # some 10 s for one search
 
 
 @pytest.fixture(scope="module")
-def node():
-    with running_node() as node:
-        yield node
-
-
-@pytest.fixture(scope="module")
 def slow_node():
     with running_node() as node:
         add_slow_pins(node)

@@ -20,6 +20,7 @@ from holdfast.repository import Repository
 from holdfast.repository.adding import Adding
 from holdfast.testing import running_node
 from tests.node_process import ON_LINUX, node_process
+from tests.support import wait_until
 
 SMALL = b"ten bytes."
 SMALL_CID = CID.of_raw(SMALL)
@@ -184,8 +185,7 @@ def test_a_job_that_the_end_of_the_node_interrupts_leaves_nothing_that_stays(tmp
             body = {"hashToPin": str(root)}
             call = f"{node.api_url}/pinning/pinByHash"
             urllib3.request("POST", call, json=body, headers=headers)
-            while sent[0] < 19 << 20 or not stored(node.repository):
-                time.sleep(0.02)
+            wait_until(lambda: sent[0] >= 19 << 20 and stored(node.repository))
         is_over.set()
     with Repository(tmp_path) as repository:
         assert stored(repository) > 0
@@ -194,12 +194,6 @@ def test_a_job_that_the_end_of_the_node_interrupts_leaves_nothing_that_stays(tmp
 
 
 # Forms
-
-
-@pytest.fixture(scope="module")
-def node():
-    with running_node() as node:
-        yield node
 
 
 def upload(node, *paths, **fields):

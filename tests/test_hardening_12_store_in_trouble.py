@@ -131,9 +131,9 @@ def template(tmp_path_factory):
                 data = b"%d" % number * 50
                 adding.put(CID.of_raw(data), data)
             pin, _ = adding.pin(CID.of_raw(data))
+            for number in range(100):
+                adding.pin(CID.of_raw(b"%d" % number * 50), name=f"name-{number}")
         repository.add(b"x" * 3_000_000, UNIXFS_V1_2025, name="large")
-        for number in range(100):
-            repository.add(b"%d" % number * 20, UNIXFS_V1_2025, name=f"name-{number}")
     return path, pin
 
 
@@ -262,7 +262,7 @@ def fill_by_storing(client):
     cids = []
     try:
         while True:
-            cids.append(client.store({"number": len(cids), "text": os.urandom(4000).hex()}).cid)
+            cids.append(client.store({"number": len(cids), "text": os.urandom(7500).hex()}).cid)
     except OSError as error:
         assert error.errno == errno.ENOSPC  # noqa: PT017
     return cids

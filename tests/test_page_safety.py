@@ -19,9 +19,14 @@ WRITER = NodeToken(token="only-writes-0123456789", scopes=frozenset({"pinJSONToI
 
 
 @pytest.fixture
-def node():
+def empty_node():
     with running_node(tokens=(LISTER, WRITER)) as node:
         yield node
+
+
+@pytest.fixture
+def node(empty_node):
+    return empty_node
 
 
 @pytest.fixture

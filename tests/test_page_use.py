@@ -14,6 +14,11 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
+def node(empty_node):
+    return empty_node
+
+
+@pytest.fixture
 def client(node):
     with Client.init(node.config) as client:
         yield client
