@@ -54,7 +54,7 @@ class Proof(ABC):
         """Feed the next bytes and return those that may be used."""
 
     def update_all(self, chunks: Sequence[bytes]) -> list[Any]:
-        """Feed several chunks, or none if there `has_more`; return the bytes that may be used."""
+        """Feed several chunks, or none while `has_more`; return the bytes that may be used."""
         pieces: list[Any] = []
         for chunk in chunks or [b""]:
             pieces += self.update(chunk)

@@ -147,11 +147,11 @@ class Repository:
             yield from joined(self.advance(walk))
 
     def advance(self, walk: Walk[Item]) -> list[Item]:
-        """Feed a walk blocks in one look at the database; return the items that they give.
+        """Feed `walk` blocks, which it verifies, and return the items in them.
 
-        The walk verifies the blocks. They are `READ_BYTES` in all, and a block more at the most: a
-        reader may be slow, and the database must not be held for it. Raise `UnprovenError` where
-        the first block is not here.
+        All blocks are read in one look at the database: `READ_BYTES`, and one block more at the
+        most. So a slow reader does not keep the database open. Raise `UnprovenError` if the first
+        block is not here.
         """
         items: list[Item] = []
         size = count = 0

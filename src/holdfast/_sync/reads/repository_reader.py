@@ -19,7 +19,7 @@ LOOKS: Final = 4  # looks at the database in one hop, each for about 1 MiB of bl
 
 
 class RepositoryReader(WalkReader):
-    """Reads content out of `repository`. It is read, verified and written in the same hop.
+    """Reads content from `repository`. One hop reads, verifies and writes a few MiB.
 
     Args:
         repository: The repository.
@@ -33,7 +33,7 @@ class RepositoryReader(WalkReader):
     def advance(
         self,
         walk: Walk[Item],
-        known: BlockCache,  # noqa: ARG002 - the repository is as near
+        known: BlockCache,  # noqa: ARG002 - the repository needs no cache
         take: Callable[[list[Item]], object],
     ) -> None:
         """Feed `walk` a few MiB of blocks."""

@@ -24,12 +24,11 @@ from holdfast.content.unixfs.file_nodes import (
     Segment,
     file_node,
     in_range,
-    malformed,
     not_unixfs,
 )
 from holdfast.content.unixfs.files import dag_pb_frame
 from holdfast.content.unixfs.held_bytes import HeldBytes
-from holdfast.content.unixfs.walks import MAX_PENDING
+from holdfast.content.unixfs.walks import check_pending
 from holdfast.errors import VerificationError
 
 LOOK_AHEAD: Final = 200  # pieces that are looked at to tell which blocks will be needed
@@ -174,8 +173,7 @@ class BodyProof(Proof):
             self._inner_depth, self._inner_size = piece.depth, len(block)
         if in_range(node.data, piece.start, start, stop):
             parts.insert(0, _content_piece(node.data, piece))
-        if len(self._pieces) + len(parts) > MAX_PENDING:
-            raise malformed(piece.cid, "the DAG is too wide at too many levels")
+        check_pending(piece.cid, len(self._pieces) + len(parts))
         return parts
 
     def update(self, data: bytes) -> list[Any]:
