@@ -25,8 +25,8 @@ from holdfast.content.unixfs.held_bytes import HeldBytes
 from holdfast.content.unixfs.layouts import LayoutProof
 from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, PathWalk, feed_known
 from holdfast.errors import VerificationError
-from holdfast.node.cached import CachedRepository
 from holdfast.node.gateway.archives import ArchiveWalk, Selection
+from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.repository import Repository
 from tests.content import Blocks
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from holdfast.content.cid import CID, RAW
 from holdfast.content.hashes import IDENTITY
+from holdfast.content.proof import wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 
@@ -35,7 +36,7 @@ MAX_RAW: Final = 64 << 20  # bytes of a raw block that are taken before it is ve
 
 @dataclass(frozen=True, slots=True)
 class SizeLimit:
-    """How many bytes a body may have that is verified only at its end, and the error beyond that.
+    """The largest size of a body that is verified only at its end, and the error for a larger one.
 
     Example:
         >>> limit = SizeLimit(10, UnprovenError("larger than max_unverified_bytes (10)"))
@@ -50,7 +51,7 @@ class SizeLimit:
     error: VerificationError
 
     def check(self, size: int) -> None:
-        """Raise the error if `size` is beyond the limit."""
+        """Raise the error if `size` exceeds the limit."""
         if size > self.size:
             raise self.error
 
@@ -62,16 +63,15 @@ def unverified_limit(
 
     Args:
         reference: What is read, for the error.
-        cid: What the reference leads to, where that is verified.
-        size: The bytes of the file, where a verified block tells them.
+        cid: The CID at the end of the path, if it is verified.
+        size: The size of the file, if a verified block tells it.
         allowed: `max_unverified_bytes`.
     """
     about = str(reference)
     if cid is not None and cid.codec == RAW and cid.hash_code == IDENTITY:
         size = len(cid.digest)
     if size is not None:
-        words = f"the bytes that came for {about} are not what this CID names"
-        return SizeLimit(size, VerificationError(words, cid=about))
+        return SizeLimit(size, wrong_bytes(reference))
     if cid is not None and cid.codec == RAW and allowed > MAX_RAW:
         words = (
             f"the body for {about}, a single block, is larger than {MAX_RAW} bytes, the limit for "

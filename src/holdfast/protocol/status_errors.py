@@ -1,6 +1,7 @@
-"""From a failed reply to the error that the spec asks for: one place for every status and body."""
+"""Turn a failed reply into an error, for every status and body, by one table for each API."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -21,10 +22,10 @@ UNAUTHORIZED: Final = 401
 RATE_LIMITED: Final = 429
 MAX_WORDS: Final = 500
 MAX_DETAILS: Final = 4000
-MAX_WAIT: Final = 1e9  # seconds, some 30 years: whoever asks for more is told to ask for this
+MAX_WAIT: Final = 1e9  # seconds, some 30 years: a longer wait that a peer asks for is cut to this
 REQUEST_ID_HEADERS: Final = ("x-request-id", "x-amzn-requestid", "cf-ray")
 
-CLASSES: Final[dict[int, type[ProviderError]]] = {
+CLASSES: Final[Mapping[int, type[ProviderError]]] = {
     UNAUTHORIZED: AuthenticationError,
     403: PermissionDeniedError,
     404: NotFoundError,
@@ -32,23 +33,58 @@ CLASSES: Final[dict[int, type[ProviderError]]] = {
 }
 
 
-def provider_error(reply: Reply, *, secret: Secret | None = None) -> ProviderError:
-    """The error for `reply`, in the provider's words where it has any.
+@dataclass(frozen=True, slots=True)
+class ErrorTable:
+    """How one API tells about failures.
 
-    A 401 is always ``HTTP error 401``, and so is a redirect with its status: what they say further
-    is in ``.details``. A provider that echoes the credential does not get it into our messages.
+    Attributes:
+        texts: Where the words may stand in a JSON body, as paths of member names; the first that
+            leads to a text counts.
+        classes: The error class for a status; another status is a plain `ProviderError`.
+        plain: The statuses whose message is always ``HTTP error {status}``.
     """
-    words = _words(reply, secret)
-    plain = f"HTTP error {reply.status}"
-    silent = reply.status == UNAUTHORIZED or 300 <= reply.status < 400
-    message = plain if silent or not words else words
-    return failure(message, reply, details=words, secret=secret)
+
+    texts: tuple[tuple[str, ...], ...]
+    classes: Mapping[int, type[ProviderError]]
+    plain: frozenset[int] = frozenset({UNAUTHORIZED})
+
+
+SPEC_ERRORS: Final = ErrorTable(
+    texts=(
+        ("error", "details"),
+        ("error", "message"),
+        ("error", "reason"),
+        ("error",),
+        ("message",),
+    ),
+    classes=CLASSES,
+)
+"""The errors of the pinning API and of gateways, as the spec has them."""
+
+
+def provider_error(
+    reply: Reply, *, secret: Secret | None = None, table: ErrorTable = SPEC_ERRORS
+) -> ProviderError:
+    """Return the error for `reply`, with the provider's words as its message if it sent any.
+
+    A redirect, and a status that is `plain` in the table, is always ``HTTP error {status}``; the
+    words are in ``.details``. A credential that the provider echoes is masked.
+    """
+    words = _words(reply, secret, table)
+    silent = reply.status in table.plain or 300 <= reply.status < 400
+    message = f"HTTP error {reply.status}" if silent or not words else words
+    return failure(message, reply, details=words, secret=secret, table=table)
 
 
 def failure(
-    message: str, reply: Reply, *, details: str | None = None, secret: Secret | None
+    message: str,
+    reply: Reply,
+    *,
+    details: str | None = None,
+    secret: Secret | None,
+    table: ErrorTable = SPEC_ERRORS,
 ) -> ProviderError:
-    """An error with `message` that carries what `reply` tells about itself, but not `secret`."""
+    """Return an error with `message` and the facts of `reply`, from which `secret` is removed."""
     scrub = secret.scrub if secret is not None else str
     found = (scrub(reply.headers.get(name, "")) for name in REQUEST_ID_HEADERS)
     known: dict[str, Any] = {
@@ -57,13 +93,13 @@ def failure(
         "request_id": next(filter(None, found), None),
         "retry_after": retry_after(reply),
     }
-    return CLASSES.get(reply.status, ProviderError)(message, **known)
+    return table.classes.get(reply.status, ProviderError)(message, **known)
 
 
 def retry_after(reply: Reply) -> float | None:
     """Return the wait in seconds that `reply` asks for, as a number or a date.
 
-    Anything else counts as no wish: a negative number, a fraction, several fields.
+    None for anything else: a negative number, a fraction, several fields.
     """
     value = reply.headers.get("retry-after", "").strip()
     if value.isascii() and value.isdecimal():
@@ -78,36 +114,34 @@ def retry_after(reply: Reply) -> float | None:
     return min(max(0.0, wait), MAX_WAIT)
 
 
-def _words(reply: Reply, secret: Secret | None) -> str | None:
-    """What the provider says: the first text among the places where it may stand.
+def _words(reply: Reply, secret: Secret | None, table: ErrorTable) -> str | None:
+    """Return the provider's words: the first text that `table` names, else a plain text body.
 
-    The credential is taken out before anything is cut off, lest half of it stay.
+    The credential is removed before the text is cut, so that no half of it stays.
     """
     scrub = secret.scrub if secret is not None else str
     try:
         value = json_text.from_text(reply.body)
     except SerializationError:
         value = None
-    for candidate in _candidates(value):
-        if isinstance(candidate, str) and candidate.strip():
-            return scrub(candidate.strip())[:MAX_DETAILS]
+    for path in table.texts:
+        text = _member(value, path)
+        if isinstance(text, str) and text.strip():
+            return scrub(text.strip())[:MAX_DETAILS]
     if reply.media_type == "text/plain":
         return _one_line(scrub(reply.body.decode(errors="replace")))
     return None
 
 
-def _candidates(value: Any) -> Iterator[Any]:
-    if not isinstance(value, dict):
-        return
-    error = value.get("error")
-    if isinstance(error, dict):
-        yield from (error.get("details"), error.get("message"), error.get("reason"))
-    yield error
-    yield value.get("message")
+def _member(value: Any, path: tuple[str, ...]) -> Any:
+    """Return the member of a JSON value at `path`, or None."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _one_line(body: str) -> str | None:
-    """A plain text body as one line; an HTML page that calls itself plain text is none."""
+    """Return a plain text body as one line; None for HTML that is declared as plain text."""
     text = " ".join(body.split())
     if text.startswith("<"):
         return None

@@ -68,7 +68,7 @@ def fill(
 
 def _try_strategies(peer: Peer) -> None:
     output = peer.state.output
-    if output.sink.kept and not output.written:
+    if output.sink.saved_size and not output.written:
         recover(peer)
     for strategy in VERIFIED if peer.verify else UNVERIFIED:
         if not strategy.may_work(peer):

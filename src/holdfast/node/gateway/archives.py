@@ -29,11 +29,13 @@ from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.file_nodes import kind_of
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
-from holdfast.node.cached import LINK_WEIGHT, BlockPieces, CachedRepository
-from holdfast.node.gateway.addresses import Found
-from holdfast.node.gateway.negotiation import CAR_TYPE, Wanted
-from holdfast.node.gateway.replies import IMMUTABLE, Refusal, disposition, is_known
-from holdfast.node.streaming import PIECE, BegunPieces, PieceResponse, Pieces
+from holdfast.node.gateway.addresses import ResolvedPath
+from holdfast.node.gateway.cached_repository import LINK_WEIGHT, BlockPieces, CachedRepository
+from holdfast.node.gateway.content_replies import IMMUTABLE, disposition, is_known
+from holdfast.node.gateway.negotiation import RequestedFormat
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.streamed_replies import PIECE, PieceResponse, Pieces, StartedPieces
+from holdfast.protocol.gateway import CAR_TYPE
 
 SCOPES: Final = frozenset({"block", "entity", "all"})
 _ENTITY_BYTES: Final = re.compile(r"(-?[0-9]{1,18}):(-?[0-9]{1,18}|\*)")
@@ -77,7 +79,7 @@ class Selection:
 
 
 def archive_reply(
-    request: Request, repository: CachedRepository, found: Found, wanted: Wanted
+    request: Request, repository: CachedRepository, found: ResolvedPath, wanted: RequestedFormat
 ) -> Response:
     """Return the archive as a stream. It breaks off where a block is missing."""
     selection = Selection.of(request.query_params)
@@ -104,16 +106,18 @@ def archive_reply(
     if is_known(request, etag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     if request.method == "HEAD":
-        return PieceResponse(BegunPieces(()), headers=headers)
-    pieces = ArchivePieces(repository, found.cid, walk.to_send(chain(found.way, cids)), walk)
-    return PieceResponse(BegunPieces(pieces), headers=headers)
+        return PieceResponse(StartedPieces(()), headers=headers)
+    pieces = ArchivePieces(
+        repository, found.cid, walk.to_send(chain(found.path_blocks, cids)), walk
+    )
+    return PieceResponse(StartedPieces(pieces), headers=headers)
 
 
-def _path_mark(found: Found) -> str:
+def _path_mark(found: ResolvedPath) -> str:
     """Return a part of the ETag that differs for each path to the same CID."""
-    if not found.way:
+    if not found.path_blocks:
         return ""
-    way = hashlib.sha256(b"".join(map(bytes, found.way)))
+    way = hashlib.sha256(b"".join(map(bytes, found.path_blocks)))
     return f".{way.hexdigest()[:16]}"
 
 

@@ -12,10 +12,10 @@ from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.errors import NotFoundError
-from holdfast.node.cached import BytesPieces, CachedRepository
-from holdfast.node.gateway.addresses import PREFIX, Address, Found, quoted
+from holdfast.node.gateway.addresses import PREFIX, Address, ResolvedPath, quoted
+from holdfast.node.gateway.cached_repository import BytesPieces, CachedRepository
+from holdfast.node.gateway.content_replies import Content, content_reply
 from holdfast.node.gateway.files import file_reply, redirect_to
-from holdfast.node.gateway.replies import Content, content_reply
 from holdfast.repository.store import Repository
 
 INDEX: Final = "index.html"
@@ -53,7 +53,9 @@ td + td {{ text-align: right; white-space: nowrap }}
 NOTE: Final = "<p>Only {shown} entries are shown; there are more.</p>"
 
 
-def directory_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
+def directory_reply(
+    request: Request, repository: CachedRepository, found: ResolvedPath
+) -> Response:
     """Return the index.html of a directory, or a generated page that lists it."""
     if not found.address.has_slash:
         # The links on the page are relative to its address.
@@ -70,13 +72,13 @@ def directory_reply(request: Request, repository: CachedRepository, found: Found
     return content_reply(request, _listing(repository, found), etag, headers)
 
 
-def _listing(repository: CachedRepository, found: Found) -> Content:
+def _listing(repository: CachedRepository, found: ResolvedPath) -> Content:
     """Return the page that lists the directory, from the cache or made again."""
     address = found.address
     key = ("listing", address.prefix, address.text, address.names)
 
     def page() -> bytes:
-        return repository.made(key, lambda: _page(repository, found))
+        return repository.computed(key, lambda: _page(repository, found))
 
     return Content(
         len(page()),
@@ -93,12 +95,12 @@ def _index(repository: CachedRepository, cid: CID) -> CID | None:
         except NotFoundError:
             return (None,)
 
-    index = repository.made(("index", cid), resolve)[0]
+    index = repository.computed(("index", cid), resolve)[0]
     is_file = index is not None and repository.kind(index) in {Kind.FILE, Kind.RAW}
     return index if is_file else None
 
 
-def _page(repository: Repository, found: Found) -> bytes:
+def _page(repository: Repository, found: ResolvedPath) -> bytes:
     entries, is_cut = listed(repository, found.cid)
     address = found.address
     here = escape(address.link(len(address.names)))

@@ -11,22 +11,22 @@ from holdfast.content.cid import CID
 from holdfast.content.media_types import OCTETS, named_type
 from holdfast.content.unixfs import data
 from holdfast.errors import UnprovenError
-from holdfast.node.gateway.addresses import Address, Found
-from holdfast.node.gateway.media_types import sniffed_type, stored_type
-from holdfast.node.gateway.replies import (
+from holdfast.node.gateway.addresses import Address, ResolvedPath
+from holdfast.node.gateway.content_replies import (
     IMMUTABLE,
     Content,
     content_reply,
     disposition,
     strong_etag,
 )
+from holdfast.node.gateway.type_detection import sniffed_type, stored_type
 from holdfast.repository.store import Repository
 
 SYMLINK_TYPE = "inode/symlink"  # as Kubo has it
 
 
 def file_reply(
-    request: Request, repository: Repository, found: Found, cid: CID, name: str
+    request: Request, repository: Repository, found: ResolvedPath, cid: CID, name: str
 ) -> Response:
     """Return the file at `cid`, whose name is `name`, as a whole or in part.
 
@@ -65,7 +65,7 @@ def file_type(repository: Repository, cid: CID, names: Iterable[str], content: C
         return OCTETS  # its first bytes are missing, but the range that was asked for may be here
 
 
-def symlink_reply(request: Request, found: Found, block: bytes) -> Response:
+def symlink_reply(request: Request, found: ResolvedPath, block: bytes) -> Response:
     """Return the target of a symbolic link as text: the client decides whether to follow it."""
     headers = {
         **found.headers(),

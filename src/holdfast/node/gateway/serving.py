@@ -12,18 +12,19 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.content.unixfs.data import Kind
 from holdfast.errors import ClientError
-from holdfast.node.cached import CachedRepository
-from holdfast.node.gateway.addresses import PREFIX, Address, Found, find
+from holdfast.node.gateway.addresses import PREFIX, Address, ResolvedPath, resolve_path
 from holdfast.node.gateway.archives import archive_reply
+from holdfast.node.gateway.cached_repository import CachedRepository
+from holdfast.node.gateway.content_replies import refusal_for
 from holdfast.node.gateway.directories import directory_reply
 from holdfast.node.gateway.files import file_reply, redirect_to, symlink_reply
 from holdfast.node.gateway.json_files import json_reply
 from holdfast.node.gateway.negotiation import Format, negotiate
 from holdfast.node.gateway.raw_blocks import raw_block_reply
-from holdfast.node.gateway.replies import Refusal, refusal_for
 from holdfast.node.gateway.tars import tar_reply
-from holdfast.node.replies import SAFE, AddedHeaders
-from holdfast.node.streaming import resources_of
+from holdfast.node.http_server.default_headers import SAFETY_HEADERS, DefaultHeaders
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.streamed_replies import resources_of
 
 METHODS: Final = "GET, HEAD, OPTIONS"
 # The list in the specification of path gateways, on every reply and not only on those to OPTIONS.
@@ -51,7 +52,7 @@ class GatewayRoute(BaseRoute):
 
     def __init__(self, repository: CachedRepository) -> None:
         self._repository = repository
-        self._app = AddedHeaders(self._serve, SAFE | CROSS_ORIGIN)
+        self._app = DefaultHeaders(self._serve, SAFETY_HEADERS | CROSS_ORIGIN)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether a request is for the gateway, with any method."""
@@ -80,13 +81,13 @@ class GatewayRoute(BaseRoute):
             if request.method in {"GET", "HEAD"}:
                 return self._read(request)
         except Refusal as refusal:
-            return refusal.response()
+            return refusal.text_reply()
         except ClientError as error:
-            return refusal_for(error).response()
+            return refusal_for(error).text_reply()
         if request.method == "OPTIONS":
             return Response(status_code=HTTPStatus.NO_CONTENT, headers=PREFLIGHT)
         why = "content is only read here"
-        return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": METHODS}).response()
+        return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": METHODS}).text_reply()
 
     def _read(self, request: Request) -> Response:
         address = Address.of(request.scope)
@@ -100,7 +101,7 @@ class GatewayRoute(BaseRoute):
             if "only-if-cached" in request.headers.get("cache-control", "").lower():
                 raise Refusal(HTTPStatus.PRECONDITION_FAILED, f"{address.text} is not here")
             raise Refusal(HTTPStatus.NOT_FOUND, f"{address.text} is not here")
-        found = find(self._repository, address)
+        found = resolve_path(self._repository, address)
         match wanted.format:
             case Format.RAW:
                 return raw_block_reply(request, self._repository, found)
@@ -113,7 +114,7 @@ class GatewayRoute(BaseRoute):
             case Format.DESERIALIZED:
                 return self._deserialized(request, found)
 
-    def _deserialized(self, request: Request, found: Found) -> Response:
+    def _deserialized(self, request: Request, found: ResolvedPath) -> Response:
         block = self._repository.block(found.cid)
         match self._repository.kind(found.cid):
             case Kind.DIRECTORY | Kind.SHARD:

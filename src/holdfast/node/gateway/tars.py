@@ -26,12 +26,13 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.walks import DirectoryWalk
 from holdfast.errors import MalformedError
-from holdfast.node.cached import LINK_WEIGHT, CachedRepository
-from holdfast.node.gateway.addresses import Found
+from holdfast.node.gateway.addresses import ResolvedPath
+from holdfast.node.gateway.cached_repository import LINK_WEIGHT, CachedRepository
+from holdfast.node.gateway.content_replies import IMMUTABLE, disposition, is_known
 from holdfast.node.gateway.files import symlink_target
 from holdfast.node.gateway.negotiation import TAR_TYPE
-from holdfast.node.gateway.replies import IMMUTABLE, Refusal, disposition, is_known
-from holdfast.node.streaming import PIECE, BegunPieces, PieceResponse, Pieces
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.streamed_replies import PIECE, PieceResponse, Pieces, StartedPieces
 
 MAX_NAME: Final = 255  # bytes; NAME_MAX of the usual file systems
 MAX_PATH: Final = 4096  # bytes; PATH_MAX of Linux, for paths in the archive and targets of links
@@ -53,7 +54,7 @@ class _Place(NamedTuple):
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
 
-def tar_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
+def tar_reply(request: Request, repository: CachedRepository, found: ResolvedPath) -> Response:
     """Return the archive as a stream. It breaks off at an error."""
     if repository.kind(found.cid) not in _KINDS:
         raise _not_possible(f"{found.cid} is not a file, directory or symbolic link")
@@ -71,8 +72,8 @@ def tar_reply(request: Request, repository: CachedRepository, found: Found) -> R
     if is_known(request, etag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     if request.method == "HEAD":
-        return PieceResponse(BegunPieces(()), headers=headers)
-    return PieceResponse(BegunPieces(TarPieces(repository, found.cid)), headers=headers)
+        return PieceResponse(StartedPieces(()), headers=headers)
+    return PieceResponse(StartedPieces(TarPieces(repository, found.cid)), headers=headers)
 
 
 class TarPieces(Pieces):
