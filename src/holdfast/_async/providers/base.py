@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, AsyncContextManager, ClassVar, Self  # noqa: UP035 - it has a twin
 
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.reads.interface import AsyncReader
@@ -106,16 +106,20 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
         """Return whether the provider has `capability`: whether it is among its base classes."""
         return capability in type(self).__mro__
 
-    @asynccontextmanager
-    async def call(
+    def call(
         self, operation: str, cid: str | None = None, *, total: bool = True
-    ) -> AsyncIterator[Call]:
+    ) -> AsyncContextManager[Call]:
         """Make a call: its events are told, and `total` gives it a deadline.
 
         Raise ClientClosedError if the provider is closed.
         """
-        limit = self.config.timeouts.total if total else None
-        with Call(operation, cid=cid, total=limit, hook=self.config.on_event) as call:
+        return self._call(operation, cid, self.config.timeouts.total if total else None)
+
+    @asynccontextmanager
+    async def _call(
+        self, operation: str, cid: str | None, total: float | None
+    ) -> AsyncIterator[Call]:
+        with Call(operation, cid=cid, total=total, hook=self.config.on_event) as call:
             self.check_open()
             yield call
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, ContextManager, Self  # noqa: UP035 - it has a twin
 
 from holdfast._sync.content_file import ContentFile
 from holdfast._sync.reads.interface import Reader
@@ -106,14 +106,18 @@ class BaseProvider(StorageProvider, Openable, Linkable, Reconfigurable):
         """Return whether the provider has `capability`: whether it is among its base classes."""
         return capability in type(self).__mro__
 
-    @contextmanager
-    def call(self, operation: str, cid: str | None = None, *, total: bool = True) -> Iterator[Call]:
+    def call(
+        self, operation: str, cid: str | None = None, *, total: bool = True
+    ) -> ContextManager[Call]:
         """Make a call: its events are told, and `total` gives it a deadline.
 
         Raise ClientClosedError if the provider is closed.
         """
-        limit = self.config.timeouts.total if total else None
-        with Call(operation, cid=cid, total=limit, hook=self.config.on_event) as call:
+        return self._call(operation, cid, self.config.timeouts.total if total else None)
+
+    @contextmanager
+    def _call(self, operation: str, cid: str | None, total: float | None) -> Iterator[Call]:
+        with Call(operation, cid=cid, total=total, hook=self.config.on_event) as call:
             self.check_open()
             yield call
 
