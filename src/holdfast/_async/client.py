@@ -282,7 +282,7 @@ class AsyncClient:
         self._check_open()
         return self
 
-    async def __aexit__(self, *_error: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __repr__(self) -> str:

@@ -282,7 +282,7 @@ class Client:
         self._check_open()
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Protocol
 
-DEFAULT_TYPE = "application/octet-stream"
+from holdfast.content.media_types import OCTETS
 
 
 class FileSource(Protocol):
@@ -145,4 +145,4 @@ def _quoted(name: str) -> str:
 
 def _media_type(given: str) -> str:
     """Return `given`, unless it could break out of its header line."""
-    return given if given.isascii() and given.isprintable() and given else DEFAULT_TYPE
+    return given if given.isascii() and given.isprintable() and given else OCTETS

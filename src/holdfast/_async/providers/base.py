@@ -44,6 +44,24 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
     Attributes:
         config: The configuration of the provider.
         reader: Reads and verifies content, such as a `holdfast.AsyncBlockReader`.
+
+    Example:
+        >>> from holdfast import AsyncBlockReader
+        >>> class AsyncMemoryProvider(AsyncBaseProvider):
+        ...     def __init__(self, config: ClientConfig) -> None:
+        ...         self.blocks: dict[CID, bytes] = {}
+        ...         super().__init__(config, reader=AsyncBlockReader(self.get_block))
+        ...     async def get_block(self, cid: CID) -> bytes:
+        ...         return self.blocks[cid]
+        ...     async def add_file(self, source, info, call, progress):
+        ...         root = await self.import_file(source, self.blocks.__setitem__, progress)
+        ...         return Added(cid=str(root.cid))
+        ...     async def unpin(self, cid, call):
+        ...         del self.blocks[CID.parse(cid)]
+        ...     async def check_credentials(self, call):
+        ...         pass
+        >>> AsyncMemoryProvider(ClientConfig()).url("bafkqaaa")
+        'ipfs://bafkqaaa'
     """
 
     # The fields of the configuration that a copy cannot change, and what they belong to.
@@ -53,7 +71,7 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
     def __init__(self, config: ClientConfig, *, reader: AsyncReader) -> None:
         self.config = config
         self.reader = reader
-        self._state = _State()
+        self._lifetime = _Lifetime()
 
     @classmethod
     def from_config(cls, config: ClientConfig) -> Self:
@@ -125,7 +143,7 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
 
     def check_open(self) -> None:
         """Raise ClientClosedError if the provider is closed."""
-        if self._state.closed:
+        if self._lifetime.closed:
             raise ClientClosedError
 
     async def import_file(
@@ -232,14 +250,14 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
 
     async def aclose(self) -> None:
         """Close the provider. A second time does nothing."""
-        self._state.closed = True
-        if not self._state.released:
+        self._lifetime.closed = True
+        if not self._lifetime.released:
             await self.release()
-            self._state.released = True
+            self._lifetime.released = True
 
 
 @dataclass(slots=True)
-class _State:
+class _Lifetime:
     """Whether a provider is closed, and has released what it held; its copies share it."""
 
     closed: bool = False
