@@ -32,16 +32,17 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/python scripts/generate_sync.py --check
-	$(BIN)/python scripts/generate_cli_reference.py --check
+	$(BIN)/python scripts/generate_reference.py --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	@echo "make lint: passed"
 
+# Neighbours go to one worker, which shares what a module sets up; who is done takes from others.
 unit: $(STAMP)
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup -m "not slow"
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow"
 
 test-slow: $(STAMP)
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadgroup -m slow
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m slow
 
 # A broken link or any warning fails the build; a test of `make test` builds it as well.
 docs: $(STAMP)
@@ -74,7 +75,7 @@ bench: $(STAMP)
 
 generate: $(STAMP)
 	$(BIN)/python scripts/generate_sync.py
-	$(BIN)/python scripts/generate_cli_reference.py
+	$(BIN)/python scripts/generate_reference.py
 
 format: $(STAMP)
 	$(BIN)/ruff format --quiet .

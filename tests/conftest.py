@@ -42,8 +42,16 @@ def other_server():
         yield server
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def node():
+    """One node for all tests of a module: to start and stop it takes longer than most tests."""
+    with running_node() as node:
+        yield node
+
+
+@pytest.fixture
+def empty_node():
+    """A node of a test's own, for one that looks at all that the node holds, or breaks it."""
     with running_node() as node:
         yield node
 
@@ -89,7 +97,7 @@ def browser():
 
 
 @pytest.fixture
-def visit(browser, node):
-    visit = Visit(browser, node)
+def visit(browser, empty_node):
+    visit = Visit(browser, empty_node)
     yield visit
     visit.close()

@@ -14,7 +14,7 @@ GIB = 1 << 30
 def patient_config(server, **changes):
     """Four attempts, as by default, but with short waits."""
     fields = {
-        "timeouts": {"connect": 1, "read": 1, "write": 1, "total": 5},
+        "timeouts": {"connect": 5, "read": 5, "write": 5, "total": 20},
         "retries": {"attempts": 4, "base": 0.01, "cap": 0.05},
     }
     return config_for(server, **{**fields, **changes})

@@ -1,5 +1,7 @@
 """What several tests need: well-known CIDs, and a configuration for a scripted server."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from holdfast import ClientConfig
@@ -34,6 +36,14 @@ def config_for(server: ScriptedServer, **changes: Any) -> ClientConfig:
         "retries": {"attempts": 1},
     }
     return ClientConfig(**{**fields, **changes})
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
+    """Wait until `condition` is true; fail after `seconds`, more than a busy machine needs."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "what was waited for did not happen"
+        time.sleep(0.01)
 
 
 def closed_port_url() -> str:

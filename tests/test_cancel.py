@@ -69,7 +69,7 @@ async def test_a_cancelled_upload_does_not_wait_for_a_silent_source(server, tmp_
 
     for config in (config_for(server), ClientConfig(path=tmp_path)):
         async with await AsyncClient.init(config) as client:
-            await asyncio.wait_for(cancelled_after(0.1, client.upload(Silent())), timeout=3)
+            await asyncio.wait_for(cancelled_after(0.1, client.upload(Silent())), timeout=8)
     released.set()
 
 

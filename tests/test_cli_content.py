@@ -16,7 +16,7 @@ def commands(request, tmp_path):
     """Each test once on the embedded store, and once through a node."""
     if request.param == "local":
         return Commands(tmp_path)
-    return Commands(tmp_path, **node_variables(request.getfixturevalue("node")))
+    return Commands(tmp_path, **node_variables(request.getfixturevalue("empty_node")))
 
 
 def test_store_writes_the_cid_and_retrieve_the_value(commands):
@@ -67,7 +67,7 @@ def test_download_makes_up_a_name_but_replaces_nothing_then(commands):
     (commands.folder / cid).write_bytes(b"mine")
     code, lines = commands.failure("download", cid)
     assert code == 1
-    assert lines[0] == f"error: there is a file of that name; name it to replace it: {cid}"
+    assert lines[0] == f"error: the file exists; name it to replace it: {cid}"
     assert (commands.folder / cid).read_bytes() == b"mine"
     assert commands.text("download", cid, cid) == cid
     assert (commands.folder / cid).read_bytes() == b"hello"
@@ -109,14 +109,14 @@ def test_test_connection(commands):
     assert commands.json("test-connection") == {"connected": True, "provider": provider}
 
 
-def test_open_hands_the_link_to_the_browser(commands, node, tmp_path):
+def test_open_hands_the_link_to_the_browser(commands, empty_node, tmp_path):
     """The browser is a script that notes what it was asked to open."""
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/opened\n')
     browser.chmod(0o755)
     cid = commands.text("store", "1")
     if "HOLDFAST_PROVIDER" in commands.environment:
-        link = f"{node.gateway_url}/{cid}"
+        link = f"{empty_node.gateway_url}/{cid}"
         assert commands.text("open", cid, BROWSER=str(browser)) == link
         assert (tmp_path / "opened").read_text() == link
         (tmp_path / "opened").unlink()
@@ -160,7 +160,7 @@ def test_store_and_send_take_no_more_than_can_be_read_back(commands):
         code, lines = commands.failure(*arguments, HOLDFAST_MAX_JSON_BYTES="100000")
         assert (code, lines[0]) == (
             5,
-            "error: standard input holds more than max_json_bytes, 100000 bytes",
+            "error: standard input has more than max_json_bytes, 100000 bytes",
         )
 
 

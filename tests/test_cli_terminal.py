@@ -70,15 +70,15 @@ def test_the_token_is_asked_for_and_not_shown(commands, server):
     assert request.headers["authorization"] == f"Bearer {TOKEN}"
 
 
-def test_the_token_is_asked_for_while_content_comes_through_a_pipe(commands, node):
+def test_the_token_is_asked_for_while_content_comes_through_a_pipe(commands, empty_node):
     code, shown = commands.on_terminal(
-        *("store", "-", "--provider", "pinning", "--pin-api-url", node.api_url),
+        *("store", "-", "--provider", "pinning", "--pin-api-url", empty_node.api_url),
         given=b'{"a":1}',
         prompt=PROMPT,
-        typed=f"{node.token}\n",
+        typed=f"{empty_node.token}\n",
     )
     assert code == 0
-    (pin,) = node.repository.pins()
+    (pin,) = empty_node.repository.pins()
     assert shown.splitlines()[-1] == pin.cid
 
 
@@ -172,7 +172,7 @@ def test_a_terminal_is_shown_text_and_nothing_else(commands):
         cid = commands.text("upload", "-", given=content)
         code, shown = commands.on_terminal("download", cid, "-")
         assert code == 2
-        assert "error: the content is no plain text for a terminal" in plain(shown)
+        assert "error: the content is not plain text" in plain(shown)
         assert "gone" not in shown
     code, shown = commands.on_terminal("car", "export", text, "-")
-    assert (code, "error: an archive is nothing for a terminal" in shown) == (2, True)
+    assert (code, "error: an archive cannot be shown on a terminal" in shown) == (2, True)

@@ -121,7 +121,7 @@ def test_the_node_ends_in_order_when_it_is_told_to(commands, number, code):
 
 def test_a_node_by_python_is_as_careful(commands):
     for arguments, words in (
-        (["--path", ""], "a folder has a name"),
+        (["--path", ""], "must not be empty"),
         (["--rate-limit", "0"], "--rate-limit must be 1 or more"),
     ):
         result = subprocess.run(  # noqa: S603 - our own command
@@ -186,7 +186,7 @@ main()
     commands = Commands(tmp_path, command=(sys.executable, "-c", code))
     result = commands.run("demo")
     assert result.returncode == 14
-    assert result.stderr.startswith(b"error: the download gave other bytes")
+    assert result.stderr.startswith(b"error: the download returned other bytes")
 
 
 def test_version_and_help(commands):

@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +21,7 @@ from holdfast import Client, compute_cid, errors
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
 from tests.commands import Commands, node_variables
-from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
@@ -342,6 +341,11 @@ def manifest_of(file):
 
 
 @pytest.fixture
+def node(empty_node):
+    return empty_node
+
+
+@pytest.fixture
 def importer(tmp_path, node):
     return example(tmp_path, "bulk_import", **node_variables(node))
 
@@ -420,22 +424,15 @@ def test_wrong_usage_and_settings(tmp_path):
     assert (code, lines[0].partition(":")[0], "provider_token" in lines[0]) == (1, "error", True)
 
 
-def wait_for(happened):
-    deadline = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_after_ctrl_c_it_goes_on_where_it_was(importer, node):
     cids = fill(importer.folder / "photos")
     node.delay_next(0, times=3)
     node.delay_next(40, times=2)
     manifest = importer.folder / "photos.manifest.jsonl"
     with importer.start("photos", "--at-once", 2) as process:
-        wait_for(lambda: len(node.requests) == 5 and manifest.read_bytes().count(b"\n") == 3)
+        wait_until(lambda: len(node.requests) == 5 and manifest.read_bytes().count(b"\n") == 3)
         process.send_signal(signal.SIGINT)
-        said, noted = process.communicate(timeout=10)
+        said, noted = process.communicate(timeout=30)
     assert (process.returncode, said) == (130, "3 uploaded, 0 unchanged, 0 failed\n")
     assert "Traceback" not in noted
     assert len(manifest_of(manifest)) == 3

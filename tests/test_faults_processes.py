@@ -19,7 +19,7 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
-from tests.support import HELLO_CID, TOKEN, config_for, pinned, raw_cid
+from tests.support import HELLO_CID, TOKEN, config_for, pinned, raw_cid, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals, forks and /proc")
 
@@ -97,10 +97,7 @@ def test_an_interrupted_download_leaves_no_file_and_goes_on_next_time(tmp_path, 
     target, cache = tmp_path / "target", tmp_path / "cache"
     with ScriptedServer(answer) as server:
         process = started(code, server.url, TOKEN, ROOT, cache, target)
-        until = time.monotonic() + 20
-        while not any(path.stat().st_size >= 2 << 20 for path in cache.rglob("*.part")):
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_until(lambda: any(path.stat().st_size >= 2 << 20 for path in cache.rglob("*.part")))
         begun = time.monotonic()
         process.send_signal(signal.SIGINT)
         output, complaints = finished(process)

@@ -37,7 +37,7 @@ def download(tmp_path):
     """Download to a file by way of the cache folder; return how much was found of it before."""
     sink = TargetSink(tmp_path / "copy", cache=tmp_path / "cache", reference=REFERENCE)
     sink.open()
-    kept = sink.kept
+    kept = sink.saved_size
     sink.restart()
     sink.write(b"hello")
     sink.commit()

@@ -21,7 +21,7 @@ from holdfast.files.sinks import SpoolSink
 from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
-from tests.support import raw_cid
+from tests.support import raw_cid, wait_until
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 linux = pytest.mark.skipif(atomic.NO_NAME is None, reason="needs files without a name")
@@ -63,14 +63,15 @@ def open_files(process):
 
 def terminate_when_it_has(process, size):
     """Send SIGTERM when a process has a file of more than `size` bytes open; wait for its end."""
+
+    def has_it():
+        assert process.poll() is None
+        return any(each > size for each in open_files(process))
+
     try:
-        until = time.monotonic() + 30
-        while not any(each > size for each in open_files(process)):
-            assert time.monotonic() < until
-            assert process.poll() is None
-            time.sleep(0.02)
+        wait_until(has_it)
         process.send_signal(signal.SIGTERM)
-        process.wait(10)
+        process.wait(30)
     finally:
         process.kill()
         process.wait()

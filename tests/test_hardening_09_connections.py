@@ -2,6 +2,7 @@
 
 import os
 import resource
+import select
 import socket
 import subprocess
 import sys
@@ -11,20 +12,14 @@ from contextlib import contextmanager, suppress
 import pytest
 import urllib3
 
-from holdfast.node import accepting, connections
-from holdfast.node.accepting import ConnectionLimits, origin_of
+from holdfast.node.http_server import acceptor, http_connection
+from holdfast.node.http_server.acceptor import ConnectionLimits, origin_of
 from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.testing import running_node
 from tests.node_process import ON_LINUX, node_process
 
 MIB = 1 << 20
 CONTENT = os.urandom(8 * MIB)
-
-
-@pytest.fixture(scope="module")
-def node():
-    with running_node() as node:
-        yield node
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +51,8 @@ def ask(peer, target):
 
 
 def is_ended(peer):
-    """Read what is left, until the node ends the connection or stands still for a second."""
-    peer.settimeout(1)
+    """Read what is left, until the node ends the connection or sends nothing for a long time."""
+    peer.settimeout(10)
     try:
         while peer.recv(MIB):
             pass
@@ -81,15 +76,16 @@ def closing(peers):
 
 
 def test_a_peer_that_reads_nothing_is_ended(node, path, monkeypatch):
-    monkeypatch.setattr(connections, "STALL_SECONDS", 0.3)
+    monkeypatch.setattr(http_connection, "STALL_SECONDS", 0.3)
     with connect(node) as peer:
         ask(peer, path)
-        time.sleep(1)
+        for _ in range(20):  # many pauses: the machine may stall in one, the node acts in the next
+            time.sleep(0.05)
         assert is_ended(peer)
 
 
 def test_a_peer_that_reads_a_few_bytes_at_a_time_is_ended(node, path, monkeypatch):
-    monkeypatch.setattr(connections, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(http_connection, "STALL_SECONDS", 0.5)
     with connect(node) as peer:
         ask(peer, path)
         for _ in range(30):
@@ -115,7 +111,7 @@ def drip(peer):
 
 
 def test_a_head_that_drips_is_ended(node, monkeypatch):
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(http_connection, "HEAD_SECONDS", 0.5)
     with connect(node) as peer:
         start = time.monotonic()
         with pytest.raises(ConnectionError):
@@ -136,25 +132,27 @@ def few(monkeypatch):
 
 
 def is_served(peer):
-    peer.settimeout(0.5)
-    try:
-        return peer.recv(1000).startswith(b"HTTP/1.1 200")
-    except TimeoutError:
-        return False
+    return peer.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def is_left_waiting(*peers):
+    """Whether the node tells none of `peers` anything for half a second."""
+    return select.select(peers, [], [], 0.5)[0] == []
 
 
 def test_an_address_has_so_many_connections_and_others_are_served(few):
     with closing([connect(few) for _ in range(5)]) as peers:
         for peer in peers:
             ask(peer, "/ipfs/bafkqaaa")
-        assert [is_served(peer) for peer in peers] == [True, True, True, False, False]
+        assert all(is_served(peer) for peer in peers[:3])
+        assert is_left_waiting(*peers[3:])
         with closing([connect(few), connect(few, "127.0.0.2")]) as (one_more, other):
             ask(other, "/ipfs/bafkqaaa")
             assert is_served(other)
             assert is_ended(one_more)
         peers[0].close()
         assert is_served(peers[3])
-        assert not is_served(peers[4])
+        assert is_left_waiting(peers[4])
 
 
 def test_more_connections_than_there_are_places_wait_in_the_backlog(few):
@@ -162,7 +160,8 @@ def test_more_connections_than_there_are_places_wait_in_the_backlog(few):
     with closing([connect(few, address) for address in addresses]) as peers:
         for peer in peers:
             ask(peer, "/ipfs/bafkqaaa")
-        assert [is_served(peer) for peer in peers] == [True] * 6 + [False] * 4
+        assert all(is_served(peer) for peer in peers[:6])
+        assert is_left_waiting(*peers[6:])
         for peer in peers[:4]:
             peer.close()
         assert all(is_served(peer) for peer in peers[6:])
@@ -298,11 +297,11 @@ def test_a_thousand_bodies_that_stop_halfway_hold_less_than_256_mib(process, cal
 
 def test_a_process_asks_for_the_descriptors_that_it_needs():
     code = (
-        "import resource; from holdfast.node.accepting import raise_descriptor_limit;"
+        "import resource; from holdfast.node.http_server.acceptor import raise_descriptor_limit;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 3000)); raise_descriptor_limit();"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )
     result = subprocess.run(  # noqa: S603
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert int(result.stdout) == min(accepting.WANTED_FILES, 3000)
+    assert int(result.stdout) == min(acceptor.WANTED_FILES, 3000)

@@ -241,7 +241,7 @@ def test_a_database_of_version_1_that_knows_none_of_the_block_files_is_not_migra
     connection.close()
     files = block_files(tmp_path)
     with Repository(tmp_path) as repository:
-        assert "knows none of the files" in next(repository.check()).what
+        assert "lists none of the files" in next(repository.check()).what
         with pytest.raises(VerificationError, match="holdfast repair"):
             repository.collect_garbage()
         assert len(repository.repair().roots) == len(files)
@@ -292,11 +292,12 @@ def test_holdfast_of_before_refuses_a_store_of_version_2_and_leaves_it_as_it_is(
 # A new store
 
 OPEN = """
-import sys, time
+import sys
+from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.repository import Repository
+print("ready", flush=True)
 sys.stdin.readline()
 with Repository(sys.argv[1]) as repository:
-    from holdfast.content.profiles import UNIXFS_V1_2025
     repository.add(sys.argv[2].encode(), UNIXFS_V1_2025)
     print(*repository.check())
 """
@@ -313,7 +314,8 @@ def test_a_new_folder_may_be_opened_by_several_at_once_and_one_be_killed(tmp_pat
         )
         for number in range(5)
     ]
-    time.sleep(0.5)  # until all have loaded what they need
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
     for process in processes:
         process.stdin.write("\n")
         process.stdin.flush()

@@ -17,7 +17,7 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ClientError, ProviderError
 from holdfast.repository import PinQuery, Repository
-from holdfast.repository.space import RESERVE
+from holdfast.repository.database.space import RESERVE
 from holdfast.testing import running_node
 
 DATABASE, COPY = "holdfast.sqlite3", "holdfast.copy.sqlite3"
@@ -131,9 +131,9 @@ def template(tmp_path_factory):
                 data = b"%d" % number * 50
                 adding.put(CID.of_raw(data), data)
             pin, _ = adding.pin(CID.of_raw(data))
+            for number in range(100):
+                adding.pin(CID.of_raw(b"%d" % number * 50), name=f"name-{number}")
         repository.add(b"x" * 3_000_000, UNIXFS_V1_2025, name="large")
-        for number in range(100):
-            repository.add(b"%d" % number * 20, UNIXFS_V1_2025, name=f"name-{number}")
     return path, pin
 
 
@@ -220,7 +220,7 @@ def test_the_command_line_calls_damage_by_its_name(commands, template):
 
 
 def test_a_store_that_is_locked_for_too_long_is_a_provider_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.repository.opening.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("holdfast.repository.database.opening.BUSY_SECONDS", 0.1)
     with Repository(tmp_path) as repository:
         with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -262,7 +262,7 @@ def fill_by_storing(client):
     cids = []
     try:
         while True:
-            cids.append(client.store({"number": len(cids), "text": os.urandom(4000).hex()}).cid)
+            cids.append(client.store({"number": len(cids), "text": os.urandom(7500).hex()}).cid)
     except OSError as error:
         assert error.errno == errno.ENOSPC  # noqa: PT017
     return cids

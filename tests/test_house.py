@@ -6,11 +6,13 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import aiohttp
 import pytest
 import urllib3
+from scripts import generate_sync
 
 from holdfast import (
     AsyncBaseProvider,
@@ -177,7 +179,13 @@ def test_every_row_of_the_table_gives_an_error_of_ours(table):
 
 
 BY_HAND = {
-    "src/holdfast/_sync": {"__init__.py", "connections.py", "transport.py", "runtime.py"},
+    "src/holdfast/_sync": {
+        "__init__.py",
+        "connections.py",
+        "exchange_limits.py",
+        "transport.py",
+        "runtime.py",
+    },
     "src/holdfast/testing/_sync": {"__init__.py", "parallel.py", "provider_tests.py"},
     "tests/_sync": {"__init__.py"},
 }
@@ -185,10 +193,40 @@ BY_HAND = {
 
 @pytest.mark.parametrize("tree", BY_HAND)
 def test_generated_files_say_so(tree):
-    for path in (ROOT / tree).rglob("*.py"):
-        by_hand = path.relative_to(ROOT / tree).as_posix() in BY_HAND[tree]
-        generated = path.read_text().startswith("# WARNING: this file is generated from ")
-        assert generated != by_hand, path
+    """All but those that are written by hand, in folders below as well."""
+    silent = {
+        path.relative_to(ROOT / tree).as_posix()
+        for path in (ROOT / tree).rglob("*.py")
+        if not path.read_text().startswith("# WARNING: this file is generated from ")
+    }
+    assert silent == BY_HAND[tree]
+
+
+def test_no_async_name_is_left_in_the_blocking_trees():
+    for tree in BY_HAND:
+        for path in (ROOT / tree).rglob("*.py"):
+            assert re.findall(r"\b_*Async[A-Z]\w*", path.read_text()) == [], path
+
+
+def test_the_generator_names_rules_that_match_nothing_and_files_that_are_missing():
+    _, matches = generate_sync.apply_rules(
+        "async def f() -> AsyncClient: await _AsyncRoom.aclose()"
+    )
+    sources = set(generate_sync.HAND_WRITTEN) - {"tests/_async/__init__.py"}
+    found = generate_sync.problems(sources, matches)
+    assert r"rule matches nothing: \banext\(" in found
+    assert r"rule matches nothing: \baclose\b" not in found
+    assert found[-1] == "no such file: tests/_async/__init__.py"
+
+
+def test_no_two_public_classes_have_one_name():
+    """Outside of `_sync`, whose classes have the names of their async twins."""
+    places = defaultdict(list)
+    for path in sorted((ROOT / "src/holdfast").rglob("*.py")):
+        if "_sync" not in path.parts:
+            for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
+                places[name].append(path.relative_to(ROOT).as_posix())
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
 def names_in(path):

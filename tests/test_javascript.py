@@ -32,8 +32,8 @@ def run(script, *arguments, **environment):
     return json.loads(result.stdout)
 
 
-def test_pinata_web3(javascript_packages, node):
-    out = run("web3.mjs", node.api_url, node.token)
+def test_pinata_web3(javascript_packages, empty_node):
+    out = run("web3.mjs", empty_node.api_url, empty_node.token)
     message = "Congratulations! You are communicating with the Pinata API!"
     assert out["auth"] == {"message": message}
     assert out["json"]["IpfsHash"] == compute_cid(b'{"hello":"world","n":1.5}')
@@ -72,11 +72,11 @@ def test_pinata_web3(javascript_packages, node):
     assert out["refused"]["status"] == 401
 
 
-def test_pinata_sdk(javascript_packages, node, tmp_path):
+def test_pinata_sdk(javascript_packages, empty_node, tmp_path):
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "a.txt").write_bytes(b"a")
     (tmp_path / "site" / "b.txt").write_bytes(b"b")
-    out = run("sdk.cjs", node.token, str(tmp_path / "site"), HTTPS_PROXY=node.api_url)
+    out = run("sdk.cjs", empty_node.token, str(tmp_path / "site"), HTTPS_PROXY=empty_node.api_url)
     assert out["auth"] == out["authPair"] == {"authenticated": True}
     assert out["bare"]["IpfsHash"] == compute_cid(b'{"a":1}')
     v0 = compute_cid(b'{"hello":"world"}', profile="unixfs-v0-2015")

@@ -16,7 +16,8 @@ import urllib3
 from holdfast import compute_cid
 from holdfast.content.cid import CID
 from holdfast.errors import ConfigError
-from holdfast.node.server import check_host
+from holdfast.node.__main__ import main
+from holdfast.node.node_server import check_host
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
 from tests.content import (
@@ -27,7 +28,7 @@ from tests.content import (
     make_directory,
     stream,
 )
-from tests.support import HELLO_CID
+from tests.support import HELLO_CID, wait_until
 
 LISTER = NodeToken(token="only-lists-0123456789", scopes=frozenset({"pinList"}))
 POWERLESS = NodeToken(token="may-do-nothing-0123456789", scopes=frozenset())
@@ -63,14 +64,13 @@ class Caller:
 
 @pytest.fixture(scope="module")
 def shared_node():
-    with running_node(tokens=(LISTER, POWERLESS), idle_seconds=1.0) as node:
+    with running_node(tokens=(LISTER, POWERLESS)) as node:
         yield node
 
 
 @pytest.fixture
-def node():
-    with running_node() as node:
-        yield node
+def node(empty_node):
+    return empty_node
 
 
 @pytest.fixture
@@ -389,14 +389,6 @@ def test_hash_metadata(call):
     assert refusal(put(ipfsPinHash=cid, name=5))[0] == 400
 
 
-def wait_for(condition):
-    for _ in range(200):
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
-
-
 def test_pin_by_hash_from_its_own_blocks_and_from_a_gateway(node):
     data = os.urandom(3_000_000)
     with running_node(gateways=(node.gateway_url,)) as other:
@@ -408,12 +400,12 @@ def test_pin_by_hash_from_its_own_blocks_and_from_a_gateway(node):
         assert reply["status"] == "prechecking"
         assert reply["name"] == "fetched"
         query = {"status": "pinned", "cid": cid}
-        assert wait_for(lambda: here("GET", "/data/pinList", fields=query).json()["count"] == 1)
+        wait_until(lambda: here("GET", "/data/pinList", fields=query).json()["count"] == 1)
         done = {"count": 0, "rows": []}
-        assert wait_for(lambda: here("GET", "/pinning/pinJobs").json() == done)
+        wait_until(lambda: here("GET", "/pinning/pinJobs").json() == done)
         here("DELETE", f"/pinning/unpin/{cid}")
         here("POST", "/pinning/pinByHash", body=body)
-        assert wait_for(lambda: here("GET", "/data/pinList", fields=query).json()["count"] == 1)
+        wait_until(lambda: here("GET", "/data/pinList", fields=query).json()["count"] == 1)
 
 
 def test_pin_by_hash_of_what_nobody_has(call):
@@ -423,7 +415,7 @@ def test_pin_by_hash_of_what_nobody_has(call):
     body = json.dumps({"hashToPin": missing}).encode()
     assert call("POST", "/pinning/pinByHash", body=body).status == 200
     query = {"ipfs_pin_hash": missing, "status": "expired"}
-    assert wait_for(lambda: call("GET", "/pinning/pinJobs", fields=query).json()["count"] == 1)
+    wait_until(lambda: call("GET", "/pinning/pinJobs", fields=query).json()["count"] == 1)
     (row,) = call("GET", "/pinning/pinJobs", fields=query).json()["rows"]
     assert row["status"] == "expired"
 
@@ -576,16 +568,15 @@ def head_of(node, path, **headers):
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-def test_a_body_that_never_comes_ends_by_the_idle_limit(shared_node):
-    head = head_of(shared_node, "/pinning/pinJSONToIPFS", Content_Length=100)
-    start = time.monotonic()
-    assert raw_exchange(shared_node, head).startswith(b"HTTP/1.1 408 ")
-    assert time.monotonic() - start < 4
+def test_a_body_that_never_comes_ends_by_the_idle_limit():
     kind = "multipart/form-data; boundary=b"
-    head = head_of(
-        shared_node, "/pinning/pinFileToIPFS", Content_Length=10 << 30, Content_Type=kind
-    )
-    assert raw_exchange(shared_node, head, body=b"--b\r\n").startswith(b"HTTP/1.1 408 ")
+    with running_node(idle_seconds=0.5) as node:
+        head = head_of(node, "/pinning/pinJSONToIPFS", Content_Length=100)
+        start = time.monotonic()
+        assert raw_exchange(node, head).startswith(b"HTTP/1.1 408 ")
+        assert time.monotonic() - start < 4
+        head = head_of(node, "/pinning/pinFileToIPFS", Content_Length=10 << 30, Content_Type=kind)
+        assert raw_exchange(node, head, body=b"--b\r\n").startswith(b"HTTP/1.1 408 ")
 
 
 def test_bodies_that_are_too_large(shared_node):
@@ -608,7 +599,7 @@ def test_oversized_heads_and_garbage(shared_node):
 
 
 def test_a_head_that_never_ends_is_given_up(shared_node, monkeypatch):
-    monkeypatch.setattr("holdfast.node.connections.HEAD_SECONDS", 0.5)
+    monkeypatch.setattr("holdfast.node.http_server.http_connection.HEAD_SECONDS", 0.5)
     start = time.monotonic()
     assert raw_exchange(shared_node, b"GET / HTTP/1.1\r\nHost: x\r\n") == b""
     assert time.monotonic() - start < 4
@@ -650,7 +641,7 @@ def test_odd_targets(shared_node, target):
 
 def test_large_json_does_not_hold_up_others(node):
     call = Caller(node)
-    large = b"[" * 200 + b",".join([b"1.5"] * 1_500_000) + b"]" * 200
+    large = b"[" * 200 + b",".join([b"1.5"] * 1_000_000) + b"]" * 200
     done = threading.Event()
     waits = []
 
@@ -663,15 +654,17 @@ def test_large_json_does_not_hold_up_others(node):
 
     watcher = threading.Thread(target=watch)
     watcher.start()
+    start = time.monotonic()
     reply = call.pin_json(large)
+    busy = time.monotonic() - start
     done.set()
     watcher.join()
     assert reply.json()["IpfsHash"] == compute_cid(large)
-    assert len(waits) > 1
+    assert max(waits) < busy / 2
 
 
 def test_a_slow_reader_gets_all_of_it(node, monkeypatch):
-    monkeypatch.setattr("holdfast.node.connections.HEAD_SECONDS", 0.3)
+    monkeypatch.setattr("holdfast.node.http_server.http_connection.HEAD_SECONDS", 1.5)
     data = os.urandom(8_000_000)
     cid = Caller(node).pin_files([("f", data)]).json()["IpfsHash"]
     host, port = node.api_url.removeprefix("http://").split(":")
@@ -684,7 +677,7 @@ def test_a_slow_reader_gets_all_of_it(node, monkeypatch):
         while piece := connection.recv(200_000):
             received += piece
             if len(received) < 3_000_000:
-                time.sleep(0.05)
+                time.sleep(0.12)
     assert received.endswith(data)
 
 
@@ -719,7 +712,7 @@ def test_the_reply_is_in_the_version_that_was_asked_for(node):
     as_v1 = str(CID(1, parsed.codec, parsed.hash_code, parsed.digest))
     call("DELETE", f"/pinning/unpin/{as_v1}")
     call("POST", "/pinning/pinByHash", body=json.dumps({"hashToPin": as_v1}).encode())
-    assert wait_for(lambda: node.repository.totals().pins == 1)
+    wait_until(lambda: node.repository.totals().pins == 1)
     again = call.pin_json({"pinataContent": [1], "pinataOptions": {"cidVersion": 0}}).json()
     assert again["IpfsHash"] == v0["IpfsHash"]
     assert again["isDuplicate"] is True
@@ -784,30 +777,26 @@ def test_the_token_comes_in_three_ways_and_is_not_printed(tmp_path, way):
         assert "secret-token-1" not in "".join(lines) + stop(process)
 
 
-def test_others_are_not_let_in_with_a_token_that_nobody_chose(tmp_path):
-    process = run_node("--host", "0.0.0.0", "--port", "0", "--path", str(tmp_path))  # noqa: S104
-    output, errors = process.communicate(timeout=20)
-    assert process.returncode == 2
+def test_others_are_not_let_in_with_a_token_that_nobody_chose(tmp_path, capsys):
+    assert main(["--host", "0.0.0.0", "--port", "0", "--path", str(tmp_path)]) == 2  # noqa: S104
+    output, errors = capsys.readouterr()
     assert output == ""
     assert "give a token of your own" in errors
-    assert "Traceback" not in errors
     with pytest.raises(ConfigError):
         check_host("192.168.1.2", token_given=False)
     check_host("192.168.1.2", token_given=True)
     check_host("127.0.0.1", token_given=False)
 
 
-def test_a_port_that_is_taken_and_an_unknown_scope_are_one_sentence(tmp_path, shared_node):
+def test_a_port_that_is_taken_and_an_unknown_scope_are_one_sentence(tmp_path, shared_node, capsys):
     port = shared_node.api_url.rpartition(":")[2]
     process = run_node("--port", port, "--path", str(tmp_path))
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 2
     assert f"cannot listen on 127.0.0.1:{port}" in errors
     (tmp_path / "tokens").write_text("token nonsense\n")
-    process = run_node("--port", "0", "--token-file", str(tmp_path / "tokens"))
-    _, errors = process.communicate(timeout=20)
-    assert process.returncode == 2
-    assert "unknown scope 'nonsense'" in errors
+    assert main(["--port", "0", "--token-file", str(tmp_path / "tokens")]) == 2
+    assert "unknown scope 'nonsense'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -822,15 +811,16 @@ def test_a_port_that_is_taken_and_an_unknown_scope_are_one_sentence(tmp_path, sh
     ],
     ids=str,
 )
-def test_mistakes_at_the_command_line_are_one_sentence(tmp_path, arguments, words):
+def test_mistakes_at_the_command_line_are_one_sentence(tmp_path, arguments, words, capsys):
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "holdfast.sqlite3").write_bytes(b"no database" * 100)
-    process = run_node(*(argument.format(tmp=tmp_path) for argument in arguments))
-    _, errors = process.communicate(timeout=20)
-    assert process.returncode == 2
-    assert words in errors
-    assert "Traceback" not in errors
+    try:
+        code = main([argument.format(tmp=tmp_path) for argument in arguments])
+    except SystemExit as end:  # by argparse
+        code = end.code
+    assert code == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_token_with_spaces_is_not_taken_apart(tmp_path):

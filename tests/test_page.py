@@ -10,12 +10,12 @@ from holdfast import Client, compute_cid
 
 
 @pytest.fixture
-def client(node):
-    with Client.init(node.config) as client:
+def client(empty_node):
+    with Client.init(empty_node.config) as client:
         yield client
 
 
-def test_a_file_is_pinned_looked_at_and_unpinned(visit, node, tmp_path):
+def test_a_file_is_pinned_looked_at_and_unpinned(visit, empty_node, tmp_path):
     (tmp_path / "note.txt").write_text("from the page")
     tab = visit.open()
     expect(tab.get_by_text("Nothing is pinned yet.")).to_be_visible()
@@ -33,11 +33,11 @@ def test_a_file_is_pinned_looked_at_and_unpinned(visit, node, tmp_path):
     visit.row("note.txt").get_by_role("button", name="Unpin").click()
     tab.get_by_role("dialog").get_by_role("button", name="Unpin").click()
     expect(tab.get_by_text("Nothing is pinned yet.")).to_be_visible()
-    assert node.repository.totals() == (0, 0)
+    assert empty_node.repository.totals() == (0, 0)
 
     # The token came by the fragment, and is in the address no longer; all went to the node alone.
-    assert tab.url == f"{node.api_url}/"
-    assert {request.url.split("/")[2] for request in visit.requests} == {node.api_url[7:]}
+    assert tab.url == f"{empty_node.api_url}/"
+    assert {request.url.split("/")[2] for request in visit.requests} == {empty_node.api_url[7:]}
     assert visit.complaints == []
 
 
@@ -90,14 +90,14 @@ def test_a_path_that_names_nothing_is_refused_in_words(node, path, status):
     assert reply.json()["error"].endswith(".")
 
 
-def test_the_list_is_searched_and_sorted_by_the_node(node, client):
+def test_the_list_is_searched_and_sorted_by_the_node(empty_node, client):
     sizes = {"Beta.json": 30, "alpha.txt": 10, "gamma.png": 20}
     cids = {name: client.upload(bytes(size), name=name).cid for name, size in sizes.items()}
 
     def names(**query):
-        headers = {"Authorization": f"Bearer {node.token}"}
+        headers = {"Authorization": f"Bearer {empty_node.token}"}
         reply = urllib3.request(
-            "GET", f"{node.api_url}/data/pinList", fields=query, headers=headers
+            "GET", f"{empty_node.api_url}/data/pinList", fields=query, headers=headers
         )
         assert reply.status == 200
         return [row["metadata"]["name"] for row in reply.json()["rows"]]
@@ -113,7 +113,7 @@ def test_the_list_is_searched_and_sorted_by_the_node(node, client):
     assert names(search="100%_") == []
 
 
-def test_letters_of_all_alphabets_are_found_in_any_case(node, client):
+def test_letters_of_all_alphabets_are_found_in_any_case(client):
     for number, name in enumerate(["Ärger.txt", "ЖУРНАЛ", "cafe\u0301", "STRASSE"]):
         client.upload(bytes([number]), name=name)
     for text, found in {"ärg": "Ärger.txt", "журнал": "ЖУРНАЛ", "CAFÉ": "cafe\u0301"}.items():

@@ -281,14 +281,14 @@ with Client.init(path=sys.argv[1]) as client:
 """
 
 
-def killed_writer(path, name, seconds):
-    """What a writer that is killed after some time had been told is stored."""
+def killed_writer(path, name, count):
+    """What a writer that is killed after `count` acknowledgements had been told is stored."""
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", WRITER, str(path), name], stdout=subprocess.PIPE, text=True
     )
-    time.sleep(seconds)
+    output = "".join(process.stdout.readline() for _ in range(count))
     process.send_signal(signal.SIGKILL)
-    output, _ = process.communicate()
+    output += process.communicate()[0]
     # The last line may be cut: it was not read as an acknowledgement then.
     return output.splitlines()[: output.count("\n")]
 
@@ -302,7 +302,8 @@ def assert_all_there(path, cids):
 
 
 def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path):
-    cids = killed_writer(tmp_path, "a", 1.0)
+    cids = killed_writer(tmp_path, "a", 30)
+    assert len(cids) >= 30
     assert_all_there(tmp_path, cids)
 
 

@@ -12,8 +12,6 @@ import pytest
 import holdfast
 import holdfast.testing
 
-pytestmark = pytest.mark.xdist_group("site")  # it is built once, by one worker
-
 ROOT = Path(__file__).resolve().parent.parent
 ROOT_PAGES = {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 # What is only followed when somebody clicks, or by machines that look for pages.

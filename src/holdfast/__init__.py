@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.config import ClientConfig, Retries, Timeouts
     from holdfast.events import Event
     from holdfast.files.blob import Blob
-    from holdfast.files.cids import compute_cid, verify
+    from holdfast.files.local_cids import compute_cid, verify
     from holdfast.provider import AsyncStorageProvider, StorageProvider
     from holdfast.records import (
         Added,
@@ -103,8 +103,8 @@ _LAZY = {
     "StorageProvider": "holdfast.provider",
     "StoreOptions": "holdfast.records",
     "Timeouts": "holdfast.config",
-    "compute_cid": "holdfast.files.cids",
-    "verify": "holdfast.files.cids",
+    "compute_cid": "holdfast.files.local_cids",
+    "verify": "holdfast.files.local_cids",
 }
 
 

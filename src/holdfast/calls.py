@@ -1,9 +1,8 @@
-"""One operation of a client under way: its name, its deadline, and its events."""
+"""One call of a client's method: its name, its deadline, and its events."""
 
 import logging
 import time
 from dataclasses import asdict
-from types import TracebackType
 from typing import Any, Self
 
 from holdfast.events import Event, EventHook, Kind
@@ -12,10 +11,10 @@ logger = logging.getLogger("holdfast")
 
 
 class Deadline:
-    """When something must have ended; None is never.
+    """The time by which something must have ended; None for no limit.
 
-    Two kinds of waits move all deadlines of a call on: for a turn under the rate limit, and for as
-    long as a peer asks for with ``Retry-After``.
+    Two kinds of waits postpone all deadlines of a call: for a turn under the rate limit, and for
+    the time that a peer asks for with ``Retry-After``.
     """
 
     def __init__(self, at: float | None, call: "Call | None" = None) -> None:
@@ -25,7 +24,7 @@ class Deadline:
 
     @property
     def at(self) -> float | None:
-        """The monotonic time, as of now."""
+        """The time on the monotonic clock, as it is now; waits may postpone it."""
         if self._at is None or self._call is None:
             return self._at
         return self._at + self._call.postponed - self._postponed
@@ -35,14 +34,14 @@ class Deadline:
         return Deadline(self.at, self._call)
 
     def tighten(self, seconds: float | None) -> None:
-        """Let no more than `seconds` be left; None changes nothing."""
+        """Reduce the time that is left to at most `seconds`. None changes nothing."""
         if seconds is not None:
             at, self._call = self.at, None
             until = time.monotonic() + seconds
             self._at = until if at is None else min(at, until)
 
     def left(self) -> float | None:
-        """The seconds that are left; less than 0 when it has passed."""
+        """Return the seconds that are left; negative after the deadline."""
         at = self.at
         return None if at is None else at - time.monotonic()
 
@@ -51,11 +50,11 @@ NEVER = Deadline(None)
 
 
 class Call:
-    """One operation under way: its name, its deadline, and whom to tell about it.
+    """One call of a client's method, while it runs.
 
     Attributes:
-        attempt: How many requests were sent for it so far.
-        postponed: The seconds by which its deadlines have moved on.
+        attempt: The number of requests that it has sent so far.
+        postponed: The seconds by which its deadlines are postponed.
         asked_wait: The seconds that it has waited because peers asked for it.
     """
 
@@ -78,19 +77,22 @@ class Call:
         self._over = False
 
     def renew(self) -> None:
-        """Start the time of all its deadlines anew."""
+        """Start the time of all its deadlines again."""
         self.postponed = time.monotonic() - self.started
 
     def share(self, parts: int) -> Deadline:
-        """A fair part of the time that is left: who hangs does not use up the others'."""
+        """Return a deadline for one of `parts` equal parts of the time that is left.
+
+        So a peer that does not answer cannot use up the time of the others.
+        """
         left = self.deadline.left()
         return Deadline(None if left is None else time.monotonic() + left / parts, self)
 
     def tell(
         self, kind: Kind, words: str, *args: object, level: int = logging.DEBUG, **facts: Any
     ) -> None:
-        """Log `words` and call the hook. What the hook raises is logged, and stops nothing."""
-        # A racer that has lost may still have something to say when all is over.
+        """Log `words` and call the hook. An error of the hook is logged and otherwise ignored."""
+        # A runner that has lost a race may still report something after the call has ended.
         if self._over or (self._hook is None and not logger.isEnabledFor(level)):
             return
         known = {"cid": self.cid, "attempt": self.attempt}
@@ -105,12 +107,7 @@ class Call:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         name = None if kind is None else kind.__name__
         elapsed = time.monotonic() - self.started
         outcome = f"ended with {name}" if name else "succeeded"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 logger = logging.getLogger("holdfast")
-logger.addHandler(logging.NullHandler())  # what nobody asked to see does not go to stderr
+logger.addHandler(logging.NullHandler())  # without it, Python prints warnings to stderr
 
 Kind: TypeAlias = Literal["request", "retry", "gateway", "call"]
 
@@ -20,17 +20,17 @@ class Event:
 
     Attributes:
         kind: ``request``: a request was answered or failed. ``retry``: it will be sent again, after
-            `delay` seconds. ``gateway``: a gateway did not give what the CID names. ``call``: the
+            `delay` seconds. ``gateway``: a gateway did not send what the CID names. ``call``: the
             whole operation has ended.
         operation: ``store``, ``retrieve``, ``upload``, ``download``, ``open``, ``revoke`` or
             ``test_connection``; messages are stored and retrieved.
-        cid: What it is about, where that is known.
-        attempt: How many requests the operation has sent so far.
-        peer: The host that was asked.
-        status: Its HTTP status, if it gave one.
+        cid: The CID of the content, if it is known.
+        attempt: The number of requests that the operation has sent so far.
+        peer: The host that the request was sent to.
+        status: The HTTP status of the reply, if there was one.
         elapsed: Seconds since the request, or for ``call`` the operation, began.
         delay: For ``retry``, the seconds until the next attempt.
-        error: The class of the error that it ended with, if it did.
+        error: The name of the error's class, if there was one.
 
     Example:
         >>> from holdfast import Client

@@ -110,7 +110,7 @@ def _load_built_in(name: str, group: str) -> Any:
         warnings.warn(
             f"provider {name!r} has no implementation of its own yet; {row.stands_for!r} is used",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
     package, prefix = ("_sync", "") if group == SYNC_GROUP else ("_async", "Async")
     module = importlib.import_module(f"holdfast.{package}.{row.module}")

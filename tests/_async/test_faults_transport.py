@@ -24,12 +24,12 @@ from holdfast.errors import (
     RequestTimeoutError,
 )
 from holdfast.testing import Scripted, ScriptedServer, forward_to
-from tests.support import GATEWAY_TOKEN, TOKEN, config_for, pinned, raw_cid
+from tests.support import GATEWAY_TOKEN, TOKEN, config_for, pinned, raw_cid, wait_until
 
 RETRIES = {"attempts": 4, "base": 0.01, "cap": 0.05}
 PATIENT = {"connect": 2, "read": 2, "write": 2, "total": 8}
-# Short where a time-out is the fault; still long for a good reply from this machine.
-HASTY = {**PATIENT, "connect": 0.4, "read": 0.4, "write": 0.4}
+# Short where a time-out is the fault; still long for a good reply, also from a machine that stalls.
+HASTY = {**PATIENT, "connect": 1.2, "read": 1.2, "write": 1.2}
 LONGEST = 10  # seconds; far more than any of these needs, far less than for ever
 
 VALUE = [1, 2, 3]
@@ -235,13 +235,13 @@ async def test_a_refused_connection_is_got_over(server, tmp_path, operation):
 async def test_a_connection_that_nobody_accepts_is_tried_four_times(server, tmp_path, operation):
     with Door(server, refuses=False) as door:
         outcome = await outcome_of(
-            operation, server, tmp_path, timeouts={**PATIENT, "connect": 0.15}, **to(door.url)
+            operation, server, tmp_path, timeouts={**PATIENT, "connect": 0.1}, **to(door.url)
         )
     assert type(outcome.error) is RequestTimeoutError
     assert str(outcome.error) == f"{door.peer} did not accept a connection in time"
     assert outcome.error.sent is False
     assert outcome.attempts == 4
-    assert outcome.seconds >= 0.6
+    assert outcome.seconds >= 0.4
 
 
 @limited_calls
@@ -377,11 +377,13 @@ async def test_an_exchange_that_always_stalls_is_tried_four_times(
 ):
     for _ in range(6):
         server.reply(200, GOOD[operation], **STALLS[fault])
-    outcome = await outcome_of(operation, server, tmp_path, timeouts={**PATIENT, "read": 0.15})
+    outcome = await outcome_of(operation, server, tmp_path, timeouts={**PATIENT, "read": 0.1})
     assert type(outcome.error) is RequestTimeoutError
     assert str(outcome.error) == f"127.0.0.1:{server.port} did not answer in time"
+    # The server may be slow to notice a request that was given up.
+    wait_until(lambda: len(server.requests) == outcome.attempts)
     assert len(server.requests) == 4
-    assert outcome.seconds >= 0.6
+    assert outcome.seconds >= 0.4
 
 
 @limited_calls
@@ -392,23 +394,23 @@ async def test_a_drip_ends_by_the_total_and_is_not_tried_again(server, tmp_path,
     drip = {"drip": 0.05} if part == "headers" else {"drip": 0.002}
     for _ in range(2):
         server.reply(200, body, **drip)
-    limits = {**PATIENT, "total": 0.6}
+    limits = {**PATIENT, "total": 1}
     outcome = await outcome_of(operation, server, tmp_path, timeouts=limits)
     assert type(outcome.error) is RequestTimeoutError
     assert str(outcome.error) == f"127.0.0.1:{server.port} did not answer in time"
     assert len(server.requests) == 1
-    assert 0.6 <= outcome.seconds < 3
+    assert 1 <= outcome.seconds < 5
 
 
 @limited_calls
 async def test_stalls_are_tried_again_only_within_the_total(server, tmp_path, operation):
     for _ in range(4):
         server.reply(hang_up=True, ending="stall")
-    limits = {**PATIENT, "read": 1, "total": 1.9}
+    limits = {**PATIENT, "read": 1.2, "total": 2.3}
     outcome = await outcome_of(operation, server, tmp_path, timeouts=limits)
     assert type(outcome.error) is RequestTimeoutError
     assert len(server.requests) == 2
-    assert 1.9 <= outcome.seconds < 5
+    assert 2.3 <= outcome.seconds < 5
 
 
 @pytest.mark.parametrize("operation", ["upload", "download"])
@@ -516,10 +518,7 @@ async def test_a_client_that_met_a_fault_leaves_no_connection_open(server, tmp_p
     gc.disable()  # what only the collector would close is open for nobody knows how long
     try:
         outcome = await outcome_of(operation, server, tmp_path)
-        ends = time.monotonic() + 1
-        while server._open and time.monotonic() < ends:
-            let_pass(0.01)
-        assert not server._open
+        wait_until(lambda: not server._open)
     finally:
         gc.enable()
     outcome.assert_good(operation)
@@ -542,36 +541,36 @@ def losing(node, *, count, **how):
 
 @pytest.mark.parametrize("ending", ["close", "reset", "stall"])
 @pytest.mark.parametrize("operation", ["store", "upload"])
-async def test_a_write_whose_reply_is_lost_pins_once(node, tmp_path, operation, ending):
-    with ScriptedServer(losing(node, count=2, ending=ending)) as between:
+async def test_a_write_whose_reply_is_lost_pins_once(empty_node, tmp_path, operation, ending):
+    with ScriptedServer(losing(empty_node, count=2, ending=ending)) as between:
         outcome = await outcome_of(
             operation,
             between,
             tmp_path,
-            provider_token=node.token,
-            timeouts={**PATIENT, "read": 0.5},
+            provider_token=empty_node.token,
+            timeouts=HASTY,
         )
         assert len(between.requests) == 3
     outcome.assert_good(operation)
-    (pin,) = node.repository.pins()
+    (pin,) = empty_node.repository.pins()
     assert pin.cid == CID
 
 
 @pytest.mark.parametrize("ending", ["close", "reset", "stall"])
-async def test_an_unpin_whose_reply_is_lost_is_done(node, tmp_path, ending):
-    async with await AsyncClient.init(node.config) as direct:
+async def test_an_unpin_whose_reply_is_lost_is_done(empty_node, tmp_path, ending):
+    async with await AsyncClient.init(empty_node.config) as direct:
         await direct.store(VALUE)
-    with ScriptedServer(losing(node, count=1, ending=ending)) as between:
+    with ScriptedServer(losing(empty_node, count=1, ending=ending)) as between:
         outcome = await outcome_of(
             "revoke",
             between,
             tmp_path,
-            provider_token=node.token,
-            timeouts={**PATIENT, "read": 0.5},
+            provider_token=empty_node.token,
+            timeouts=HASTY,
         )
         assert len(between.requests) == 2
     outcome.assert_good("revoke")
-    assert list(node.repository.pins()) == []
+    assert list(empty_node.repository.pins()) == []
 
 
 @pytest.mark.parametrize("operation", ["retrieve", "download"])

@@ -26,6 +26,7 @@ from tests.support import HELLO_CID, config_for, pinned, raw_cid
 
 AGAIN = {"attempts": 4, "base": 0.01, "cap": 0.05}
 DATA = os.urandom(5_000_000)
+TWO_LEVELS = 46_000_000  # bytes: more than the links of one node of the legacy layouts hold
 
 
 def config(*servers, **changes):
@@ -64,8 +65,8 @@ async def test_an_identity_cid_of_a_tree_is_not_proven_by_a_hash(server):
 
 @pytest.mark.parametrize("profile", [UNIXFS_V0_2015, ODD_LAYOUT], ids=lambda each: each.name)
 async def test_a_part_over_the_edge_of_two_subtrees_is_fetched_without_them(node, profile):
-    data = os.urandom(50_000_000)
     edge = 174 * 262_144 if profile is UNIXFS_V0_2015 else 5**3 * 100_000
+    data = os.urandom(edge + 400_000)
     cid = pin(node, data, profile)
     with gateway(node) as server:
         async with (
@@ -97,7 +98,7 @@ async def test_an_open_file_where_nobody_knows_ranges(node):
 
 
 async def test_a_failed_read_of_an_open_file_has_not_moved_on(node):
-    data = os.urandom(20_000_000)
+    data = os.urandom(10_000_000)
     cid = pin(node, data, UNIXFS_V1_2025)
     broken = []
 
@@ -138,11 +139,11 @@ async def test_what_was_kept_survives_a_gateway_that_has_nothing(node, tmp_path)
 
 async def test_bytes_that_are_proven_again_are_no_progress(node):
     """Else a gateway that always breaks off at the same place would be asked for ever."""
-    cid = pin(node, os.urandom(60_000_000), KUBO_LEGACY_CIDV1)
+    cid = pin(node, os.urandom(TWO_LEVELS), KUBO_LEGACY_CIDV1)
 
     def die(kind, request, reply):
         if kind == "plain":
-            return replace(reply, cut=20_000_000)
+            return replace(reply, cut=5_000_000)
         return replace(reply, status=403, body=b"") if cid not in request.target else reply
 
     with gateway(node, die, refuse={"car"}) as server:
@@ -168,7 +169,7 @@ async def test_an_endless_body_for_one_block_is_cut_off(server):
 
 
 async def test_a_gateway_with_archives_only_may_win_nothing_and_still_serve(node):
-    cid = pin(node, os.urandom(60_000_000), KUBO_LEGACY_CIDV1)
+    cid = pin(node, os.urandom(TWO_LEVELS), KUBO_LEGACY_CIDV1)
 
     def only_root(kind, request, reply):
         if kind == "raw" and cid not in request.target:
@@ -177,7 +178,7 @@ async def test_a_gateway_with_archives_only_may_win_nothing_and_still_serve(node
 
     with gateway(node, only_root) as first, ScriptedServer(lambda _: Scripted(status=404)) as none:
         async with await AsyncClient.init(config(first, none, hedge_after=0.2)) as client:
-            assert (await client.download(cid)).size == 60_000_000
+            assert (await client.download(cid)).size == TWO_LEVELS
 
 
 async def test_a_race_counts_as_an_attempt(server, other_server):
@@ -238,7 +239,7 @@ async def test_an_upload_may_read_from_an_open_file_of_the_same_client(node):
 
 async def test_waiting_for_a_turn_takes_no_time_from_a_read(node):
     with gateway(node) as server:
-        slow = config_for(server, rate_limit=60, timeouts={"total": 0.8})
+        slow = config_for(server, rate_limit=30, timeouts={"total": 1.8})
         async with await AsyncClient.init(slow) as client:
             text = b"[" + b" " * 3_000_000 + b"]"
             assert await client.retrieve(pin(node, text, UNIXFS_V1_2025)) == []

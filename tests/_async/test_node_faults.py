@@ -85,6 +85,7 @@ async def test_requests_can_be_delayed(holdfast_node, holdfast_async_client):
         await holdfast_async_client.with_options(
             timeouts={"read": 0.1, "total": 0.5}
         ).test_connection()
+    holdfast_node.heal()
     assert await holdfast_async_client.test_connection() is True
 
 
@@ -96,7 +97,7 @@ async def test_a_node_stops_in_the_midst_of_a_delay():
             with pytest.raises(RequestTimeoutError):
                 await client.test_connection()
         start = time.monotonic()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10
 
 
 @pytest.mark.parametrize("after", [0, 2_000_000])

@@ -104,11 +104,11 @@ async def test_a_drip_in_the_body_ends_by_the_total(server):
 
 async def test_a_download_has_no_total_but_a_stall_ends_it(server):
     async with await AsyncClient.init(
-        config_for(server, timeouts={"read": 0.5, "total": 0.1}, verify=False)
+        config_for(server, timeouts={"read": 1.5, "total": 0.1}, verify=False)
     ) as client:
         server.reply(200, b"hello", drip=0.003)
         assert (await client.download(HELLO_CID)).read() == b"hello"
-        server.reply(200, b"hello", delay=2)
+        server.reply(200, b"hello", delay=5)
         with pytest.raises(RequestTimeoutError):
             await client.download(HELLO_CID)
 

@@ -283,7 +283,7 @@ async def test_an_error_of_the_progress_function_reaches_the_caller_as_it_is(ser
 async def test_an_early_refusal_surfaces_as_the_refusal(server):
     server.reply(413, {"error": "File too large"}, early=True)
     async with await AsyncClient.init(
-        config_for(server, timeouts={"write": 1, "read": 2})
+        config_for(server, timeouts={"write": 5, "read": 5})
     ) as client:
         with pytest.raises(ProviderError, match="File too large") as caught:
             await client.upload(b"x" * 30_000_000)
@@ -306,7 +306,7 @@ async def test_a_connection_with_half_an_upload_in_it_is_not_used_again(server):
     server.reply(413, {"error": "File too large"}, early=True, delay=0)
     server.reply(200, {"message": "hi"})
     async with await AsyncClient.init(
-        config_for(server, timeouts={"write": 0.5, "read": 2})
+        config_for(server, timeouts={"write": 5, "read": 5})
     ) as client:
         with pytest.raises(ProviderError, match="File too large"):
             await client.upload(b"x" * 30_000_000)
@@ -318,7 +318,7 @@ async def test_a_connection_with_half_an_upload_in_it_is_not_used_again(server):
 async def test_a_success_before_the_whole_upload_is_no_success(server):
     server.reply(200, pinned(SOME_TREE), early=True)
     async with await AsyncClient.init(
-        config_for(server, timeouts={"write": 0.5, "read": 2})
+        config_for(server, timeouts={"write": 5, "read": 5})
     ) as client:
         with pytest.raises(NetworkError, match="before it had the whole upload"):
             await client.upload(b"x" * 30_000_000)

@@ -29,7 +29,8 @@ from holdfast.errors import (
 from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
-from tests.support import GATEWAY_TOKEN, TOKEN, config_for
+from tests.faulty import assert_shows_no_token, patient_config
+from tests.support import GATEWAY_TOKEN, config_for
 
 # No known layout cuts a file like this, so its plain body proves nothing.
 ODD_CHUNKS = replace(UNIXFS_V1_2025, chunk_size=100_000)
@@ -111,17 +112,6 @@ def gateway_of(archive):
     return ScriptedServer(answer)
 
 
-def patient_config(server, **changes):
-    """Would try again where that may help."""
-    return config_for(server, retries={"attempts": 4, "base": 0.01, "cap": 0.05}, **changes)
-
-
-def assert_no_token_in(error):
-    text = "\n".join([str(error), repr(error), *getattr(error, "__notes__", [])])
-    assert TOKEN not in text
-    assert GATEWAY_TOKEN not in text
-
-
 def failed_download(server, reference, folder):
     """The error that a download ends with, having left nothing at its target or on its way."""
     (folder / "target").mkdir()
@@ -133,7 +123,7 @@ def failed_download(server, reference, folder):
     assert time.monotonic() - start < 10
     assert list((folder / "target").iterdir()) == []
     assert list((folder / "cache").rglob("*.part")) == []
-    assert_no_token_in(caught.value)
+    assert_shows_no_token(caught.value)
     return caught.value
 
 

@@ -18,10 +18,17 @@ from holdfast.errors import ClientClosedError, ClientError, NetworkError, Verifi
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests._sync.parallel import in_parallel
 from tests._sync.test_secrets import assert_no_secret_in
-from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN, config_for, pinned, raw_cid
+from tests.support import (
+    GATEWAY_TOKEN,
+    HELLO_CID,
+    TOKEN,
+    config_for,
+    pinned,
+    raw_cid,
+    wait_until,
+)
 
 RETRIES = {"attempts": 4, "base": 0.01, "cap": 0.05}
-TIMEOUTS = {"connect": 0.5, "read": 0.5, "write": 0.5, "total": 3}
 
 
 # T12
@@ -85,7 +92,7 @@ def test_a_thousand_calls_at_once_keep_to_the_rate_limit():
     with ScriptedServer(answer) as server:
         # The wait for a turn is longer than the time for a whole call, and not counted.
         config = config_for(
-            server, retries=RETRIES, rate_limit=60 / interval, timeouts={"total": 1.5}
+            server, retries=RETRIES, rate_limit=60 / interval, timeouts={"total": 2.5}
         )
         with Client.init(config) as client:
             start = time.monotonic()
@@ -99,9 +106,12 @@ def test_a_thousand_calls_at_once_keep_to_the_rate_limit():
 
 
 def test_closing_while_a_call_waits_to_try_again_ends_the_call(server):
+    # The wait goes on to its end, and then nothing is sent.
     for _ in range(4):
-        server.reply(503, delay=0.2)
-    client = Client.init(config_for(server, retries=RETRIES))
+        server.reply(503, headers={"Retry-After": "2"})
+    events = []
+    config = config_for(server, retries=RETRIES, on_event=events.append)
+    client = Client.init(config)
     start = time.monotonic()
 
     def call():
@@ -109,7 +119,7 @@ def test_closing_while_a_call_waits_to_try_again_ends_the_call(server):
             client.store(1)
 
     def close():
-        while not server.requests:
+        while not any(event.kind == "retry" for event in events):
             in_parallel([nothing])
         client.close()
 
@@ -117,7 +127,7 @@ def test_closing_while_a_call_waits_to_try_again_ends_the_call(server):
         pass
 
     in_parallel([call, close])
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 10
     assert len(server.requests) == 1
 
 
@@ -125,7 +135,9 @@ def test_closing_while_a_body_comes_ends_the_download(server, tmp_path):
     data = hashlib.shake_128(b"body").digest(3_000_000)
     for _ in range(4):
         server.reply(200, data, cut=2_500_000, ending="stall")
-    config = config_for(server, retries=RETRIES, timeouts=TIMEOUTS, cache_path=tmp_path / "cache")
+    # A blocking read notices that its client is closed when the time for it is over.
+    limits = {"read": 2}
+    config = config_for(server, retries=RETRIES, timeouts=limits, cache_path=tmp_path / "cache")
     client = Client.init(config)
     (tmp_path / "target").mkdir()
     start = time.monotonic()
@@ -143,7 +155,7 @@ def test_closing_while_a_body_comes_ends_the_download(server, tmp_path):
         pass
 
     in_parallel([call, close])
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 10
     assert len(server.requests) == 1
     assert list((tmp_path / "target").iterdir()) == []
 
@@ -188,7 +200,7 @@ def test_nothing_that_is_said_of_four_failures_holds_a_secret(server, caplog, ca
         with Client.init(config) as client:
             with pytest.raises(ClientError) as caught:
                 getattr(client, call)(*CALLS[call])
-    assert len(server.requests) == 4
+    wait_until(lambda: len(server.requests) == 4)
     assert [event.kind for event in events].count("request") == 4
     assert [event.kind for event in events].count("retry") == 3
     assert events[-1].kind == "call"

@@ -70,20 +70,21 @@ def test_an_archive_of_endless_unrelated_blocks_is_given_up(size):
 
 def test_a_drip_of_unrelated_blocks_ends_after_the_time_for_a_read():
     dag, _, root = small_file()
+    read = 1.2  # a machine that stalls must not look like an attacker that says nothing
 
     def dripping():
         yield CAR_HEAD + b"".join(write_car([], [(root, dag.blocks[root])]))
         for block in unrelated(8):
-            time.sleep(READ / 10)
+            time.sleep(read / 40)
             yield block
 
     begun = time.monotonic()
     with Attacker(replies(refused, dripping)) as attacker:
-        config = config_for(attacker, timeouts={"read": READ})
+        config = config_for(attacker, timeouts={"read": read})
         with Client.init(config) as client:
             with pytest.raises(RequestTimeoutError, match=r"nothing that .* needs in time"):
                 client.download(str(root))
-    assert time.monotonic() - begun < 10 * (READ + 1)
+    assert time.monotonic() - begun < 15
 
 
 def test_an_archive_that_comes_slowly_is_read_to_its_end():
@@ -149,7 +150,7 @@ def test_each_range_of_an_open_file_has_its_total():
         return Scripted(status=206, body=body, headers=headers, drip=0.01 if slow else 0)
 
     with ScriptedServer(answer) as server:
-        config = config_for(server, timeouts={"read": 5, "total": 0.6})
+        config = config_for(server, timeouts={"read": 5, "total": 1.5})
         with Client.init(config) as client, client.open(str(root)) as file:
             slow.append(True)
             begun = time.monotonic()

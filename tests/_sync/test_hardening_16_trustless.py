@@ -110,8 +110,8 @@ def test_wrong_blocks_are_found(node):
                 client.download(cid)
 
 
-def test_what_the_gateway_does_not_have_is_not_found(node):
-    with trustless(node) as server:
+def test_what_the_gateway_does_not_have_is_not_found(empty_node):
+    with trustless(empty_node) as server:
         with Client.init(config_for(server)) as client:
             for cid in (EMPTY_FILE_V0, raw_cid(b"nowhere")):
                 with pytest.raises(NotFoundError):

@@ -83,6 +83,7 @@ def test_requests_can_be_delayed(holdfast_node, holdfast_client):
     holdfast_node.delay_next(30, times=4)
     with pytest.raises(RequestTimeoutError):
         holdfast_client.with_options(timeouts={"read": 0.1, "total": 0.5}).test_connection()
+    holdfast_node.heal()
     assert holdfast_client.test_connection() is True
 
 
@@ -94,7 +95,7 @@ def test_a_node_stops_in_the_midst_of_a_delay():
             with pytest.raises(RequestTimeoutError):
                 client.test_connection()
         start = time.monotonic()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10
 
 
 @pytest.mark.parametrize("after", [0, 2_000_000])

@@ -28,10 +28,19 @@ from tests.support import HELLO_CID
 READER = NodeToken(token="may-only-list-0123456789", scopes=frozenset({"pinList"}))
 
 
-@pytest.fixture
-def node():
+@pytest.fixture(scope="module")
+def one_node():
     with running_node(tokens=(READER,)) as node:
         yield node
+
+
+@pytest.fixture
+def node(one_node):
+    """It holds nothing when a test begins."""
+    for pin in one_node.repository.pins():
+        one_node.repository.unpin(CID.parse(pin.cid))
+    one_node.repository.collect_garbage()
+    return one_node
 
 
 @pytest.fixture

@@ -7,18 +7,11 @@ from examples.folder_provider import FolderProvider
 
 from holdfast import ClientConfig, LocalProvider, PinProvider
 from holdfast.content.car import CarReader
-from holdfast.testing import ProviderTests, running_node
+from holdfast.testing import ProviderTests
 from tests.content import DATA
 
 ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
 FILE = ("subdir/hello.txt", b"hello world\n")
-
-
-@pytest.fixture(scope="module")
-def node():
-    """One for all: what the tests keep does not get into each other's way."""
-    with running_node() as node:
-        yield node
 
 
 class TestLocal(ProviderTests):

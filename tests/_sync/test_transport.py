@@ -106,11 +106,11 @@ def test_a_drip_in_the_body_ends_by_the_total(server):
 
 def test_a_download_has_no_total_but_a_stall_ends_it(server):
     with Client.init(
-        config_for(server, timeouts={"read": 0.5, "total": 0.1}, verify=False)
+        config_for(server, timeouts={"read": 1.5, "total": 0.1}, verify=False)
     ) as client:
         server.reply(200, b"hello", drip=0.003)
         assert (client.download(HELLO_CID)).read() == b"hello"
-        server.reply(200, b"hello", delay=2)
+        server.reply(200, b"hello", delay=5)
         with pytest.raises(RequestTimeoutError):
             client.download(HELLO_CID)
 

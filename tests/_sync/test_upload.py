@@ -282,7 +282,7 @@ def test_an_error_of_the_progress_function_reaches_the_caller_as_it_is(server, c
 
 def test_an_early_refusal_surfaces_as_the_refusal(server):
     server.reply(413, {"error": "File too large"}, early=True)
-    with Client.init(config_for(server, timeouts={"write": 1, "read": 2})) as client:
+    with Client.init(config_for(server, timeouts={"write": 5, "read": 5})) as client:
         with pytest.raises(ProviderError, match="File too large") as caught:
             client.upload(b"x" * 30_000_000)
     assert caught.value.status == 413
@@ -301,7 +301,7 @@ def test_an_upload_that_nobody_takes_ends_by_the_write_timeout(server):
 def test_a_connection_with_half_an_upload_in_it_is_not_used_again(server):
     server.reply(413, {"error": "File too large"}, early=True, delay=0)
     server.reply(200, {"message": "hi"})
-    with Client.init(config_for(server, timeouts={"write": 0.5, "read": 2})) as client:
+    with Client.init(config_for(server, timeouts={"write": 5, "read": 5})) as client:
         with pytest.raises(ProviderError, match="File too large"):
             client.upload(b"x" * 30_000_000)
         assert client.test_connection() is True
@@ -311,7 +311,7 @@ def test_a_connection_with_half_an_upload_in_it_is_not_used_again(server):
 
 def test_a_success_before_the_whole_upload_is_no_success(server):
     server.reply(200, pinned(SOME_TREE), early=True)
-    with Client.init(config_for(server, timeouts={"write": 0.5, "read": 2})) as client:
+    with Client.init(config_for(server, timeouts={"write": 5, "read": 5})) as client:
         with pytest.raises(NetworkError, match="before it had the whole upload"):
             client.upload(b"x" * 30_000_000)
 

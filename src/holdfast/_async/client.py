@@ -8,7 +8,7 @@ from holdfast import arguments
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.config import ClientConfig, ConfigFields
-from holdfast.config.checks import seal
+from holdfast.config.wrapping import takes_secrets
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError
 from holdfast.files.blob import Blob
@@ -57,6 +57,7 @@ class AsyncClient:
             )
 
     @classmethod
+    @takes_secrets
     async def init(
         cls,
         config: ClientConfig | Mapping[str, Any] | None = None,
@@ -67,7 +68,6 @@ class AsyncClient:
 
         Nothing is sent. Raise ConfigError for a wrong or missing field.
         """
-        config, fields = seal(config), seal(fields)
         settings = ClientConfig.of(config, **fields)
         client = cls(build_async_provider(settings), config=settings)
         client._owns_provider = True
@@ -83,6 +83,7 @@ class AsyncClient:
         """The configuration of the client."""
         return self._config
 
+    @takes_secrets
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
         """Return a client with other options over the same connections, which this one closes.
 
@@ -90,7 +91,6 @@ class AsyncClient:
             >>> async def first_look(client: AsyncClient, cid: str) -> object:
             ...     return await client.with_options(verify=False).retrieve(cid)
         """
-        changes = seal(changes)
         config = self._config.with_options(**changes)
         provider: Any = ask(self._provider, Reconfigurable).with_config(config)
         return type(self)(provider, config=config)

@@ -1,4 +1,4 @@
-"""A file on IPFS, open for reading anywhere in it; what is read is proven."""
+"""A file on IPFS that is open for reading; every part is verified when it is read."""
 
 import io
 import operator
@@ -8,18 +8,18 @@ from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
 from holdfast._async.runtime import AsyncFileBase
 
 FIRST_WINDOW = 1 << 18  # bytes that are fetched at least; twice as many after each read in a row
-PEEKED = 1 << 13
+PEEKED = 1 << 13  # bytes that `peek` returns at the most
 NO_WINDOW = (-1, b"")  # the position of a window in the file, and its bytes
 
 
 class AsyncContentFile(AsyncFileBase):
-    """What `AsyncClient.open` gives: readable, seekable, and proven in every part that is read.
+    """The file that `AsyncClient.open` returns: readable and seekable, every part verified.
 
-    One reader at a time: it has one place in the file. Close it, best by ``async with``.
+    It has one position, so only one task may read it at a time. Close it, best by ``async with``.
 
     Attributes:
-        size: How many bytes the file has.
-        name: Its name, where it was opened by a path.
+        size: The bytes of the whole file.
+        name: The name of the file, if it was opened by a path.
 
     Example:
         >>> async def last_line(file: AsyncContentFile) -> bytes:
@@ -36,9 +36,9 @@ class AsyncContentFile(AsyncFileBase):
         self.name = name
 
     async def read(self, size: int | None = -1, /) -> bytes:
-        """The next `size` bytes, fewer at the end; without a size, all that are left.
+        """Return the next `size` bytes, fewer at the end; without a size, all that are left.
 
-        When it fails, it has not moved on.
+        If it fails, the position does not change.
         """
         self._check_open()
         start = self._position
@@ -54,7 +54,7 @@ class AsyncContentFile(AsyncFileBase):
         return b"".join(parts)
 
     async def read1(self, size: int = -1, /) -> bytes:
-        """Up to `size` bytes, those that are there without another request if there are any."""
+        """Return up to `size` bytes; those in memory, without a request, if there are any."""
         self._check_open()
         wanted = min(FIRST_WINDOW if size < 0 else size, max(0, self.size - self._position))
         start = self._position
@@ -63,13 +63,13 @@ class AsyncContentFile(AsyncFileBase):
         return part
 
     async def peek(self, _size: int = 0, /) -> bytes:
-        """Some of the next bytes, without moving on."""
+        """Return some of the next bytes; the position does not change."""
         self._check_open()
         wanted = min(PEEKED, max(0, self.size - self._position))
         return await self._bytes_at(self._position, wanted) if wanted else b""
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to `offset` from the start, from here or from the end; where that is."""
+        """Go to `offset` from the start, the position or the end; return the new position."""
         self._check_open()
         offset = operator.index(offset)
         base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}.get(whence)
@@ -81,27 +81,27 @@ class AsyncContentFile(AsyncFileBase):
         return self._position
 
     def tell(self) -> int:
-        """Where the next byte is read."""
+        """Return the position of the next byte."""
         self._check_open()
         return self._position
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         self._check_open()
         return True
 
     def seekable(self) -> bool:
-        """True."""
+        """Return True."""
         self._check_open()
         return True
 
     def writable(self) -> bool:
-        """False."""
+        """Return False."""
         self._check_open()
         return False
 
     async def _bytes_at(self, position: int, wanted: int) -> bytes:
-        """Up to `wanted` bytes from `position` on, at least one; from the window where they are."""
+        """Return one to `wanted` bytes from `position` on; from the window, if they are in it."""
         start, data = self._window
         if not start <= position < start + len(data):
             follows = position == start + len(data)

@@ -1,19 +1,23 @@
-"""What makes a value of the configuration acceptable: one function for each kind of field.
+"""Checks of configuration values: one function for each kind of field.
 
-Each takes the field's name and a value, and returns the value in its stored form or raises a
-`ConfigError` that names the field and the remedy, never the value: it may be a secret.
+Each takes the field's name and a value, and returns the value in its stored form, or raises a
+`ConfigError` that names the field and the remedy. It never shows the value, which may be a secret.
 """
 
 import ipaddress
 import os
 import re
-import ssl
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import SplitResult, urlsplit
 
+from holdfast import registry
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
+from holdfast.events import EventHook
+
+if TYPE_CHECKING:
+    import ssl
 
 PROFILES: Final[Mapping[str, int]] = {
     "unixfs-v1-2025": 1,
@@ -22,48 +26,13 @@ PROFILES: Final[Mapping[str, int]] = {
 }
 """The names of the CID profiles (IPIP-499, and Kubo's older CIDv1 layout) and their CID version."""
 
-NOT_SECRET: Final = frozenset(
-    {
-        *("provider", "gatewayurl", "pinapiurl", "cidversion", "profile", "verify", "timeouts"),
-        *("retries", "ratelimit", "hedgeafter", "maxjsonbytes", "path", "cachepath", "onevent"),
-        *("maxunverifiedbytes", "trustenv", "sslcontext", "allowinsecure"),
-    }
-)
-"""The fields that hold no secret, in lower case. Any other may, under a mistyped name too."""
-
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
-MAX_NAME: Final = 40  # a longer "name" is a credential in the wrong field
 MAX_SECONDS: Final = 10**9
 MIN_RATE: Final = 0.001
 
 
-def seal(values: Any) -> Any:
-    """`values` with its secrets wrapped, so that no frame of ours holds one in the clear.
-
-    A URL with a user name or a query may hold one as well; it is refused later, but not shown.
-    """
-    if isinstance(values, str | bytes):
-        return Secret(values)  # type: ignore[arg-type] # somebody's token, given as the whole config
-    if not isinstance(values, Mapping):
-        return values
-    return {key: _sealed(str(key).lower().replace("_", ""), values[key]) for key in values}
-
-
-def _sealed(key: str, value: Any) -> Any:
-    if value is None or isinstance(value, Secret):
-        return value
-    if key.endswith("url") and isinstance(value, list | tuple):
-        return tuple(_sealed(key, each) for each in value)
-    harmless = key in NOT_SECRET
-    if harmless and key.endswith("url"):
-        harmless = not (isinstance(value, str) and ("@" in value or "?" in value))
-    elif harmless and isinstance(value, str | bytes) and not key.endswith("path"):
-        harmless = len(value) <= MAX_NAME
-    return value if harmless else Secret(value)
-
-
 def base_url(name: str, value: Any) -> str:
-    """`value` as an address to put paths behind: no trailing slash, query, or user name."""
+    """Check an address to which paths are added: no query or user name. Remove a final slash."""
     if isinstance(value, Secret):
         raise ConfigError(
             f"{name} must be a plain address, without a user name or a query: "
@@ -71,16 +40,16 @@ def base_url(name: str, value: Any) -> str:
         )
     if not isinstance(value, str):
         raise ConfigError(f"{name} must be a URL as a string, not {type(value).__name__}")
-    if fault := address_fault(value.strip()):
-        raise ConfigError(f"{name} must be {fault}")
+    if expected := address_error(value.strip()):
+        raise ConfigError(f"{name} must be {expected}")
     parts = urlsplit(value.strip())
     if parts.fragment:
-        raise ConfigError(f"{name} must not hold a fragment: drop what follows the '#'")
+        raise ConfigError(f"{name} must not hold a fragment: remove the '#' and what follows it")
     return parts.geturl().rstrip("/")
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether `host` is this very machine."""
+    """Return whether `host` is this machine."""
     if host == "localhost":
         return True
     try:
@@ -89,38 +58,38 @@ def is_loopback(host: str | None) -> bool:
         return False
 
 
-def address_fault(value: str) -> str:
-    """What an address that every HTTP library reads in the same way would be; "" if `value` is one.
+def address_error(value: str) -> str:
+    """Return what `value` must be instead, or "" if all HTTP libraries read this address alike.
 
-    Raises nothing: the frames of an error would show `value`, which may hold a password.
+    It raises nothing: a traceback would show `value`, which may hold a password.
     """
     if not value.isascii() or not value.isprintable() or " " in value or "\\" in value:
         return "a URL in plain ASCII without spaces: write an international host in its xn-- form"
     try:
         parts = urlsplit(value)
-        sound = parts.scheme in {"http", "https"} and parts.port != 0 and _is_host(parts)
+        is_sound = parts.scheme in {"http", "https"} and parts.port != 0 and _is_host(parts)
     except ValueError:
-        sound = False
-    return "" if sound else "an address such as https://example.com"
+        is_sound = False
+    return "" if is_sound else "an address such as https://example.com"
 
 
 def _is_host(parts: SplitResult) -> bool:
-    """Whether the host is a name or an address, and nothing stands beside it but a port."""
-    place = parts.netloc.rpartition("@")[2]
-    if place.startswith("["):
-        literal, _, port = place.removeprefix("[").partition("]")
+    """Return whether the host is a name or an IP address, followed by a port or nothing."""
+    host = parts.netloc.rpartition("@")[2]
+    if host.startswith("["):
+        literal, _, port = host.removeprefix("[").partition("]")
         return bool(ipaddress.IPv6Address(literal)) and (not port or port.startswith(":"))
-    labels = place.partition(":")[0].removesuffix(".").split(".")
+    labels = host.partition(":")[0].removesuffix(".").split(".")
     return all(_LABEL.fullmatch(label) for label in labels)
 
 
 def gateways(name: str, value: Any) -> tuple[str, ...] | None:
-    """One gateway or several, each with a path."""
+    """Check one gateway or several, and give each a path."""
     if value is None:
         return None
     each = value if isinstance(value, list | tuple) else (value,)
     if not each:
-        raise ConfigError(f"{name} names no gateway: leave it out for the default ones")
+        raise ConfigError(f"{name} names no gateway: leave it out to use the default gateways")
     return tuple(_gateway(name, url) for url in each)
 
 
@@ -130,7 +99,7 @@ def _gateway(name: str, value: Any) -> str:
 
 
 def token(name: str, value: Any) -> Secret | None:
-    """A credential fit for a header."""
+    """Check a wrapped credential that goes into a header, and trim it."""
     if value is None:
         return None
     if not isinstance(value.reveal(), str):
@@ -147,43 +116,43 @@ def token(name: str, value: Any) -> Secret | None:
 
 
 def proxy(name: str, value: Any) -> Secret | None:
-    """A proxy's URL, which may hold a password and is therefore kept like a token."""
+    """Check the URL of a proxy. It is wrapped like a token, because it may hold a password."""
     address = token(name, value)
-    if address is not None and (fault := address_fault(address.reveal())):
-        raise ConfigError(f"{name} must be {fault}")
+    if address is not None and (expected := address_error(address.reveal())):
+        raise ConfigError(f"{name} must be {expected}")
     return address
 
 
 def provider(name: str, value: Any) -> str:
-    """A provider's name; the registry says whether there is one."""
+    """Check the form of a provider's name. The registry checks that the provider exists."""
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{name} must be the name of a provider, such as 'pinning' or 'local'")
+        raise ConfigError(f"{name} must be the name of a provider, such as {registry.SERVICE!r}")
     return value.strip()
 
 
 def cid_version(name: str, value: Any) -> int:
-    """0 or 1."""
+    """Check that `value` is 0 or 1."""
     if value not in (0, 1) or isinstance(value, bool):
         raise ConfigError(f"{name} must be 0 or 1")
     return int(value)
 
 
 def profile(name: str, value: Any) -> str | None:
-    """A profile by name, or None."""
+    """Check the name of a profile, or None."""
     if value is not None and not (isinstance(value, str) and value in PROFILES):
         raise ConfigError(f"{name} must be one of {', '.join(PROFILES)}")
     return value
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False, and nothing that is merely like it."""
+    """Check that `value` is True or False, not only truthy or falsy."""
     if not isinstance(value, bool):
         raise ConfigError(f"{name} must be True or False, not {type(value).__name__}")
     return value
 
 
 def positive(name: str, value: Any) -> float:
-    """A number above 0."""
+    """Check a number above 0."""
     number = _number(name, value)
     if not 0 < number <= MAX_SECONDS:
         raise ConfigError(f"{name} must be a number above 0 and up to {MAX_SECONDS}")
@@ -191,7 +160,7 @@ def positive(name: str, value: Any) -> float:
 
 
 def not_negative(name: str, value: Any) -> float:
-    """A number of 0 or more."""
+    """Check a number of 0 or more."""
     number = _number(name, value)
     if not 0 <= number <= MAX_SECONDS:
         raise ConfigError(f"{name} must be a number from 0 up to {MAX_SECONDS}")
@@ -205,33 +174,33 @@ def _number(name: str, value: Any) -> int | float:
 
 
 def whole(name: str, value: Any) -> int:
-    """A whole number above 0."""
+    """Check a whole number above 0."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(f"{name} must be a whole number of at least 1")
     return value
 
 
 def rate(name: str, value: Any) -> float | None:
-    """How many in a minute, or None."""
+    """Check a number of requests a minute, or None."""
     if value is not None and positive(name, value) < MIN_RATE:
         raise ConfigError(f"{name} must be {MIN_RATE} or more: one in {1 / MIN_RATE:.0f} minutes")
     return None if value is None else float(value)
 
 
 def seconds(name: str, value: Any) -> float | None:
-    """A number above 0, or None."""
+    """Check a number of seconds above 0, or None."""
     return None if value is None else positive(name, value)
 
 
-def hook(name: str, value: Any) -> Any:
-    """A function, or None."""
+def hook(name: str, value: Any) -> EventHook | None:
+    """Check a function, or None."""
     if value is not None and not callable(value):
         raise ConfigError(f"{name} must be a function that takes an Event")
-    return value
+    return cast("EventHook | None", value)
 
 
 def path(name: str, value: Any) -> str | os.PathLike[str] | None:
-    """A path of the file system, or None."""
+    """Check a path of the file system, or None."""
     if value is not None and not isinstance(value, str | os.PathLike):
         raise ConfigError(f"{name} must be a path, not {type(value).__name__}")
     if value == "":
@@ -239,8 +208,10 @@ def path(name: str, value: Any) -> str | os.PathLike[str] | None:
     return value
 
 
-def ssl_context(name: str, value: Any) -> ssl.SSLContext | None:
-    """An `ssl.SSLContext`, or None."""
+def ssl_context(name: str, value: Any) -> "ssl.SSLContext | None":
+    """Check an `ssl.SSLContext`, or None."""
+    import ssl  # noqa: PLC0415 - the help of commands does without it
+
     if value is not None and not isinstance(value, ssl.SSLContext):
         raise ConfigError(
             f"{name} must be an ssl.SSLContext: make one with ssl.create_default_context(cafile=…)"
@@ -248,8 +219,8 @@ def ssl_context(name: str, value: Any) -> ssl.SSLContext | None:
     return value
 
 
-def options(name: str, value: Any) -> dict[str, Any]:
-    """A mapping, copied."""
+def options(name: str, value: Any) -> Mapping[str, Any]:
+    """Check a mapping and copy it. It may be wrapped as a secret."""
     given = value.reveal() if isinstance(value, Secret) else value
     kind = type(given).__name__
     if isinstance(given, Mapping):

@@ -1,21 +1,24 @@
-"""The configuration of a client: frozen, checked when it is made, its secrets masked.
+"""The configuration of a client: frozen, checked when it is made, secrets masked.
 
-A mistake is a `ConfigError` that names the field and what to do; nothing is sent to find it out.
+A mistake is a `ConfigError` that names the field and the remedy. No request is sent to find it.
 """
 
+import inspect
 import os
 import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
+import textwrap
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final, Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from holdfast import registry
 from holdfast.config import checks
 from holdfast.config.environment import read_environment
+from holdfast.config.fields import FIELDS, unknown_field
 from holdfast.config.limits import Retries, Timeouts
 from holdfast.config.secret import Secret
+from holdfast.config.wrapping import takes_secrets
 from holdfast.errors import ConfigError
 from holdfast.events import EventHook
 
@@ -25,7 +28,7 @@ MAX_UNVERIFIED_BYTES: Final = 1 << 30
 
 
 class ConfigFields(TypedDict, total=False):
-    """The fields of `ClientConfig` as its keywords take them."""
+    """The fields of `ClientConfig`, with the types that its keyword arguments accept."""
 
     provider: str
     provider_token: str | Secret | None
@@ -53,35 +56,7 @@ class ConfigFields(TypedDict, total=False):
 
 @dataclass(frozen=True, init=False)
 class ClientConfig:
-    """What a client is to do, and with what. All fields are keywords.
-
-    Attributes:
-        provider: ``local``, ``pinning``, or the name of an installed provider.
-        provider_token: The provider's credential, a JWT. Outer whitespace is trimmed.
-        gateway_url: The gateway for reads, or several in order. An empty path gets ``/ipfs``.
-        gateway_token: A credential for the first gateway, if it wants one.
-        pin_api_url: The base address of the pinning API.
-        cid_version: The version of new CIDs, 0 or 1.
-        profile: How content is cut into blocks; None follows `cid_version`.
-        verify: Whether what is read is proven against its CID.
-        timeouts: See `Timeouts`; a mapping of its fields is taken too.
-        retries: See `Retries`; a mapping of its fields is taken too.
-        rate_limit: Requests a minute at the most, evenly spaced, over all threads or tasks of the
-            client; None is no limit.
-        hedge_after: Seconds after which a read that a gateway has not begun to answer is tried at
-            the next one too; the first proven answer wins. None waits for the first to fail.
-        max_json_bytes: The largest JSON document that `retrieve` and `receive` take.
-        max_unverified_bytes: How many bytes of a file a gateway may send that are verified only at
-            their end, where no verified block tells the size. No ``Content-Length`` raises it.
-        path: The folder of the embedded store.
-        cache_path: Where downloads to a file keep what is proven so far, to resume after an
-            interruption; None is the platform's folder for caches.
-        on_event: Called with each `Event`, for metrics and traces; see `holdfast.events`.
-        proxy: The proxy for all requests, as ``http://user:password@host:port``.
-        trust_env: Whether ``HTTPS_PROXY`` and the like in the environment name the proxy.
-        ssl_context: For a CA of your own: ``ssl.create_default_context(cafile=…)``.
-        allow_insecure: Whether a token may go over plain HTTP to another machine.
-        provider_options: What one provider alone needs.
+    """What a client does and with what. All fields are keyword arguments.
 
     Example:
         >>> config = ClientConfig(provider="pinning", provider_token=" eyJhbGciOi ")
@@ -112,25 +87,30 @@ class ClientConfig:
     trust_env: bool = False
     ssl_context: ssl.SSLContext | None = None
     allow_insecure: bool = False
-    # Its values are the provider's own business and may be secret: they are not shown.
+    # Only the provider knows which of the values are secret, so none is shown.
     provider_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
 
+    @takes_secrets
     def __init__(self, **values: Unpack[ConfigFields]) -> None:
-        values = checks.seal(values)
-        for name in values:
-            if name not in CHECKS:
-                raise ConfigError(unknown_field(str(name)))
-        for name, check in CHECKS.items():
-            if name in values:
-                object.__setattr__(self, name, check(name, values[name]))  # type: ignore[literal-required]
-        if "provider_options" not in values:
-            object.__setattr__(self, "provider_options", {})
+        given: Mapping[str, Any] = values
+        for name in given:
+            if name not in FIELDS:
+                raise ConfigError(unknown_field(name))
+        for each in fields(self):
+            if each.name in given:  # no variable for the value: a traceback would show it
+                check = FIELDS[each.name].check
+                object.__setattr__(self, each.name, check(each.name, given[each.name]))
+            elif each.default_factory is not MISSING:
+                object.__setattr__(self, each.name, each.default_factory())
         _check_together(self)
 
     @classmethod
+    @takes_secrets
     def of(cls, config: "ClientConfig | Mapping[str, Any] | None", /, **changes: Any) -> Self:
-        """`config`, a mapping (camelCase is taken too) or nothing, with `changes` on top."""
-        config, changes = checks.seal(config), checks.seal(changes)
+        """Return `config` with `changes`.
+
+        `config` is a configuration, None, or a mapping, whose keys may be in camelCase too.
+        """
         if config is None:
             return cls(**changes)
         if isinstance(config, ClientConfig):
@@ -144,72 +124,44 @@ class ClientConfig:
         return cls(**{**_snake_keys(config), **changes})
 
     @classmethod
+    @takes_secrets
     def from_env(cls, **changes: Unpack[ConfigFields]) -> Self:
-        """The configuration that the ``HOLDFAST_*`` variables describe, with `changes` on top.
+        """Return the configuration of the ``HOLDFAST_*`` variables with `changes`.
 
         A variable is ``HOLDFAST_`` and the field's name in capitals: ``HOLDFAST_PROVIDER_TOKEN``.
-        An empty one counts as absent. Several gateways stand with commas between them, as do the
+        An empty one counts as absent. Several gateways are separated by commas, and so are the
         parts of ``HOLDFAST_RETRIES="attempts=6, max_retry_after=30"`` and of ``HOLDFAST_TIMEOUTS``.
         """
-        changes = checks.seal(changes)
-        found = checks.seal(read_environment(CHECKS))
-        return cls.of(None, **{**found, **changes})
+        return cls.of(None, **{**read_environment(FIELDS), **changes})
 
+    @takes_secrets
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
-        """A copy with `changes`, checked anew."""
-        changes = checks.seal(changes)
+        """Return a copy with `changes`, checked again."""
         return self.of(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name, secrets still wrapped."""
+        """Return the fields by name, secrets still wrapped."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
-def _settings(kind: type[Timeouts] | type[Retries]) -> Callable[[str, Any], Any]:
-    def check(name: str, value: Any) -> Any:
-        if isinstance(value, kind):
-            return value
-        known = [each.name for each in fields(kind)]
-        if not isinstance(value, Mapping) or not set(value) <= set(known):
-            raise ConfigError(f"{name} must be {kind.__name__}({', '.join(known)})")
-        return kind(**value)
-
-    return check
+def _describe_fields() -> str:
+    """Return the section of the docstring that explains the fields."""
+    texts = (f"{name}: {row.help}" for name, row in FIELDS.items())
+    wrapped = (
+        textwrap.fill(text, 96, initial_indent=" " * 4, subsequent_indent=" " * 8) for text in texts
+    )
+    return "\n".join(("Attributes:", *wrapped))
 
 
-CHECKS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
-    "provider": checks.provider,
-    "provider_token": checks.token,
-    "gateway_url": checks.gateways,
-    "gateway_token": checks.token,
-    "pin_api_url": checks.base_url,
-    "cid_version": checks.cid_version,
-    "profile": checks.profile,
-    "verify": checks.flag,
-    "timeouts": _settings(Timeouts),
-    "retries": _settings(Retries),
-    "rate_limit": checks.rate,
-    "hedge_after": checks.seconds,
-    "max_json_bytes": checks.whole,
-    "max_unverified_bytes": checks.whole,
-    "path": checks.path,
-    "cache_path": checks.path,
-    "on_event": checks.hook,
-    "proxy": checks.proxy,
-    "trust_env": checks.flag,
-    "ssl_context": checks.ssl_context,
-    "allow_insecure": checks.flag,
-    "provider_options": checks.options,
-}
-"""Each field, and what checks it and brings it into its stored form."""
+ClientConfig.__doc__ = f"{inspect.cleandoc(ClientConfig.__doc__ or '')}\n\n{_describe_fields()}\n"
 
 
 def _check_together(config: ClientConfig) -> None:
-    """The mistakes that show only when two fields are seen side by side."""
+    """Raise `ConfigError` for a mistake that only two fields together show."""
     if config.provider_token is not None and registry.is_on_this_machine(config.provider):
         raise ConfigError(
             f"provider_token is given, but provider is {config.provider!r}, which writes to this "
-            f"machine's disk: say provider={registry.SERVICE!r}, or leave the token out"
+            f"machine's disk: use provider={registry.SERVICE!r}, or leave the token out"
         )
     if config.profile is not None and checks.PROFILES[config.profile] != config.cid_version:
         raise ConfigError(
@@ -232,7 +184,7 @@ def _check_secure(name: str, url: str, config: ClientConfig) -> None:
     ):
         raise ConfigError(
             f"{name} would carry the token over plain HTTP: use https://, "
-            "or say allow_insecure=True if the network is yours"
+            "or allow_insecure=True if you trust the network"
         )
 
 
@@ -242,8 +194,8 @@ def _camel(name: str) -> str:
 
 
 def _snake_keys(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with the spec's camelCase field names as ours."""
-    snake = {_camel(name): name for name in CHECKS}
+    """Return `values` with the spec's camelCase field names turned into ours."""
+    snake = {_camel(name): name for name in FIELDS}
     result: dict[str, Any] = {}
     for key, value in values.items():
         name = snake.get(key, str(key))
@@ -251,10 +203,3 @@ def _snake_keys(values: Mapping[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"{name} is given twice, in two spellings: keep one")
         result[name] = value
     return result
-
-
-def unknown_field(name: str) -> str:
-    """What to say about a field that there is not."""
-    close = get_close_matches(name.lower(), CHECKS, n=1, cutoff=0.6)
-    hint = f"did you mean {close[0]!r}?" if close else f"the fields are {', '.join(CHECKS)}"
-    return f"unknown field {name!r}: {hint}"

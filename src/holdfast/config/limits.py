@@ -1,21 +1,25 @@
-"""How long a client waits, and how often it tries again: frozen values of the configuration."""
+"""Frozen values of the configuration: how long a client waits, and how often it tries again."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 from holdfast.config import checks
+from holdfast.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """How long to wait, in seconds; None is for ever.
+    """How long to wait, in seconds. None waits without limit.
 
     Attributes:
-        connect: For a connection, TLS included.
-        read: Without progress: until the head of a reply is whole, and between bytes of its body.
-        write: For a piece of an upload to be taken.
-        total: For a whole call, all its attempts and the waits between them; not the wait for a
-            turn under `rate_limit`. `upload` and `download` have none: there, stalled progress
-            ends it. An open file has it for each range that it fetches.
+        connect: For a connection to open, including TLS.
+        read: Without progress: until all headers of a reply have arrived, and between bytes of its
+            body.
+        write: For the peer to accept a piece of an upload.
+        total: For a whole call with all its attempts and the waits between them, but without the
+            wait for a turn under `rate_limit`. `upload` and `download` have no total: they end
+            when they make no progress. An open file has it for each range that it fetches.
 
     Example:
         >>> Timeouts(read=5)
@@ -28,33 +32,30 @@ class Timeouts:
     total: float | None = 60
 
     def __post_init__(self) -> None:
-        for name in ("connect", "read", "write", "total"):
-            value = getattr(self, name)
-            if value is not None:
-                checks.positive(f"timeouts.{name}", value)
+        for each in fields(self):
+            checks.seconds(f"timeouts.{each.name}", getattr(self, each.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """How often, and after what waits, a failed request is sent again.
+    """How often a failed request is sent again, and after what waits.
 
-    Sent again are requests that met a broken connection, a time-out, or one of the statuses 408,
-    425, 429, 500, 502, 503 and 504; an upload only where its source can be read again from its
-    start. The wait is a random one up to `base`, then up to twice as much, and so on. Where a peer
-    asks for a wait with ``Retry-After``, that one is kept instead. It does not count against
-    `Timeouts.total`, but all such waits of one call together are at most `max_retry_after`: a
-    longer one is the error of its status at once, with ``retry_after`` set.
+    A request is sent again after a broken connection, a time-out, or one of the statuses 408, 425,
+    429, 500, 502, 503 and 504; an upload only if its source can be read again from the start. The
+    first wait is random, up to `base`; the next is up to twice as long, and so on. If a peer asks
+    for a wait with ``Retry-After``, the client waits that long instead. Such waits do not count
+    against `Timeouts.total`, but all of them in one call together are at most `max_retry_after`. If
+    a peer asks for more, the call fails at once with the error of its status, ``retry_after`` set.
 
     Attributes:
-        attempts: How often a request is sent at the most; 1 is never again. A download that has
-            proven more bytes since the last attempt counts anew.
-        base: The first wait at the most, in seconds.
-        cap: The longest wait of our own choice, in seconds.
-        budget: How many repeats all calls of a client may make that no success makes up for: when
-            a service is down for good, a busy client soon stops knocking four times at each call.
-
-        max_retry_after: How many seconds one call waits in all because peers ask for it; 0 is
-            never.
+        attempts: How often a request is sent at most; 1 never sends it again. A download that has
+            verified more bytes since the last attempt starts counting again.
+        base: The longest first wait, in seconds.
+        cap: The longest wait that the client chooses itself, in seconds.
+        budget: How many repeats all calls of a client may make together; each success gives one
+            back. So a busy client soon stops repeating requests to a service that is down.
+        max_retry_after: How many seconds one call waits in all because peers ask for it; 0 never
+            waits.
 
     Example:
         >>> Retries(attempts=1)
@@ -73,3 +74,25 @@ class Retries:
         checks.positive("retries.cap", self.cap)
         checks.whole("retries.budget", self.budget)
         checks.not_negative("retries.max_retry_after", self.max_retry_after)
+
+
+Limits = TypeVar("Limits", Timeouts, Retries)
+
+
+def timeouts(name: str, value: Any) -> Timeouts:
+    """Check a `Timeouts`, or make one from a mapping."""
+    return _made(Timeouts, name, value)
+
+
+def retries(name: str, value: Any) -> Retries:
+    """Check a `Retries`, or make one from a mapping."""
+    return _made(Retries, name, value)
+
+
+def _made(kind: type[Limits], name: str, value: Any) -> Limits:
+    if isinstance(value, kind):
+        return value
+    known = [each.name for each in fields(kind)]
+    if not isinstance(value, Mapping) or not set(value) <= set(known):
+        raise ConfigError(f"{name} must be {kind.__name__}({', '.join(known)})")
+    return kind(**value)

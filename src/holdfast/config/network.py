@@ -1,26 +1,26 @@
-"""What a connection needs besides its address: the proxy and the TLS settings, and its secrets."""
+"""The settings of a connection: its proxy, its TLS context, and the secrets to mask in replies."""
 
 import base64
 import ssl
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from holdfast.config.checks import address_fault, is_loopback
+from holdfast.config.checks import address_error, is_loopback
 from holdfast.config.client_config import ClientConfig
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 
 
 def proxy_for(url: str, config: ClientConfig) -> Secret | None:
-    """The proxy for `url`: the configured one, else the environment's if that is trusted.
+    """Return the proxy for `url`: the configured one, or the environment's with `trust_env`.
 
-    A proxy from the environment is not used for this very machine.
+    A proxy from the environment is not used for addresses of this machine.
     """
     if config.proxy is not None or not config.trust_env:
         return config.proxy
     proxy = _environment_proxy(url)
-    if proxy is not None and (fault := address_fault(proxy.reveal())):
-        raise ConfigError(f"the proxy that the environment names must be {fault}")
+    if proxy is not None and (expected := address_error(proxy.reveal())):
+        raise ConfigError(f"the proxy in the environment must be {expected}")
     return proxy
 
 
@@ -36,12 +36,12 @@ def _environment_proxy(url: str) -> Secret | None:
 
 
 def tls_context(config: ClientConfig) -> ssl.SSLContext:
-    """The configured context, else one that trusts the system's certificates."""
+    """Return the configured context, or one that trusts the system's certificates."""
     return config.ssl_context or ssl.create_default_context()
 
 
 def split_proxy(proxy: Secret) -> tuple[str, Secret | None]:
-    """A sound proxy's bare address, and its credentials as the value of a header, if any."""
+    """Return the address of a checked proxy, and its credentials as a header's value, if any."""
     parts = urlsplit(proxy.reveal())
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     address = f"{parts.scheme}://{host}:{parts.port or {'http': 80, 'https': 443}[parts.scheme]}"
@@ -52,7 +52,7 @@ def split_proxy(proxy: Secret) -> tuple[str, Secret | None]:
 
 
 def secrets(config: ClientConfig, proxy: Secret | None) -> tuple[Secret | None, ...]:
-    """Return the credentials that a peer or a proxy may know, and must not get into our values."""
+    """Return the credentials that a peer or a proxy may send back, and that are then masked."""
     if proxy is None:
         return config.provider_token, config.gateway_token
     password = Secret(unquote(urlsplit(proxy.reveal()).password or ""))

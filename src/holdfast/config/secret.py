@@ -1,4 +1,4 @@
-"""A credential that cannot slip out: masked in every text form, refused by pickle."""
+"""A credential that is masked in every text form and cannot be pickled, and a mask for replies."""
 
 import base64
 import hmac
@@ -9,14 +9,14 @@ from urllib.parse import quote, unquote_to_bytes
 
 MASK = "********"
 MIN_ECHO: Final = 8
-"""Characters of a credential that is masked in replies: a shorter one is in many by chance."""
+"""The shortest credential that is masked in replies; a shorter one is in many by chance."""
 
-UNQUOTINGS: Final = 3  # how often a quoted address may have been quoted again
-MAX_QUOTED: Final = 1 << 16  # bytes that are searched for quoted credentials: it takes time
+UNQUOTINGS: Final = 3  # how many times over an address may be quoted
+MAX_QUOTED: Final = 1 << 16  # bytes that are searched for quoted credentials, which is slow
 
 
 class Secret:
-    """Holds a credential; only `reveal` gives it away.
+    """Holds a credential. Only `reveal` returns it.
 
     Example:
         >>> token = Secret("eyJhbGciOi")
@@ -35,11 +35,11 @@ class Secret:
         self.__lower_forms: frozenset[bytes] | None = None
 
     def reveal(self) -> str:
-        """The credential itself. Do not bind it to a local variable: tracebacks show those."""
+        """Return the credential. Do not assign it to a local variable: tracebacks show those."""
         return self.__value
 
     def prefixed(self, prefix: str) -> "Secret":
-        """The same credential behind `prefix`, as ``Bearer`` goes before a token."""
+        """Return the credential with `prefix` before it, such as ``Bearer``."""
         longer = Secret(prefix + self.__value)
         longer.__bare = self.bare
         return longer
@@ -50,13 +50,13 @@ class Secret:
         return self.__bare or self
 
     def scrub(self, text: str) -> str:
-        """`text` without the credential, for words that came from outside."""
+        """Return `text`, which came from outside, with the credential masked."""
         return text.replace(self.__value, MASK) if self.__value else text
 
     def forms(self) -> frozenset[bytes]:
-        """The credential as it may stand in a reply: as it is, quoted, escaped or encoded.
+        """Return the forms of the credential in a reply: unchanged, quoted, escaped or encoded.
 
-        Nothing for a credential under `MIN_ECHO` characters.
+        A credential of fewer than `MIN_ECHO` characters has none.
         """
         if self.__forms is None:
             long = len(self.__value) >= MIN_ECHO
@@ -64,7 +64,7 @@ class Secret:
         return self.__forms
 
     def lower_forms(self) -> frozenset[bytes]:
-        """The same in lower case."""
+        """Return `forms` in lower case."""
         if self.__lower_forms is None:
             self.__lower_forms = frozenset(form.lower() for form in self.forms())
         return self.__lower_forms
@@ -92,11 +92,11 @@ class Secret:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a token cannot be pickled; pass it anew where it is needed")
+        raise TypeError("a token cannot be pickled: pass it again where it is needed")
 
 
 class Scrubber:
-    """Masks credentials that a peer echoes, before its reply becomes a value of ours.
+    """Masks credentials that a peer sends back, before its reply is used.
 
     Example:
         >>> scrubber = Scrubber([Secret("eyJhbGciOi")])
@@ -112,13 +112,13 @@ class Scrubber:
         self._secrets = tuple({secret.bare for secret in secrets if secret is not None})
 
     def headers(self, fields: Mapping[str, str]) -> dict[str, str]:
-        """The fields of a head, their names in lower case.
+        """Return the headers of a reply with their names in lower case.
 
-        A value that holds a credential is masked; a field whose name does is left out. Case does
-        not count here: the host of an address is written in lower case later.
+        A value that holds a credential is masked. A header whose name holds one is left out. Upper
+        and lower case count as equal, because the host of an address is later put in lower case.
         """
         head = _bytes("\n".join((*fields, *fields.values())))
-        if len(head) <= MAX_QUOTED and not self._is_in_quoted(head):  # as good as always
+        if len(head) <= MAX_QUOTED and not self._is_in_quoted(head):  # almost always
             return {name.lower(): value for name, value in fields.items()}
         return {
             name.lower(): MASK if self._is_in_quoted(_bytes(value)) else value
@@ -127,23 +127,23 @@ class Scrubber:
         }
 
     def data(self, body: bytes) -> bytes:
-        """A body that was read whole.
+        """Return a whole body with the credentials masked.
 
-        One that hides a credential behind the escapes of JSON or of addresses is masked as a whole.
+        A body that holds a credential in the escapes of JSON or of addresses is masked as a whole.
         """
         for secret in self._secrets:
-            # The longest first, so that none is masked in part only.
+            # The longest form first, so that none is masked only in part.
             for form in sorted(secret.forms(), key=len, reverse=True):
                 body = body.replace(form, MASK.encode())
         if b"\\" in body:
-            # Whether it is JSON is not known yet. This codec resolves \\uXXXX and nothing else.
+            # It may be JSON. This codec resolves \\uXXXX and nothing else.
             text = body.replace(b"\\/", b"/").decode("raw_unicode_escape", "replace")
             if self._is_in(_bytes(text)):
                 return MASK.encode()
         return MASK.encode() if self._is_in_quoted(body) else body
 
     def _is_in_quoted(self, data: bytes) -> bool:
-        """Whether a credential stands in `data`, quoted or not. Much data is searched as it is."""
+        """Return whether `data` holds a credential, quoted or not. Large data is not unquoted."""
         for _ in range(UNQUOTINGS if len(data) <= MAX_QUOTED else 1):
             if self._is_in(data):
                 return True
@@ -153,7 +153,7 @@ class Scrubber:
         return False
 
     def _is_in(self, data: bytes) -> bool:
-        """Whether a credential stands in `data`, in any case."""
+        """Return whether `data` holds a credential, in upper or lower case."""
         lower = data.lower()
         return any(form in lower for secret in self._secrets for form in secret.lower_forms())
 
@@ -173,6 +173,6 @@ def _forms(value: str) -> frozenset[bytes]:
 
 
 def _base64(encode: Callable[[bytes], bytes], codes: bytes, place: int) -> str:
-    """The characters that stand for `codes` alone where `place` bytes are encoded before them."""
+    """Return the base64 characters that encode only `codes`, after `place` other bytes."""
     whole = encode(bytes(place) + codes).decode()
     return whole[-(-place * 8 // 6) : (place + len(codes)) * 8 // 6]

@@ -25,14 +25,10 @@ class Proof(ABC):
 
     Attributes:
         incremental: Whether what `update` returns is verified; otherwise only `finish` tells.
-        verifies: Whether anything is verified at all.
-        is_archive: Whether the body is an archive, and not the plain bytes of the file.
         has_more: Whether there is more to return at once: then call `update` again, with nothing.
     """
 
     incremental: ClassVar[bool] = True
-    verifies: ClassVar[bool] = True
-    is_archive: ClassVar[bool] = False
     has_more: bool = False
 
     @property
@@ -41,22 +37,9 @@ class Proof(ABC):
         return None
 
     @property
-    def doubt(self) -> VerificationError | None:
-        """The error to raise if the needed block cannot be fetched: bytes came that are wrong.
-
-        None where the bytes that came may be right.
-        """
-        return None
-
-    @property
     def size(self) -> int | None:
         """The bytes of the whole file, where that is verified."""
         return None
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all bytes that are wanted have come, and are verified."""
-        return False
 
     @property
     def progress(self) -> int | None:
@@ -71,37 +54,15 @@ class Proof(ABC):
         """Feed the next bytes and return those that may be used."""
 
     def update_all(self, chunks: Sequence[bytes]) -> list[Any]:
-        """Feed several chunks, or none if there `has_more`; return the bytes that may be used."""
+        """Feed several chunks, or none while `has_more`; return the bytes that may be used."""
         pieces: list[Any] = []
         for chunk in chunks or [b""]:
             pieces += self.update(chunk)
         return pieces
 
-    def feed_block(self, block: bytes) -> list[Any]:  # noqa: ARG002 - for proofs that need blocks
-        """Feed the block that is needed and return the bytes of the body that it verifies."""
-        raise ValueError("no block is needed")
-
-    def needed_next(self, most: int) -> list[CID]:  # noqa: ARG002 - for proofs that know it
-        """Return up to `most` blocks that will probably be needed soon after `need`."""
-        return []
-
-    def ends_too_early(self) -> bool:
-        """Return whether the body has ended before the file, and `need` may explain why."""
-        return False
-
-    def drop_guess(self) -> None:  # noqa: B027 - most proofs guess nothing
-        """Expect no more bytes: what came so far can only be verified by the block of the root."""
-
-    def held(self) -> list[memoryview]:
-        """Return the bytes that came and are not verified yet."""
-        return []
-
     @abstractmethod
     def finish(self) -> None:
         """Raise `VerificationError` unless all the bytes were right."""
-
-    def close(self) -> None:  # noqa: B027 - most proofs hold nothing
-        """Release the memory of a proof that is not used any more."""
 
 
 class PassingProof(Proof):
@@ -121,8 +82,6 @@ class PassingProof(Proof):
 
 class NoProof(PassingProof):
     """For ``verify=False``: any bytes are right."""
-
-    verifies: ClassVar[bool] = False
 
     def finish(self) -> None:
         """Do nothing."""

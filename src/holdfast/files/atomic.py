@@ -1,15 +1,15 @@
-"""A file that appears under its name whole, or not at all."""
+"""Writing a file so that it appears under its name complete, or not at all."""
 
 import contextlib
 import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Final, Self
 
 from holdfast.files.locks import try_lock
@@ -17,18 +17,19 @@ from holdfast.files.locks import try_lock
 NO_NAME: Final[int | None] = getattr(os, "O_TMPFILE", None)
 OPEN_FILES: Final = "/proc/self/fd"
 PART: Final = re.compile(r"\.[0-9a-f]{16}\.holdfast-part")
-FORGOTTEN_AFTER: Final = 3600  # seconds since a file that nobody has open was last written to
+COPY_SIZE: Final = 1 << 20
+FORGOTTEN_AFTER: Final = 3600  # seconds since the last write to a file that nobody has open
 
 
 class PendingFile:
-    """A file being written in the folder of `target`; `commit` gives it the name.
+    """A new file in the folder of `target`, which `commit` renames to `target`.
 
-    Where the system can do that (Linux), it has no name until then: nothing is left of it if the
-    process ends before. Elsewhere it has a name of its own, and what an ended process has left is
-    removed by the next one that writes to the folder.
+    On Linux the file has no name before `commit`, so the system removes it if the process ends. On
+    other systems it has a temporary name. If the process ends, the next one that writes to the
+    folder removes it.
 
-    Leaving the ``with`` block without a `commit` discards. A symbolic link at `target` is
-    replaced, not followed.
+    A ``with`` block without a `commit` discards the file. A symbolic link at `target` is replaced,
+    not followed.
 
     Example:
         >>> import tempfile
@@ -50,12 +51,12 @@ class PendingFile:
         self._has_name = False
 
     def open(self) -> None:
-        """Make the file; an `OSError` where that cannot be."""
+        """Make the file; raise `OSError` if it cannot be made."""
         mode = check_target(self.target, self._given)
         self._file = open_unnamed(self.target.parent)
         if self._file is None:
-            _sweep(self.target.parent)
-            # Mode 0o666 lets the umask decide, as for any file the user creates.
+            _remove_abandoned(self.target.parent)
+            # With the mode 0o666 the umask decides, as for any file that the user creates.
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
             self._file = os.fdopen(os.open(self._path, flags, 0o666), "w+b")
             self._has_name = True
@@ -69,22 +70,26 @@ class PendingFile:
         """Append `data`."""
         self._opened().write(data)
 
+    def copy_from(self, file: BinaryIO) -> None:
+        """Append all bytes of an open file, from its current position."""
+        shutil.copyfileobj(file, self._opened(), COPY_SIZE)
+
     def sync(self) -> None:
-        """Bring to the disk what was written so far; another thread may go on writing."""
+        """Make durable what was written so far. Another thread may write meanwhile."""
         sync_data(self._opened())
 
     def check_size(self, size: int) -> None:
-        """An `OSError` unless the file has `size` bytes."""
+        """Raise `OSError` unless the file has `size` bytes."""
         self._opened().flush()
         check_size(self._opened(), size)
 
     def truncate(self, size: int = 0) -> None:
-        """Forget what was written so far, but for the first `size` bytes."""
+        """Remove what was written so far, apart from the first `size` bytes."""
         self._opened().seek(size)
         self._opened().truncate()
 
     def commit(self) -> None:
-        """Make the bytes durable, then give them their name in one step."""
+        """Make the bytes durable, then give the file its name in one step."""
         file = self._opened()
         file.flush()
         os.fsync(file.fileno())
@@ -93,14 +98,12 @@ class PendingFile:
         file.close()
         if self._has_name:
             self._path.replace(self.target)
-        # The file has its name; a file system that cannot promise more is no reason to fail.
-        with contextlib.suppress(OSError):
-            sync_folder(self.target.parent)
+        sync_name(self.target)
 
     def discard(self) -> None:
-        """Remove what was written. Does nothing after `commit`."""
+        """Remove the file. After `commit` this does nothing."""
         if self._file is not None:
-            with contextlib.suppress(OSError):  # a full disk, say: it is of no use any more
+            with contextlib.suppress(OSError):  # a full disk, for example: its bytes are not needed
                 self._file.close()
             if self._has_name:
                 self._path.unlink(missing_ok=True)
@@ -114,31 +117,29 @@ class PendingFile:
         self.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.discard()
 
 
 def open_unnamed(folder: Path) -> BinaryIO | None:
-    """Open a new file in `folder` that has no name; None where the system cannot do that."""
+    """Open a new file in `folder` that has no name; return None if the system cannot do that."""
     if NO_NAME is None or not Path(OPEN_FILES).is_dir():
         return None
     try:
         return os.fdopen(os.open(folder, NO_NAME | os.O_RDWR, 0o666), "w+b")
-    except OSError:  # not on this file system; or for a reason that the next attempt tells
+    except OSError:  # not on this file system; other errors come again when a named file is made
         return None
 
 
 def give_name(file: BinaryIO, target: Path, other: Path) -> bool:
-    """Name an unnamed file `target`, or `other` if `target` exists; return whether it is that."""
+    """Give an unnamed file the name `target`, or `other` if `target` exists.
+
+    Return whether it is `other`.
+    """
     opened = f"{OPEN_FILES}/{file.fileno()}"
     folder = os.open(target.parent, os.O_RDONLY)
     try:
-        # With a folder to start from, `os.link` follows the link that the system has for the file.
+        # With `dst_dir_fd`, `os.link` follows the symbolic link in `OPEN_FILES` to the open file.
         os.link(opened, target.name, dst_dir_fd=folder)
     except FileExistsError:
         os.link(opened, other.name, dst_dir_fd=folder)
@@ -148,17 +149,17 @@ def give_name(file: BinaryIO, target: Path, other: Path) -> bool:
     return False
 
 
-def _sweep(folder: Path) -> None:
-    """Remove the files of ours in `folder` that ended processes have left."""
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files in `folder` of processes that have ended."""
     oldest = time.time() - FORGOTTEN_AFTER
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             if PART.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                _remove_left(entry, oldest)
+                _remove_if_abandoned(entry, oldest)
 
 
-def _remove_left(entry: "os.DirEntry[str]", oldest: float) -> None:
-    with contextlib.suppress(OSError):  # another's, or gone by now
+def _remove_if_abandoned(entry: "os.DirEntry[str]", oldest: float) -> None:
+    with contextlib.suppress(OSError):  # of another user, or removed meanwhile
         if entry.stat(follow_symlinks=False).st_mtime > oldest:
             return
         descriptor = os.open(entry.path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
@@ -170,40 +171,53 @@ def _remove_left(entry: "os.DirEntry[str]", oldest: float) -> None:
 
 
 def check_target(target: Path, given: str) -> int | None:
-    """The mode of the file that `target` replaces, if any; an `OSError` where no file can stand."""
+    """Return the mode of the file that `target` replaces; None if there is none.
+
+    Raise `OSError` if no file can be written there.
+    """
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "No such folder to write to", str(target.parent))
     try:
-        there = target.stat()
-    except OSError:  # nothing, or a link to nothing
-        there = None
-    if given.endswith(("/", os.sep)) or (there is not None and stat.S_ISDIR(there.st_mode)):
+        status = target.stat()
+    except OSError:  # it does not exist, or is a link to nothing
+        status = None
+    if given.endswith(("/", os.sep)) or (status is not None and stat.S_ISDIR(status.st_mode)):
         raise IsADirectoryError(
-            f"{target} is a directory; name the file that is to be written in it"
+            f"{target} is a directory; give the path of the file to write in it"
         )
-    if there is None:
+    if status is None:
         return None
-    if not stat.S_ISREG(there.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         # A pipe or /dev/null would be replaced, not written to.
-        raise OSError(f"{target} is no regular file; name another")
-    return stat.S_IMODE(there.st_mode)
+        raise OSError(f"{target} is not a regular file; give another path")
+    return stat.S_IMODE(status.st_mode)
 
 
 def check_size(file: BinaryIO, size: int) -> None:
-    """An `OSError` unless `file` has `size` bytes: a last look before anybody else may have one."""
+    """Raise `OSError` unless `file` has `size` bytes. A disk may have lost some."""
     if os.fstat(file.fileno()).st_size != size:
-        raise OSError(errno.EIO, "the disk does not hold what was written to it", str(file.name))
+        raise OSError(
+            errno.EIO,
+            "the file is not as long as what was written to it: check the disk",
+            str(file.name),
+        )
 
 
 def sync_data(file: BinaryIO) -> None:
-    """Make the bytes of `file` durable that the system has by now."""
+    """Make durable the bytes of `file` that were written and flushed so far."""
     getattr(os, "fdatasync", os.fsync)(file.fileno())
+
+
+def sync_name(path: Path) -> None:
+    """Make the new name of a file durable, if the file system can do that."""
+    with contextlib.suppress(OSError):
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
     """Make a rename in `folder` durable."""
     if os.name == "nt":
-        return  # folders cannot be opened there
+        return  # Windows cannot open folders
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

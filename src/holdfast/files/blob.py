@@ -1,4 +1,4 @@
-"""A downloaded or to-be-uploaded run of bytes, in memory or in a file."""
+"""`Blob`: bytes that were downloaded or can be uploaded, in memory or in a file."""
 
 import io
 import os
@@ -10,18 +10,16 @@ from typing import Any, BinaryIO, Self, cast
 
 from holdfast.files.atomic import PendingFile
 
-COPY_SIZE = 1 << 20
-
 
 class Blob:
-    """Bytes with a type and perhaps a name; with a name it is what the spec calls a ``File``.
+    """Bytes with a type and perhaps a name. With a name it is what the spec calls a ``File``.
 
-    A large download sits in a temporary file without a name, which the system removes when the blob
-    is gone or the process ends. It keeps one file open for that.
+    The bytes of a large download are in a temporary file without a name. The blob has this file
+    open, and the system removes it when the blob goes away or the process ends.
 
     Attributes:
         size: The number of bytes.
-        type: The media type that a gateway or the caller gave: a hint, unproven.
+        type: The media type from a gateway or the caller. It is a hint and is not verified.
         name: A file name, or None.
 
     Example:
@@ -53,7 +51,7 @@ class Blob:
     def of_file(
         cls, path: Path, *, size: int, type: str = "", name: str | None = None, temporary: bool
     ) -> Self:
-        """A blob over the file at `path`; a `temporary` one is removed with the blob."""
+        """Return a blob of the file at `path`. A `temporary` file is removed with the blob."""
         blob = cls(b"", type=type, name=name)
         blob._data, blob._path, blob.size = None, path, size
         if temporary:
@@ -64,36 +62,35 @@ class Blob:
     def of_temporary(
         cls, file: BinaryIO, *, size: int, type: str = "", name: str | None = None
     ) -> Self:
-        """A blob over an open temporary `file`, which is closed with the blob."""
+        """Return a blob of an open temporary `file`, which is closed with the blob."""
         blob = cls(b"", type=type, name=name)
         blob._data, blob._file, blob.size = None, file, size
         weakref.finalize(blob, file.close)
         return blob
 
     def read(self) -> bytes:
-        """All the bytes."""
+        """Return all bytes."""
         if self._data is not None:
             return self._data
         with self.open() as file:
             return file.read()
 
     def text(self, encoding: str = "utf-8") -> str:
-        """The bytes as text; undecodable bytes are a `UnicodeDecodeError`."""
+        """Return the bytes as text; raise `UnicodeDecodeError` if they are not in `encoding`."""
         return self.read().decode(encoding)
 
     def open(self) -> BinaryIO:
-        """A new binary file over the bytes, at their start."""
+        """Open the bytes as a binary file, at their start."""
         if self._path is not None:
             return self._path.open("rb")
         if self._file is not None:
-            return cast("BinaryIO", io.BufferedReader(_View(self, self._file)))
+            return cast("BinaryIO", io.BufferedReader(_SharedFile(self, self._file)))
         return io.BytesIO(self._data or b"")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the bytes to `path`, whole or not at all, and return it."""
+        """Write the bytes to `path`, all of them or none, and return the path."""
         with PendingFile(path) as pending, self.open() as file:
-            while chunk := file.read(COPY_SIZE):
-                pending.write(chunk)
+            pending.copy_from(file)
             pending.commit()
         return pending.target
 
@@ -104,7 +101,7 @@ class Blob:
         return self.read()
 
     def __bool__(self) -> bool:
-        # Without this an empty blob would be false by its length.
+        # Without this, an empty blob would be false, because its length is 0.
         return True
 
     def __repr__(self) -> str:
@@ -112,11 +109,11 @@ class Blob:
         return f"<Blob: {self.size} bytes, type={self.type!r}{name}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _blob, (self.read(), self.type, self.name)
+        return _unpickle, (self.read(), self.type, self.name)
 
 
 def _remove(path: Path, owner: int) -> None:
-    """Remove a temporary file; in a forked child it is the parent's, and stays."""
+    """Remove a temporary file, but not in a forked child: it belongs to the parent."""
     if os.getpid() == owner:
         path.unlink(missing_ok=True)
 
@@ -124,10 +121,10 @@ def _remove(path: Path, owner: int) -> None:
 _seeking = threading.Lock()
 
 
-class _View(io.RawIOBase):
-    """A reader of a file that others read too: each has a position of its own.
+class _SharedFile(io.RawIOBase):
+    """A file that several readers share, each with its own position.
 
-    It holds the blob, so that the file stays open.
+    It refers to the blob, so that the file stays open.
     """
 
     def __init__(self, blob: Blob, file: BinaryIO) -> None:
@@ -164,5 +161,5 @@ class _View(io.RawIOBase):
         return len(data)
 
 
-def _blob(data: bytes, type: str, name: str | None) -> Blob:
+def _unpickle(data: bytes, type: str, name: str | None) -> Blob:
     return Blob(data, type=type, name=name)

@@ -1,10 +1,10 @@
-"""Folders in which Holdfast makes and removes files, reached without following a symbolic link.
+"""Folders in which Holdfast makes and removes files. It follows no symbolic link inside them.
 
-Somebody else may have made such a folder: it may come with a cloned repository or out of an
-archive. So each step from the root downwards opens a folder by its name in the folder above it, and
-refuses a symbolic link there (``O_NOFOLLOW``). Files are opened, renamed and removed relative to
-the open folder, so a link that is put in place in between changes nothing. Where the system cannot
-do that (Windows), each step is looked at with ``lstat`` before it is used.
+Somebody else may have made such a folder: it may come from a cloned repository or an archive. So
+each folder below the root is opened by its name, relative to the open folder above it, and a
+symbolic link is refused (``O_NOFOLLOW``). Files are opened, renamed and removed relative to the
+open folder, so a link that somebody makes in between has no effect. Windows cannot do that: there,
+each folder on the way is checked with ``lstat`` before it is used.
 """
 
 import errno
@@ -22,20 +22,20 @@ HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.mkdir, os.rename} <= os.sup
 NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 BINARY: Final = getattr(os, "O_BINARY", 0)
 DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
-# Without it, opening a pipe waits until somebody writes into it.
+# Without it, opening a pipe waits for somebody who writes into it.
 NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 LINK_ERRORS: Final = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 
 
-class Place(NamedTuple):
-    """An open folder: what the functions of `os` need to reach a name in it."""
+class OpenFolder(NamedTuple):
+    """What the functions of `os` need to use a name in an open folder."""
 
     prefix: str
     dir_fd: int | None
 
 
 class Entries(NamedTuple):
-    """The names in a folder, by what they are; a symbolic link is among the others."""
+    """The names in a folder, by their kind. Symbolic links are among `others`."""
 
     files: list[str]
     folders: list[str]
@@ -43,10 +43,10 @@ class Entries(NamedTuple):
 
 
 class Folder:
-    """The folder `names` below `root`. The root itself may be a symbolic link, nothing below it.
+    """The folder `names` below `root`. Only the root itself may be a symbolic link.
 
-    Every call raises `ConfigError` where a folder on the way is a symbolic link, is no folder or
-    belongs to another user, and `FileNotFoundError` where it is not there.
+    Every method raises `ConfigError` if a folder on the way is a symbolic link, is not a folder or
+    belongs to another user, and `FileNotFoundError` if it is missing.
 
     Example:
         >>> import tempfile
@@ -68,7 +68,7 @@ class Folder:
         return Folder(self._root, *self._names, name)
 
     def make(self, mode: int = 0o777) -> None:
-        """Make the folder, and those above it that are not there."""
+        """Make the folder, and the folders above it that are missing."""
         self._root.mkdir(mode, parents=True, exist_ok=True)
         for depth, name in enumerate(self._names):
             above = Folder(self._root, *self._names[:depth])
@@ -77,12 +77,12 @@ class Folder:
         self.check()
 
     def check(self) -> None:
-        """Raise the error of a folder that cannot be used; do nothing else."""
+        """Raise an error if the folder cannot be used."""
         with self.opened():
             pass
 
     def exists(self) -> bool:
-        """Whether the folder is there."""
+        """Return whether the folder exists."""
         try:
             self.check()
         except FileNotFoundError:
@@ -90,7 +90,7 @@ class Folder:
         return True
 
     def create(self, name: str, mode: int = 0o666) -> BinaryIO:
-        """Make the file `name`, which must not be there, and open it for writing."""
+        """Make the file `name`, which must not exist, and open it for writing."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY
         with self.opened() as place:
             return os.fdopen(os.open(place.prefix + name, flags, mode, dir_fd=place.dir_fd), "w+b")
@@ -98,7 +98,7 @@ class Folder:
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
         """Open the regular file `name` and return its descriptor.
 
-        `ConfigError` where a symbolic link, a pipe or anything else that is no file has the name.
+        Raise `ConfigError` if `name` is a symbolic link, a pipe or anything else.
         """
         with self.opened() as place:
             if not NO_FOLLOW:
@@ -120,7 +120,7 @@ class Folder:
         return descriptor
 
     def read(self, name: str, limit: int) -> bytes | None:
-        """Return the first `limit` bytes of the file `name`; None where it is not there."""
+        """Return the first `limit` bytes of the file `name`; None if it does not exist."""
         try:
             descriptor = self.open(name)
         except FileNotFoundError:
@@ -129,7 +129,7 @@ class Folder:
             return file.read(limit)
 
     def status(self, name: str) -> os.stat_result | None:
-        """Return what the system says of `name` itself, be it a link; None where nothing is."""
+        """Return the status of `name`, of a link itself; None if it does not exist."""
         try:
             with self.opened() as place:
                 return os.stat(place.prefix + name, dir_fd=place.dir_fd, follow_symlinks=False)
@@ -137,12 +137,12 @@ class Folder:
             return None
 
     def is_file(self, name: str) -> bool:
-        """Whether `name` is a regular file."""
+        """Return whether `name` is a regular file."""
         status = self.status(name)
         return status is not None and stat.S_ISREG(status.st_mode)
 
     def remove(self, name: str) -> bool:
-        """Remove the regular file `name`, and nothing else; whether that was done."""
+        """Remove `name` if it is a regular file; return whether it was removed."""
         if not self.is_file(name):
             return False
         try:
@@ -153,7 +153,7 @@ class Folder:
         return True
 
     def move(self, name: str, target: "Folder", target_name: str) -> None:
-        """Give the file `name` a place in `target`, where it replaces a regular file only."""
+        """Move the file `name` into `target`, where it may replace a regular file only."""
         with self.opened() as source, target.opened() as place:
             _refuse_other_kinds(place, target_name, target.path)
             os.replace(
@@ -164,7 +164,7 @@ class Folder:
             )
 
     def move_out(self, name: str, target: Path) -> None:
-        """Give the file `name` the place `target`, which a caller has chosen."""
+        """Move the file `name` to the path `target`, which the user has chosen."""
         with self.opened() as source:
             os.replace(source.prefix + name, target, src_dir_fd=source.dir_fd)
 
@@ -184,16 +184,16 @@ class Folder:
         return found
 
     def sync(self) -> None:
-        """Make durable which names are in the folder."""
+        """Make durable which files are in the folder."""
         with self.opened() as place:
             if place.dir_fd is not None:
                 os.fsync(place.dir_fd)
 
     @contextmanager
-    def opened(self) -> Iterator[Place]:
-        """Hold the folder open, after a look at each folder on the way to it."""
+    def opened(self) -> Iterator[OpenFolder]:
+        """Open the folder while the block runs, after a check of each folder on the way to it."""
         if not HAS_DIR_FD:
-            yield self._looked_at()
+            yield self._check_by_path()
             return
         descriptor = os.open(self._root, DIRECTORY)
         path = self._root
@@ -208,12 +208,12 @@ class Folder:
                 os.close(descriptor)
                 descriptor = inner
                 check_owner(os.fstat(descriptor), path)
-            yield Place("", descriptor)
+            yield OpenFolder("", descriptor)
         finally:
             os.close(descriptor)
 
-    def _looked_at(self) -> Place:
-        """Look at each folder on the way, where folders cannot be held open."""
+    def _check_by_path(self) -> OpenFolder:
+        """Check each folder on the way, on a system that cannot open folders."""
         path = self._root
         check_owner(path.stat(), path)
         for name in self._names:
@@ -222,13 +222,13 @@ class Folder:
             if not stat.S_ISDIR(status.st_mode) or _is_junction(status):
                 raise _no_folder(path, NotADirectoryError(errno.ENOTDIR, ""))
             check_owner(status, path)
-        return Place(f"{path}{os.sep}", None)
+        return OpenFolder(f"{path}{os.sep}", None)
 
 
 def check_owner(status: os.stat_result, path: Path) -> None:
-    """Raise `ConfigError` where `path` belongs to another user.
+    """Raise `ConfigError` if `path` belongs to another user.
 
-    Root may own it if nobody else may write there: a read-only store of the system, say.
+    It may belong to root if only root can write to it, for example a read-only store.
     """
     if sys.platform == "win32":
         return
@@ -236,21 +236,21 @@ def check_owner(status: os.stat_result, path: Path) -> None:
     if status.st_uid == os.geteuid() or (status.st_uid == 0 and not others_write):
         return
     raise ConfigError(
-        f"{path} belongs to another user (id {status.st_uid}), who could change what is done "
-        "there: use a folder of your own, or make this one yours with chown"
+        f"{path} belongs to another user (id {status.st_uid}), who could change its content at "
+        "any time: use a folder of your own, or make this one yours with chown"
     )
 
 
 def no_regular_file(path: Path) -> ConfigError:
-    """Return the error for something that stands where a file of Holdfast's should be."""
+    """Return the error for a path that should be a file of Holdfast and is something else."""
     return ConfigError(
-        f"{path} is no regular file, and Holdfast follows no symbolic link inside its folders: "
-        "remove it, or use another folder"
+        f"{path} is not a regular file, and Holdfast does not follow symbolic links inside its "
+        "folders: remove it, or use another folder"
     )
 
 
-def _refuse_other_kinds(place: Place, name: str, path: Path) -> None:
-    """Raise `ConfigError` where something else than a regular file has the name."""
+def _refuse_other_kinds(place: OpenFolder, name: str, path: Path) -> None:
+    """Raise `ConfigError` if `name` exists and is not a regular file."""
     try:
         status = os.stat(place.prefix + name, dir_fd=place.dir_fd, follow_symlinks=False)
     except FileNotFoundError:
@@ -263,11 +263,11 @@ def _no_folder(path: Path, error: OSError) -> Exception:
     if error.errno not in LINK_ERRORS:
         return error
     return ConfigError(
-        f"{path} is a symbolic link or no folder, and Holdfast follows no link inside its "
+        f"{path} is a symbolic link or not a folder, and Holdfast does not follow links inside its "
         "folders: remove it, or use another folder"
     )
 
 
 def _is_junction(status: os.stat_result) -> bool:
-    """Whether it is one of Windows' other links, which `S_ISDIR` takes for folders."""
+    """Return whether it is a junction or another link of Windows that `S_ISDIR` accepts."""
     return bool(getattr(status, "st_reparse_tag", 0))

@@ -1,4 +1,4 @@
-"""Where things of ours stand when nobody says where."""
+"""Default folders for data, configuration and cache."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def data_folder() -> Path:
-    """The folder for user data of this platform, and ours in it; `OSError` where there is none."""
+    """Return the default folder for data; raise `OSError` if the user has no home directory."""
     try:
         return _folder("XDG_DATA_HOME", ".local/share", "Application Support") / "holdfast"
     except RuntimeError:
@@ -17,7 +17,7 @@ def data_folder() -> Path:
 
 
 def config_folder() -> Path | None:
-    """The folder for settings of this platform, and ours in it; None where the user has no home."""
+    """Return the default folder for configuration; None if the user has no home directory."""
     try:
         return _folder("XDG_CONFIG_HOME", ".config", "Application Support") / "holdfast"
     except RuntimeError:
@@ -25,7 +25,7 @@ def config_folder() -> Path | None:
 
 
 def cache_folder() -> Path | None:
-    """The folder for caches of this platform, and ours in it; None where the user has no home."""
+    """Return the default folder for the cache; None if the user has no home directory."""
     try:
         base = _folder("XDG_CACHE_HOME", ".cache", "Caches") / "holdfast"
     except RuntimeError:
@@ -34,6 +34,7 @@ def cache_folder() -> Path | None:
 
 
 def _folder(variable: str, usual: str, library: str) -> Path:
+    """Return the folder of this platform: on Linux from `variable`, on macOS in ``Library``."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":

@@ -1,4 +1,4 @@
-"""Locks of the operating system on files. They end with their process, however it ends."""
+"""File locks of the operating system, which releases them when the process ends."""
 
 import errno
 import os
@@ -10,18 +10,20 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-LOCKED_BYTE: Final = 1 << 62  # behind the end of every file: Windows lets nobody read a locked byte
+LOCKED_BYTE: Final = (
+    1 << 62
+)  # beyond the end of every file: on Windows nobody can read a locked byte
 TAKEN: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 
 def try_lock(descriptor: int, *, shared: bool = False) -> bool:
-    """Lock an open file and return True; return False if another holder has the lock.
+    """Lock an open file and return True; return False if somebody else holds the lock.
 
-    Any number may hold a `shared` lock, but on Windows only one.
+    Several may hold a `shared` lock at the same time, but on Windows only one.
 
     The lock belongs to the open file, not to the process: a second `open` of the same file in the
-    same process does not share it, a forked child does. Raise `OSError` where the file system has
-    no locks.
+    same process does not have it, a forked child does. Raise `OSError` if the file system has no
+    locks.
     """
     try:
         if sys.platform == "win32":

@@ -1,4 +1,4 @@
-"""From an HTTP library's exception to ours. Each transport brings a table of its library's own."""
+"""Our errors for the exceptions of an HTTP library. Each transport has a table for its library."""
 
 import errno
 import os
@@ -13,67 +13,75 @@ MAX_REASON: Final = 200
 
 
 class PrivateAddressError(NetworkError):
-    """A redirect led to a name whose address is more private than it may be. Nothing was sent."""
+    """A redirect led to an address that is more private than allowed. Nothing was sent to it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """What went wrong between us and a peer, in words; ``{peer}`` is the host.
+class ErrorKind:
+    """One way in which an exchange with a peer can fail.
 
-    `transient` faults may be gone when the request is sent again.
+    Attributes:
+        error_class: The class of our error.
+        message: Its message; ``{peer}`` stands for the host.
+        transient: Whether sending the request again may help.
     """
 
-    error: type[NetworkError]
-    words: str
+    error_class: type[NetworkError]
+    message: str
     transient: bool = True
 
+    def error(self, peer: str, *, sent: bool = False, reason: str = "") -> NetworkError:
+        """Return the error for `peer`. `sent` says whether the whole request was sent."""
+        message = self.message.format(peer=peer)
+        if reason:
+            message = f"{message}: {reason}"
+        return self.error_class(message, sent=sent, transient=self.transient)
 
-UNREACHABLE: Final = Fault(NetworkError, "cannot connect to {peer}")
-UNKNOWN_HOST: Final = Fault(NetworkError, "cannot find the host {peer}")
-CONNECT_TIMEOUT: Final = Fault(RequestTimeoutError, "{peer} did not accept a connection in time")
-READ_TIMEOUT: Final = Fault(RequestTimeoutError, "{peer} did not answer in time")
-STALLED: Final = Fault(RequestTimeoutError, "{peer} took no more of the upload in time")
-TLS: Final = Fault(NetworkError, "no secure connection to {peer}", transient=False)
-PROXY: Final = Fault(NetworkError, "the proxy did not connect us to {peer}")
-BROKEN: Final = Fault(NetworkError, "the connection to {peer} broke")
-GARBLED: Final = Fault(NetworkError, "{peer} sent something that is not HTTP")
-UNSENT: Final = Fault(
+
+UNREACHABLE: Final = ErrorKind(NetworkError, "cannot connect to {peer}")
+UNKNOWN_HOST: Final = ErrorKind(NetworkError, "cannot find the host {peer}")
+CONNECT_TIMEOUT: Final = ErrorKind(
+    RequestTimeoutError, "{peer} did not accept a connection in time"
+)
+READ_TIMEOUT: Final = ErrorKind(RequestTimeoutError, "{peer} did not answer in time")
+STALLED: Final = ErrorKind(RequestTimeoutError, "{peer} took no more of the upload in time")
+TLS: Final = ErrorKind(NetworkError, "no secure connection to {peer}", transient=False)
+PROXY: Final = ErrorKind(NetworkError, "the proxy did not connect us to {peer}")
+BROKEN: Final = ErrorKind(NetworkError, "the connection to {peer} broke")
+GARBLED: Final = ErrorKind(NetworkError, "{peer} sent something that is not HTTP")
+UNSENT: Final = ErrorKind(
     NetworkError, "{peer} replied with success before it had the whole upload", transient=False
 )
-OVERHEAD: Final = Fault(NetworkError, "{peer} sent too much that is not content", transient=False)
-PRIVATE_ADDRESS: Final = Fault(
+OVERHEAD: Final = ErrorKind(
+    NetworkError, "{peer} sent too much that is not content", transient=False
+)
+PRIVATE_ADDRESS: Final = ErrorKind(
     PrivateAddressError, "{peer} is in a private network", transient=False
 )
-BAD_ADDRESS: Final = Fault(NetworkError, "no request can be sent to {peer}", transient=False)
+BAD_ADDRESS: Final = ErrorKind(NetworkError, "no request can be sent to {peer}", transient=False)
 
-Table: TypeAlias = "Mapping[type[Exception], Fault | None]"
-"""Which exception is which fault; None is a pool that was closed."""
+Table: TypeAlias = "Mapping[type[Exception], ErrorKind | None]"
+"""The kind of each exception class. None is for a connection pool that we have closed."""
 
 
 def translate(error: Exception, table: Table, peer: str, *, sent: bool = False) -> ClientError:
-    """Our error for `error`, by its nearest class in `table`, with the system's reason if any.
+    """Return our error for `error`, by its nearest class in `table`.
 
-    `sent` says whether the request had gone out whole.
+    The message ends with the reason that the operating system gave, if it gave one. `sent` says
+    whether the whole request was sent.
     """
-    wrapped = list(_wrapped(error))
-    fault = next((table[kind] for kind in type(error).__mro__ if kind in table), BROKEN)
-    if fault is None:
+    chain = list(_chain(error))
+    kind = next((table[each] for each in type(error).__mro__ if each in table), BROKEN)
+    if kind is None:
         return ClientClosedError()
-    if fault is BROKEN and any(isinstance(each, TimeoutError) for each in wrapped):
-        fault = STALLED
-    words = fault.words.format(peer=peer)
-    reason = next(filter(None, map(_reason, wrapped)), "")
-    words = f"{words}: {reason}" if reason else words
-    return fault.error(words, sent=sent, transient=fault.transient)
+    if kind is BROKEN and any(isinstance(each, TimeoutError) for each in chain):
+        kind = STALLED
+    reason = next(filter(None, map(_reason, chain)), "")
+    return kind.error(peer, sent=sent, reason=reason)
 
 
-def plain(fault: Fault, peer: str, *, sent: bool = False) -> NetworkError:
-    """Our error for a fault that we saw ourselves."""
-    return fault.error(fault.words.format(peer=peer), sent=sent, transient=fault.transient)
-
-
-def _wrapped(error: BaseException) -> Iterator[BaseException]:
-    """`error` and whatever it was made from, wherever its library keeps that."""
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield `error` and the errors that caused it, wherever the library keeps them."""
     seen: list[BaseException] = []
     pending: list[object] = [error]
     while pending:
@@ -86,10 +94,10 @@ def _wrapped(error: BaseException) -> Iterator[BaseException]:
 
 
 def _reason(error: BaseException) -> str:
-    """The operating system's or TLS library's own words."""
+    """Return the message of the operating system or of the TLS library, or ""."""
     if not isinstance(error, OSError) or not error.strerror:
         return ""
-    # asyncio has words of its own for an errno; the system's are the same in both colours.
+    # asyncio writes a message of its own for an errno; the system's is the same in both colours.
     if error.errno and error.errno in errno.errorcode and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
     return error.strerror[:MAX_REASON]

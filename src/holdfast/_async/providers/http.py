@@ -8,6 +8,7 @@ from holdfast._async.reads.gateway_reader import AsyncGatewayReader
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.config.fields import fields_bound_to
 from holdfast.content.reference import Reference
 from holdfast.files.locations import cache_folder
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
@@ -18,13 +19,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CONNECTION_FIELDS = ("provider", "proxy", "trust_env", "ssl_context")
-
 
 class AsyncHTTPProvider(AsyncBaseProvider):
     """Sends requests through a session, and reads through gateways, which never see the token."""
 
-    shared_fields = CONNECTION_FIELDS
+    shared_fields = fields_bound_to("connections")
     shared_by = "the connections, which are shared"
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:

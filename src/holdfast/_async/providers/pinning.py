@@ -9,8 +9,8 @@ from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.profiles import profile_for
 from holdfast.errors import ConfigError
-from holdfast.files.checked import WrittenLayout, compare_json
 from holdfast.files.sources import Progress, Source
+from holdfast.files.upload_check import WrittenLayout, compare_json
 from holdfast.protocol.multipart import FormFile
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI

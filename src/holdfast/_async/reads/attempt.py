@@ -57,19 +57,21 @@ async def fill(
         sent = await read_small_block(session, gateway, state, deadline)
         if sent is None:
             return
-    peer = AsyncPeer(session, gateway, state, deadline, verify=verify, sent=sent)
+    peer = AsyncPeer(
+        session, gateway, state, deadline, verify=verify, may_restart=is_last, sent=sent
+    )
     try:
-        await _try_strategies(peer, may_restart=is_last)
+        await _try_strategies(peer)
     finally:
         await peer.requests.aclose()
 
 
-async def _try_strategies(peer: AsyncPeer, *, may_restart: bool) -> None:
+async def _try_strategies(peer: AsyncPeer) -> None:
     output = peer.state.output
-    if output.sink.kept and not output.written:
+    if output.sink.saved_size and not output.written:
         await recover(peer)
     for strategy in VERIFIED if peer.verify else UNVERIFIED:
-        if not strategy.may_work(peer, may_restart=may_restart):
+        if not strategy.may_work(peer):
             continue
         try:
             # In one expression: a variable would keep its memory for the next strategy.

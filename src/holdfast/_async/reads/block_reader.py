@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 from holdfast._async.reads.walk_reader import AsyncWalkReader
 from holdfast._async.runtime import run_blocking, together
 from holdfast.content.blocks import BlockCache, check_block
+from holdfast.content.budgets import BLOCKS_AT_ONCE
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.walks import Item, Walk, feed_known
 from holdfast.errors import VerificationError
-
-AT_ONCE: Final = 8  # blocks that are fetched at the same time
 
 
 class AsyncGetBlock(Protocol):
@@ -54,7 +53,9 @@ class AsyncBlockReader(AsyncWalkReader):
             return
         fetched: dict[CID, bytes] = {}
         if known.get(need) is None:
-            ahead = (each for each in walk.needed_next(AT_ONCE - 1) if known.get(each) is None)
+            ahead = (
+                each for each in walk.needed_next(BLOCKS_AT_ONCE - 1) if known.get(each) is None
+            )
             fetched = await self._fetch(need, ahead)
         await run_blocking(self._feed, walk, need, fetched, known, take)
 

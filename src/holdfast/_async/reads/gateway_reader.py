@@ -6,12 +6,13 @@ from functools import partial
 
 from holdfast._async.reads.attempt import fill
 from holdfast._async.reads.blob_ranges import AsyncBlobRanges
-from holdfast._async.reads.directory import AsyncDirectory
+from holdfast._async.reads.block_reader import AsyncBlockReader
+from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
 from holdfast._async.reads.hedging import run_race
 from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.output import Output
 from holdfast._async.reads.rounds import AsyncRounds
-from holdfast._async.reads.state import Found, ReadState
+from holdfast._async.reads.state import KnownFile, ReadState
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
@@ -83,10 +84,11 @@ class AsyncGatewayReader:
 
     def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        return AsyncDirectory(self._session, self._gateways, reference, call).entries()
+        blocks = AsyncGatewayBlocks(self._session, self._gateways, reference, call)
+        return AsyncBlockReader(blocks.get, verified=True).entries(reference, call)
 
     async def read_part(
-        self, reference: Reference, found: Found, start: int, stop: int
+        self, reference: Reference, found: KnownFile, start: int, stop: int
     ) -> bytes | bytearray:
         """Return a part of a file that `open` has found; it has a time limit of its own."""
         sink = RangeSink(stop - start)
@@ -127,15 +129,15 @@ class AsyncGatewayReader:
         attempt = partial(fill, self._session, state, verify=verify)
         rounds = AsyncRounds(self._session, self._gateways, state, attempt)
         output, delay = state.output, self._hedge_after
-        if delay is not None and len(rounds.gateways) > 1 and not output.sink.kept:
+        if delay is not None and len(rounds.gateways) > 1 and not output.sink.saved_size:
             done = await run_race(self._session, rounds, state, verify=verify, delay=delay)
             # Those that refused the strategy of the race may know another.
             others = [each for each in rounds.gateways if each not in rounds.failures]
             done = done or await rounds.ask(others)
         else:
             done = await rounds.ask(rounds.gateways)
-            if not done and output.sink.kept and not output.written:
-                # No gateway has the blocks to verify what was kept: begin without it.
+            if not done and output.sink.saved_size and not output.written:
+                # No gateway has the blocks to verify the saved bytes: start without them.
                 await run_blocking(output.restart)
                 done = await rounds.ask(rounds.gateways)
         if not done:
@@ -145,7 +147,7 @@ class AsyncGatewayReader:
 class AsyncGatewayRanges:
     """Parts of a file behind gateways."""
 
-    def __init__(self, reader: AsyncGatewayReader, reference: Reference, found: Found) -> None:
+    def __init__(self, reader: AsyncGatewayReader, reference: Reference, found: KnownFile) -> None:
         self._reader = reader
         self._reference = reference
         self._found = found

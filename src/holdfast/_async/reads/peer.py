@@ -17,6 +17,7 @@ class AsyncPeer:
         gateway: The gateway.
         state: What to read, and what is known of it.
         verify: Whether the content must be verified.
+        may_restart: Whether verified bytes may be given up for a strategy that begins anew.
         is_racing: Whether other gateways are asked at the same time, so that a body that can only
             be verified at its end is of no use.
         was_imported: Whether its body was already imported anew, without its blocks.
@@ -33,6 +34,7 @@ class AsyncPeer:
         deadline: Deadline,
         *,
         verify: bool,
+        may_restart: bool = False,
         is_racing: bool = False,
         sent: AsyncSent | None = None,
     ) -> None:
@@ -41,6 +43,7 @@ class AsyncPeer:
         self.gateway = gateway
         self.state = state
         self.verify = verify
+        self.may_restart = may_restart
         self.is_racing = is_racing
         self.was_imported = False
         self.refusals = Refusals(gateway, state.reference, session.trustless)

@@ -20,7 +20,7 @@ async def recover(peer: AsyncPeer) -> None:
     if cid is not None and not is_raw(cid):
         proof = BodyProof(cid)
         try:
-            while chunk := await run_blocking(sink.read_kept, position, BATCH_SIZE):
+            while chunk := await run_blocking(sink.read_saved, position, BATCH_SIZE):
                 position += len(chunk)
                 await run_blocking(proof.update, chunk)
                 while (need := proof.need) is not None:

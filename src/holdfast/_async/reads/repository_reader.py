@@ -5,6 +5,7 @@ from typing import Final
 
 from holdfast._async.reads.walk_reader import AsyncWalkReader
 from holdfast._async.runtime import run_blocking
+from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -16,7 +17,7 @@ LOOKS: Final = 4  # looks at the database in one hop, each for about 1 MiB of bl
 
 
 class AsyncRepositoryReader(AsyncWalkReader):
-    """Reads content out of `repository`. It is read, verified and written in the same hop.
+    """Reads content from `repository`. One hop reads, verifies and writes a few MiB.
 
     Args:
         repository: The repository.
@@ -30,7 +31,7 @@ class AsyncRepositoryReader(AsyncWalkReader):
     async def advance(
         self,
         walk: Walk[Item],
-        known: BlockCache,  # noqa: ARG002 - the repository is as near
+        known: BlockCache,  # noqa: ARG002 - the repository needs no cache
         take: Callable[[list[Item]], object],
     ) -> None:
         """Feed `walk` a few MiB of blocks."""
@@ -42,7 +43,7 @@ class AsyncRepositoryReader(AsyncWalkReader):
                 break
             take(self._repository.advance(walk))
 
-    async def find(self, reference: Reference) -> CID:
+    async def find(self, reference: Reference, call: Call) -> CID:  # noqa: ARG002 - takes no time
         """Return the CID that `reference` leads to; `NotFoundError` if it is not in the store."""
         return await run_blocking(self._find, reference)
 

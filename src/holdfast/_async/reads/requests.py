@@ -59,8 +59,8 @@ class AsyncRequests:
         self._refusals = refusals
         self._sent = sent
 
-    async def open_plain(self, request: Request) -> "AsyncResponse":
-        """Return the reply to a `request` for plain content.
+    async def open_plain(self, start: int = 0, stop: int | None = None) -> "AsyncResponse":
+        """Ask for the plain content, or a part of it; return the reply, and note its media type.
 
         Raise RefusedError where the gateway gives blocks and archives only. Whether it does is
         known when one of them has come: until then its error may mean something else.
@@ -68,12 +68,16 @@ class AsyncRequests:
         if self._refusals.is_trustless:
             raise self._refusals.error(self._refusals.plain)
         sent, self._sent = self._sent, None
+        request = self._gateway.content(self._state.reference, start, stop)
         try:
-            return await self._follow(request, sent)
+            response = await self._follow(request, sent)
         except ProviderError as error:
             if error.status not in FORMAT_REFUSALS:
                 raise
             self._refusals.plain = error.with_traceback(None)
+        else:
+            self._state.found.media_type = response.headers.get("content-type", "")
+            return response
         raise self._refusals.error(self._refusals.plain)
 
     async def open_or_refuse(self, request: Request) -> "AsyncResponse":

@@ -20,11 +20,11 @@ from holdfast.protocol.http import Reply
 
 
 def may_be_small(session: AsyncSession, gateway: Gateway, state: ReadState) -> bool:
-    """Return whether the short path may work: all of a raw block is wanted, and nothing is kept."""
+    """Return whether the short path may work: all of a raw block is wanted, and none was saved."""
     return (
         state.is_block
         and state.is_fresh
-        and not state.output.sink.kept
+        and not state.output.sink.saved_size
         and state.reference.cid.hash_code in {SHA2_256, IDENTITY}
         and not state.reference.path
         and session.trustless.get(gateway.base_url, 0.0) <= now()

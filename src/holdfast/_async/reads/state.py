@@ -13,8 +13,8 @@ from holdfast.content.reference import Reference
 
 
 @dataclass
-class Found:
-    """What gateways have told about a file.
+class KnownFile:
+    """What is known of a file so far.
 
     Attributes:
         cid: The CID that the reference leads to, once it is verified.
@@ -52,7 +52,7 @@ class ReadState:
     start: int = 0
     stop: int | None = None
     max_unverified: int = MAX_UNVERIFIED_BYTES
-    found: Found = field(default_factory=Found)
+    found: KnownFile = field(default_factory=KnownFile)
 
     def __post_init__(self) -> None:
         if not self.reference.path:

@@ -42,12 +42,13 @@ class AsyncWalkReader(ABC):
         they are needed.
         """
 
-    async def find(self, reference: Reference) -> CID:
+    async def find(self, reference: Reference, call: Call) -> CID:
         """Return the CID that `reference` leads to; `NotFoundError` if a name is not there."""
         walk = PathWalk(reference.cid, reference.path)
         known = BlockCache(MAX_CACHED)
         while walk.need is not None:
             await self.advance(walk, known, _ignore)
+            _check_time(call.deadline, reference)
         return walk.end()
 
     async def media_type(self, cid: CID) -> str:  # noqa: ARG002 - for sources that know it
@@ -58,7 +59,7 @@ class AsyncWalkReader(ABC):
         self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
     ) -> str:
         """Fill `sink` with a file; return its media type, "" if unknown."""
-        cid = await self.find(reference)
+        cid = await self.find(reference, call)
         walk = FileWalk(cid)
         known = BlockCache(MAX_CACHED)
         written = _Written(sink)
@@ -78,7 +79,7 @@ class AsyncWalkReader(ABC):
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
         """Return a file whose parts are read on demand, each within a time limit of its own."""
-        cid = await self.find(reference)
+        cid = await self.find(reference, call)
         walk = FileWalk(cid, 0, 0)
         known = BlockCache(MAX_CACHED)
         await self.advance(walk, known, _ignore)
@@ -90,7 +91,7 @@ class AsyncWalkReader(ABC):
 
         Each batch of blocks has the time of a whole call, so that a large directory can be listed.
         """
-        walk = DirectoryWalk(await self.find(reference))
+        walk = DirectoryWalk(await self.find(reference, call))
         known = BlockCache(MAX_CACHED)
         batch: list[DirectoryEntry] = []
         while walk.need is not None:

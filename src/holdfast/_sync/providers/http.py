@@ -10,6 +10,7 @@ from holdfast._sync.reads.gateway_reader import GatewayReader
 from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.config.fields import fields_bound_to
 from holdfast.content.reference import Reference
 from holdfast.files.locations import cache_folder
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
@@ -20,13 +21,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CONNECTION_FIELDS = ("provider", "proxy", "trust_env", "ssl_context")
-
 
 class HTTPProvider(BaseProvider):
     """Sends requests through a session, and reads through gateways, which never see the token."""
 
-    shared_fields = CONNECTION_FIELDS
+    shared_fields = fields_bound_to("connections")
     shared_by = "the connections, which are shared"
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:

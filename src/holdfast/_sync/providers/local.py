@@ -11,6 +11,7 @@ from holdfast._sync.reads.repository_reader import RepositoryReader
 from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.config.fields import fields_bound_to
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
@@ -37,7 +38,7 @@ class LocalProvider(BaseProvider, Listing, CarImport, CarExport):
         ...         return record.cid
     """
 
-    shared_fields = ("provider", "path")
+    shared_fields = fields_bound_to("repository")
     shared_by = "the repository, which is shared"
 
     def __init__(self, config: ClientConfig, *, repository: Repository | None = None) -> None:

@@ -59,19 +59,19 @@ def fill(
         sent = read_small_block(session, gateway, state, deadline)
         if sent is None:
             return
-    peer = Peer(session, gateway, state, deadline, verify=verify, sent=sent)
+    peer = Peer(session, gateway, state, deadline, verify=verify, may_restart=is_last, sent=sent)
     try:
-        _try_strategies(peer, may_restart=is_last)
+        _try_strategies(peer)
     finally:
         peer.requests.close()
 
 
-def _try_strategies(peer: Peer, *, may_restart: bool) -> None:
+def _try_strategies(peer: Peer) -> None:
     output = peer.state.output
-    if output.sink.kept and not output.written:
+    if output.sink.saved_size and not output.written:
         recover(peer)
     for strategy in VERIFIED if peer.verify else UNVERIFIED:
-        if not strategy.may_work(peer, may_restart=may_restart):
+        if not strategy.may_work(peer):
             continue
         try:
             # In one expression: a variable would keep its memory for the next strategy.

@@ -4,16 +4,15 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final, Protocol
+from typing import Protocol
 
 from holdfast._sync.reads.walk_reader import WalkReader
 from holdfast._sync.runtime import run_blocking, together
 from holdfast.content.blocks import BlockCache, check_block
+from holdfast.content.budgets import BLOCKS_AT_ONCE
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.walks import Item, Walk, feed_known
 from holdfast.errors import VerificationError
-
-AT_ONCE: Final = 8  # blocks that are fetched at the same time
 
 
 class GetBlock(Protocol):
@@ -56,7 +55,9 @@ class BlockReader(WalkReader):
             return
         fetched: dict[CID, bytes] = {}
         if known.get(need) is None:
-            ahead = (each for each in walk.needed_next(AT_ONCE - 1) if known.get(each) is None)
+            ahead = (
+                each for each in walk.needed_next(BLOCKS_AT_ONCE - 1) if known.get(each) is None
+            )
             fetched = self._fetch(need, ahead)
         run_blocking(self._feed, walk, need, fetched, known, take)
 

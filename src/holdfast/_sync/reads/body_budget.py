@@ -7,7 +7,7 @@ from holdfast.calls import Deadline
 from holdfast.content.budgets import SizeLimit
 from holdfast.content.reference import Reference
 from holdfast.errors import RequestTimeoutError
-from holdfast.protocol.transport_errors import READ_TIMEOUT, plain
+from holdfast.protocol.transport_errors import READ_TIMEOUT
 
 
 class BodyBudget:
@@ -68,4 +68,4 @@ def check_time(deadline: Deadline, peer: str) -> None:
     """Raise the error of a peer that did not answer in time, if `deadline` has passed."""
     left = deadline.left()
     if left is not None and left <= 0:
-        raise plain(READ_TIMEOUT, peer, sent=True)
+        raise READ_TIMEOUT.error(peer, sent=True)

@@ -8,12 +8,13 @@ from functools import partial
 
 from holdfast._sync.reads.attempt import fill
 from holdfast._sync.reads.blob_ranges import BlobRanges
-from holdfast._sync.reads.directory import Directory
+from holdfast._sync.reads.block_reader import BlockReader
+from holdfast._sync.reads.gateway_blocks import GatewayBlocks
 from holdfast._sync.reads.hedging import run_race
 from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.reads.output import Output
 from holdfast._sync.reads.rounds import Rounds
-from holdfast._sync.reads.state import Found, ReadState
+from holdfast._sync.reads.state import KnownFile, ReadState
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call
@@ -85,10 +86,11 @@ class GatewayReader:
 
     def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        return Directory(self._session, self._gateways, reference, call).entries()
+        blocks = GatewayBlocks(self._session, self._gateways, reference, call)
+        return BlockReader(blocks.get, verified=True).entries(reference, call)
 
     def read_part(
-        self, reference: Reference, found: Found, start: int, stop: int
+        self, reference: Reference, found: KnownFile, start: int, stop: int
     ) -> bytes | bytearray:
         """Return a part of a file that `open` has found; it has a time limit of its own."""
         sink = RangeSink(stop - start)
@@ -129,15 +131,15 @@ class GatewayReader:
         attempt = partial(fill, self._session, state, verify=verify)
         rounds = Rounds(self._session, self._gateways, state, attempt)
         output, delay = state.output, self._hedge_after
-        if delay is not None and len(rounds.gateways) > 1 and not output.sink.kept:
+        if delay is not None and len(rounds.gateways) > 1 and not output.sink.saved_size:
             done = run_race(self._session, rounds, state, verify=verify, delay=delay)
             # Those that refused the strategy of the race may know another.
             others = [each for each in rounds.gateways if each not in rounds.failures]
             done = done or rounds.ask(others)
         else:
             done = rounds.ask(rounds.gateways)
-            if not done and output.sink.kept and not output.written:
-                # No gateway has the blocks to verify what was kept: begin without it.
+            if not done and output.sink.saved_size and not output.written:
+                # No gateway has the blocks to verify the saved bytes: start without them.
                 run_blocking(output.restart)
                 done = rounds.ask(rounds.gateways)
         if not done:
@@ -147,7 +149,7 @@ class GatewayReader:
 class GatewayRanges:
     """Parts of a file behind gateways."""
 
-    def __init__(self, reader: GatewayReader, reference: Reference, found: Found) -> None:
+    def __init__(self, reader: GatewayReader, reference: Reference, found: KnownFile) -> None:
         self._reader = reader
         self._reference = reference
         self._found = found

@@ -22,7 +22,7 @@ def recover(peer: Peer) -> None:
     if cid is not None and not is_raw(cid):
         proof = BodyProof(cid)
         try:
-            while chunk := run_blocking(sink.read_kept, position, BATCH_SIZE):
+            while chunk := run_blocking(sink.read_saved, position, BATCH_SIZE):
                 position += len(chunk)
                 run_blocking(proof.update, chunk)
                 while (need := proof.need) is not None:

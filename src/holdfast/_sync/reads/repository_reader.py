@@ -7,6 +7,7 @@ from typing import Final
 
 from holdfast._sync.reads.walk_reader import WalkReader
 from holdfast._sync.runtime import run_blocking
+from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -18,7 +19,7 @@ LOOKS: Final = 4  # looks at the database in one hop, each for about 1 MiB of bl
 
 
 class RepositoryReader(WalkReader):
-    """Reads content out of `repository`. It is read, verified and written in the same hop.
+    """Reads content from `repository`. One hop reads, verifies and writes a few MiB.
 
     Args:
         repository: The repository.
@@ -32,7 +33,7 @@ class RepositoryReader(WalkReader):
     def advance(
         self,
         walk: Walk[Item],
-        known: BlockCache,  # noqa: ARG002 - the repository is as near
+        known: BlockCache,  # noqa: ARG002 - the repository needs no cache
         take: Callable[[list[Item]], object],
     ) -> None:
         """Feed `walk` a few MiB of blocks."""
@@ -44,7 +45,7 @@ class RepositoryReader(WalkReader):
                 break
             take(self._repository.advance(walk))
 
-    def find(self, reference: Reference) -> CID:
+    def find(self, reference: Reference, call: Call) -> CID:  # noqa: ARG002 - takes no time
         """Return the CID that `reference` leads to; `NotFoundError` if it is not in the store."""
         return run_blocking(self._find, reference)
 

@@ -61,8 +61,8 @@ class Requests:
         self._refusals = refusals
         self._sent = sent
 
-    def open_plain(self, request: Request) -> "Response":
-        """Return the reply to a `request` for plain content.
+    def open_plain(self, start: int = 0, stop: int | None = None) -> "Response":
+        """Ask for the plain content, or a part of it; return the reply, and note its media type.
 
         Raise RefusedError where the gateway gives blocks and archives only. Whether it does is
         known when one of them has come: until then its error may mean something else.
@@ -70,12 +70,16 @@ class Requests:
         if self._refusals.is_trustless:
             raise self._refusals.error(self._refusals.plain)
         sent, self._sent = self._sent, None
+        request = self._gateway.content(self._state.reference, start, stop)
         try:
-            return self._follow(request, sent)
+            response = self._follow(request, sent)
         except ProviderError as error:
             if error.status not in FORMAT_REFUSALS:
                 raise
             self._refusals.plain = error.with_traceback(None)
+        else:
+            self._state.found.media_type = response.headers.get("content-type", "")
+            return response
         raise self._refusals.error(self._refusals.plain)
 
     def open_or_refuse(self, request: Request) -> "Response":

@@ -44,12 +44,13 @@ class WalkReader(ABC):
         they are needed.
         """
 
-    def find(self, reference: Reference) -> CID:
+    def find(self, reference: Reference, call: Call) -> CID:
         """Return the CID that `reference` leads to; `NotFoundError` if a name is not there."""
         walk = PathWalk(reference.cid, reference.path)
         known = BlockCache(MAX_CACHED)
         while walk.need is not None:
             self.advance(walk, known, _ignore)
+            _check_time(call.deadline, reference)
         return walk.end()
 
     def media_type(self, cid: CID) -> str:  # noqa: ARG002 - for sources that know it
@@ -60,7 +61,7 @@ class WalkReader(ABC):
         self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
     ) -> str:
         """Fill `sink` with a file; return its media type, "" if unknown."""
-        cid = self.find(reference)
+        cid = self.find(reference, call)
         walk = FileWalk(cid)
         known = BlockCache(MAX_CACHED)
         written = _Written(sink)
@@ -80,7 +81,7 @@ class WalkReader(ABC):
 
     def open(self, reference: Reference, call: Call) -> Ranges:
         """Return a file whose parts are read on demand, each within a time limit of its own."""
-        cid = self.find(reference)
+        cid = self.find(reference, call)
         walk = FileWalk(cid, 0, 0)
         known = BlockCache(MAX_CACHED)
         self.advance(walk, known, _ignore)
@@ -92,7 +93,7 @@ class WalkReader(ABC):
 
         Each batch of blocks has the time of a whole call, so that a large directory can be listed.
         """
-        walk = DirectoryWalk(self.find(reference))
+        walk = DirectoryWalk(self.find(reference, call))
         known = BlockCache(MAX_CACHED)
         batch: list[DirectoryEntry] = []
         while walk.need is not None:

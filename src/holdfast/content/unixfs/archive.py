@@ -1,7 +1,7 @@
 """The verified bytes of a file out of an archive of its DAG, as the archive arrives."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from holdfast.content.blocks import BLOCK_COST, BlockCache, inline_block, missing_block
 from holdfast.content.budgets import MAX_KEPT, MAX_UNRELATED, OUTPUT_SIZE, PIECE_COST
@@ -34,8 +34,6 @@ class ArchiveProof(Proof):
         [b'x']
         >>> proof.finish()
     """
-
-    is_archive: ClassVar[bool] = True
 
     def __init__(
         self, root: CID, path: Sequence[str] = (), start: int = 0, stop: int | None = None

@@ -1,13 +1,15 @@
 """Verifying the plain bytes of a file, as a gateway sends them, with a few blocks beside them.
 
-The root block tells how the file is cut and what each piece must hash to. A piece under a raw CID
-is hashed as it is. A piece under a dag-pb CID is most likely a leaf, so it is hashed in the frame
-of one. Where the hash differs, the block of the piece is asked for. It may be an inner node: then
-the same bytes are cut further. It may have another size than its parent declares: then the DAG is
-malformed. Else the body is wrong.
+The root block tells the size and the CID of each piece of the file. A piece under a raw CID is
+hashed as it is. A piece under a dag-pb CID is most likely a leaf, so it is hashed together with the
+bytes that a leaf has around its content. Where the hash differs, the block of the piece is needed:
 
-This works for every chunker and layout, at the cost of one hash, and copies nothing: the bytes are
-held as they came until their piece is whole, and come out in runs as long as possible.
+* It is an inner node: then the same bytes are cut into smaller pieces.
+* It has another size than its parent declares: then the DAG is malformed.
+* It is a leaf with other bytes: then the body is wrong.
+
+This works for every chunker and layout. Each byte is hashed once, and none is copied: the bytes are
+held as they came until their piece is complete.
 """
 
 from itertools import islice
@@ -22,12 +24,11 @@ from holdfast.content.unixfs.file_nodes import (
     Segment,
     file_node,
     in_range,
-    malformed,
     not_unixfs,
 )
 from holdfast.content.unixfs.files import dag_pb_frame
 from holdfast.content.unixfs.held_bytes import HeldBytes
-from holdfast.content.unixfs.walks import MAX_PENDING
+from holdfast.content.unixfs.walks import check_pending
 from holdfast.errors import VerificationError
 
 LOOK_AHEAD: Final = 200  # pieces that are looked at to tell which blocks will be needed
@@ -72,7 +73,7 @@ class BodyProof(Proof):
         # Pieces still to come, the next one last. The size of the root is a guess at first.
         self._pieces = [Segment(root, 0, guess)]
         self._held = HeldBytes()
-        self._begun = False  # from then on the body brings all of a piece, wanted or not
+        self._begun = False  # then the body has all bytes of each piece, wanted or not
         self._needs_block = guess > MAX_BLOCK
         self._inner_depth = -1  # of the last inner node: its siblings are probably inner nodes too
         self._inner_size = 0
@@ -96,7 +97,7 @@ class BodyProof(Proof):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that is wanted of the file has come."""
+        """Whether all bytes that are wanted have come, and are verified."""
         return not self._pieces
 
     @property
@@ -114,7 +115,7 @@ class BodyProof(Proof):
 
     @property
     def need_at_end(self) -> CID | None:
-        """The inner node that holds the end of the range; without it, all of it would be sent."""
+        """The inner node with the end of the range; without it, all of the node would be sent."""
         if self._stop is None or self._begun or len(self._pieces) < 2:
             return None
         last = self._pieces[0]
@@ -172,8 +173,7 @@ class BodyProof(Proof):
             self._inner_depth, self._inner_size = piece.depth, len(block)
         if in_range(node.data, piece.start, start, stop):
             parts.insert(0, _content_piece(node.data, piece))
-        if len(self._pieces) + len(parts) > MAX_PENDING:
-            raise malformed(piece.cid, "the DAG is too wide at too many levels")
+        check_pending(piece.cid, len(self._pieces) + len(parts))
         return parts
 
     def update(self, data: bytes) -> list[Any]:

@@ -49,7 +49,7 @@ class Layouts:
                 self._trees[profile.name] = (profile, tree)
 
     def update(self, data: Any) -> None:
-        """Take the next bytes: any buffer."""
+        """Add the next bytes, from any buffer."""
         for cutter in self._cutters:
             cutter.update(data)
 
@@ -116,7 +116,7 @@ class WriteCheck:
         self._size = 0
 
     def update(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         self._layouts.update(data)
         self._size += len(data)
         if self._size <= MAX_BLOCK:

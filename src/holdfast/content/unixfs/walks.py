@@ -63,6 +63,12 @@ class Walk(ABC, Generic[Item]):
         return []
 
 
+def check_pending(cid: CID, count: int) -> None:
+    """Raise `MalformedError` if `count` links are too many to be held, after those of `cid`."""
+    if count > MAX_PENDING:
+        raise malformed(cid, "the DAG is too wide at too many levels")
+
+
 def feed_known(walk: Walk[Item], block: bytes, known: BlockCache) -> list[Item]:
     """Feed the block that `walk` needs, then those that `known` has, all verified already.
 
@@ -101,8 +107,7 @@ class _TreeWalk(Walk[Item], Generic[Link, Item]):
 
     def _replace(self, children: Sequence[Link]) -> None:
         """Put the children of the needed node in its place."""
-        if len(self._pending) + len(children) > MAX_PENDING:
-            raise malformed(self._pending[-1].cid, "the DAG is too wide at too many levels")
+        check_pending(self._pending[-1].cid, len(self._pending) + len(children))
         self._pending[-1:] = reversed(children)
 
 

@@ -22,7 +22,7 @@ from holdfast.protocol.http import Reply
 class AsyncBody:
     """Ask for the plain content, and verify it piece by piece with blocks of the file."""
 
-    def may_work(self, peer: AsyncPeer, *, may_restart: bool) -> bool:  # noqa: ARG002 - as all do
+    def may_work(self, peer: AsyncPeer) -> bool:
         """Return whether the gateway gives plain content, or only the size is wanted.
 
         For the size, the blocks of the file are enough.
@@ -33,9 +33,8 @@ class AsyncBody:
         """Ask for the plain content that is still to come."""
         if not peer.state.is_fresh:
             return await _begin_part(peer)
-        response = await peer.requests.open_plain(peer.gateway.content(peer.state.reference))
+        response = await peer.requests.open_plain()
         async with closing_on_error(response):
-            peer.state.found.media_type = response.headers.get("content-type", "")
             cid = await peer.blocks.target()
             if is_raw(cid):
                 proof = block_proof(peer.state.reference, cid)
@@ -52,11 +51,9 @@ async def _begin_part(peer: AsyncPeer) -> AsyncTransfer:
         return AsyncNothing(peer, proof)
     start = proof.position
     stop = None if peer.state.stop is None else proof.end
-    request = peer.gateway.content(peer.state.reference, start, stop)
-    response = await peer.requests.open_plain(request)
+    response = await peer.requests.open_plain(start, stop)
     async with closing_on_error(response):
         reply = Reply(response.status, response.headers)
-        peer.state.found.media_type = reply.headers.get("content-type", "")
         # A server that knows no ranges sends more than was asked for, before and behind.
         skip, most = peer.gateway.skipped(reply, start), proof.end - start
         batches = in_batches(response, skip=skip, most=most)

@@ -21,11 +21,8 @@ class AsyncStrategy(Protocol):
     Its errors are `UnprovenError` where another strategy may work with the same gateway.
     """
 
-    def may_work(self, peer: AsyncPeer, *, may_restart: bool) -> bool:
-        """Return whether the strategy is worth a try.
-
-        `may_restart` says that bytes which are verified already may be given up for it.
-        """
+    def may_work(self, peer: AsyncPeer) -> bool:
+        """Return whether the strategy is worth a try."""
 
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
         """Send the request, and verify the beginning of the reply."""

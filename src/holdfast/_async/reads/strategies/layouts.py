@@ -12,16 +12,15 @@ from holdfast.content.unixfs.layouts import LayoutProof
 class AsyncLayouts:
     """Import the body anew, and compare the CIDs of the known layouts with the wanted one."""
 
-    def may_work(self, peer: AsyncPeer, *, may_restart: bool) -> bool:
+    def may_work(self, peer: AsyncPeer) -> bool:
         """Return whether a whole tree is wanted, and its body was not imported yet."""
         state = peer.state
         may = state.is_whole_tree and not peer.was_imported and not peer.refusals.is_trustless
-        return may and (may_restart or not state.output.written)
+        return may and (peer.may_restart or not state.output.written)
 
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
         """Ask for the plain content."""
-        response = await peer.requests.open_plain(peer.gateway.content(peer.state.reference))
+        response = await peer.requests.open_plain()
         async with closing_on_error(response):
-            peer.state.found.media_type = response.headers.get("content-type", "")
             proof = LayoutProof(await peer.blocks.target())
             return await AsyncStream(peer, proof, response).begin()

@@ -9,15 +9,14 @@ from holdfast.content.proof import NoProof
 class AsyncPlain:
     """Take the gateway at its word."""
 
-    def may_work(self, peer: AsyncPeer, *, may_restart: bool) -> bool:  # noqa: ARG002 - as all do
+    def may_work(self, peer: AsyncPeer) -> bool:
         """Return whether the gateway gives plain content."""
         return not peer.refusals.is_trustless
 
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
         """Ask for the plain content."""
-        response = await peer.requests.open_plain(peer.gateway.content(peer.state.reference))
+        response = await peer.requests.open_plain()
         async with closing_on_error(response):
-            peer.state.found.media_type = response.headers.get("content-type", "")
             return await AsyncPlainStream(peer, NoProof(), response).begin()
 
 

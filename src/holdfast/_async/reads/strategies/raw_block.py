@@ -11,7 +11,7 @@ from holdfast.protocol.http import Reply
 class AsyncRawBlock:
     """Fetch the one block, and compare its hash with the CID."""
 
-    def may_work(self, peer: AsyncPeer, *, may_restart: bool) -> bool:  # noqa: ARG002 - as all do
+    def may_work(self, peer: AsyncPeer) -> bool:
         """Return whether the gateway gives blocks only, and the whole of one is wanted."""
         return peer.refusals.is_trustless and peer.state.is_block and peer.state.stop is None
 

@@ -10,7 +10,7 @@ from holdfast.content.unixfs.walks import FileWalk, feed_known
 class AsyncWalk:
     """Fetch every block of the file."""
 
-    def may_work(self, peer: AsyncPeer, *, may_restart: bool) -> bool:  # noqa: ARG002 - as all do
+    def may_work(self, peer: AsyncPeer) -> bool:
         """Return whether the gateway gives blocks only; a part of one raw block has no walk."""
         state = peer.state
         return peer.refusals.is_trustless and (state.stop is None or not state.is_block)
@@ -35,8 +35,7 @@ class AsyncWalking:
         while (need := walk.need) is not None:
             budget.check_time()
             block = await self._peer.blocks.get(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
-            known = state.found.blocks
-            pieces = await run_blocking(feed_known, walk, block, known)
+            pieces = await run_blocking(feed_known, walk, block, state.found.blocks)
             state.learn_size(walk.size)
             await run_blocking(output.take, pieces, proven=True)
             output.report(walk.size)

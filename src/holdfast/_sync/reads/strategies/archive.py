@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Archive:
     """Ask for an archive, and walk through the file as its blocks arrive."""
 
-    def may_work(self, peer: Peer, *, may_restart: bool) -> bool:  # noqa: ARG002 - as all do
+    def may_work(self, peer: Peer) -> bool:
         """Return whether an archive can bring what is wanted.
 
         A raw block can only be verified as a whole, so a part of it has no archive.

@@ -24,7 +24,7 @@ from holdfast.protocol.http import Reply
 class Body:
     """Ask for the plain content, and verify it piece by piece with blocks of the file."""
 
-    def may_work(self, peer: Peer, *, may_restart: bool) -> bool:  # noqa: ARG002 - as all do
+    def may_work(self, peer: Peer) -> bool:
         """Return whether the gateway gives plain content, or only the size is wanted.
 
         For the size, the blocks of the file are enough.
@@ -35,9 +35,8 @@ class Body:
         """Ask for the plain content that is still to come."""
         if not peer.state.is_fresh:
             return _begin_part(peer)
-        response = peer.requests.open_plain(peer.gateway.content(peer.state.reference))
+        response = peer.requests.open_plain()
         with closing_on_error(response):
-            peer.state.found.media_type = response.headers.get("content-type", "")
             cid = peer.blocks.target()
             if is_raw(cid):
                 proof = block_proof(peer.state.reference, cid)
@@ -54,11 +53,9 @@ def _begin_part(peer: Peer) -> Transfer:
         return Nothing(peer, proof)
     start = proof.position
     stop = None if peer.state.stop is None else proof.end
-    request = peer.gateway.content(peer.state.reference, start, stop)
-    response = peer.requests.open_plain(request)
+    response = peer.requests.open_plain(start, stop)
     with closing_on_error(response):
         reply = Reply(response.status, response.headers)
-        peer.state.found.media_type = reply.headers.get("content-type", "")
         # A server that knows no ranges sends more than was asked for, before and behind.
         skip, most = peer.gateway.skipped(reply, start), proof.end - start
         batches = in_batches(response, skip=skip, most=most)

@@ -23,11 +23,8 @@ class Strategy(Protocol):
     Its errors are `UnprovenError` where another strategy may work with the same gateway.
     """
 
-    def may_work(self, peer: Peer, *, may_restart: bool) -> bool:
-        """Return whether the strategy is worth a try.
-
-        `may_restart` says that bytes which are verified already may be given up for it.
-        """
+    def may_work(self, peer: Peer) -> bool:
+        """Return whether the strategy is worth a try."""
 
     def begin(self, peer: Peer) -> Transfer:
         """Send the request, and verify the beginning of the reply."""

@@ -11,15 +11,14 @@ from holdfast.content.proof import NoProof
 class Plain:
     """Take the gateway at its word."""
 
-    def may_work(self, peer: Peer, *, may_restart: bool) -> bool:  # noqa: ARG002 - as all do
+    def may_work(self, peer: Peer) -> bool:
         """Return whether the gateway gives plain content."""
         return not peer.refusals.is_trustless
 
     def begin(self, peer: Peer) -> Transfer:
         """Ask for the plain content."""
-        response = peer.requests.open_plain(peer.gateway.content(peer.state.reference))
+        response = peer.requests.open_plain()
         with closing_on_error(response):
-            peer.state.found.media_type = response.headers.get("content-type", "")
             return PlainStream(peer, NoProof(), response).begin()
 
 

@@ -13,7 +13,7 @@ from holdfast.protocol.http import Reply
 class RawBlock:
     """Fetch the one block, and compare its hash with the CID."""
 
-    def may_work(self, peer: Peer, *, may_restart: bool) -> bool:  # noqa: ARG002 - as all do
+    def may_work(self, peer: Peer) -> bool:
         """Return whether the gateway gives blocks only, and the whole of one is wanted."""
         return peer.refusals.is_trustless and peer.state.is_block and peer.state.stop is None
 
