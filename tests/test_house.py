@@ -304,6 +304,6 @@ def test_only_the_registry_knows_the_names_of_providers():
             found[path.relative_to(ROOT / "src/holdfast").as_posix()] = known
     assert found == {
         "registry.py": sorted(names),
-        "testing/node.py": ["pinning"],  # the configuration of a client for the node
-        "node/calls.py": ["local"],  # the id of the node's one user
+        "testing/running_nodes.py": ["pinning"],  # the configuration of a client for the node
+        "node/pinning_api/endpoints.py": ["local"],  # the id of the node's one user
     }
