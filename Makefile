@@ -32,7 +32,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
 	$(BIN)/python scripts/generate_sync.py --check
-	$(BIN)/python scripts/generate_cli_reference.py --check
+	$(BIN)/python scripts/generate_reference.py --check
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 	@echo "make lint: passed"
@@ -75,7 +75,7 @@ bench: $(STAMP)
 
 generate: $(STAMP)
 	$(BIN)/python scripts/generate_sync.py
-	$(BIN)/python scripts/generate_cli_reference.py
+	$(BIN)/python scripts/generate_reference.py
 
 format: $(STAMP)
 	$(BIN)/ruff format --quiet .

@@ -24,7 +24,7 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, Profile
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.repository import Repository
-from holdfast.repository.blocks import linked_from
+from holdfast.repository.block_files import linked_from
 
 TARGET = 25.0  # microseconds of CPU a leaf
 ROUNDS = 2

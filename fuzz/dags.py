@@ -28,7 +28,8 @@ from holdfast.content.hashes import FUNCTIONS, IDENTITY, SHA2_256
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.content.unixfs.body import BodyProof
-from holdfast.content.unixfs.walks import MAX_DEPTH, FileWalk
+from holdfast.content.unixfs.file_nodes import MAX_DEPTH
+from holdfast.content.unixfs.walks import FileWalk
 from holdfast.errors import ClientError
 from holdfast.repository import Repository
 

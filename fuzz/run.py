@@ -29,8 +29,8 @@ from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk
 from holdfast.errors import ClientError
 from holdfast.protocol import json_text
-from holdfast.protocol.failures import provider_error
 from holdfast.protocol.http import Reply
+from holdfast.protocol.status_errors import provider_error
 
 FIXTURES = Path(__file__).resolve().parent.parent / "tests" / "data"
 INTERESTING = [b"", b"\0", b"\x7f", b"\x80", b"\xff", b"\xff" * 9 + b"\x01", b"\x80" * 20]

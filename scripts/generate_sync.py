@@ -1,76 +1,69 @@
 """Generate the blocking tree from the async one, for the package and for its tests.
 
 `python scripts/generate_sync.py` writes; with `--check` it writes nothing and fails on any drift.
-Written by hand on both sides are only the files in HAND_WRITTEN.
+It also fails when a rule matches nothing in all trees, and when a file of HAND_WRITTEN is missing.
 """
 
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-TREES = (
-    ROOT / "src/holdfast/_async",
-    ROOT / "src/holdfast/testing/_async",
-    ROOT / "tests/_async",
+TREES = ("src/holdfast/_async", "src/holdfast/testing/_async", "tests/_async")
+HAND_WRITTEN = frozenset(
+    {
+        "src/holdfast/_async/__init__.py",
+        "src/holdfast/_async/connections.py",
+        "src/holdfast/_async/exchange_limits.py",
+        "src/holdfast/_async/request_body.py",  # async only: urllib3 needs no class for it
+        "src/holdfast/_async/runtime.py",
+        "src/holdfast/_async/transport.py",
+        "src/holdfast/testing/_async/__init__.py",
+        "src/holdfast/testing/_async/cancel_tests.py",  # async only: no blocking call is cancelled
+        "src/holdfast/testing/_async/parallel.py",
+        "src/holdfast/testing/_async/provider_tests.py",
+        "tests/_async/__init__.py",
+    }
 )
-HAND_WRITTEN = {
-    f"src/holdfast/_async/{name}.py" for name in ("connections", "runtime", "transport")
-}
-HAND_WRITTEN |= {"src/holdfast/_async/__init__.py", "tests/_async/__init__.py"}
-HAND_WRITTEN |= {
-    f"src/holdfast/testing/_async/{name}.py" for name in ("__init__", "parallel", "provider_tests")
-}
-# Nobody cancels a blocking call: it has no twin.
-HAND_WRITTEN |= {"src/holdfast/testing/_async/cancel_tests.py"}
 
 HEADER = """\
 # WARNING: this file is generated from {source}
 # by scripts/generate_sync.py. Change the original instead.
 """
 
-SUBSTITUTIONS = [
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"\basync (def|with|for)\b", r"\1"),
-        (r"\bawait ", ""),
-        (r"\bAsync([A-Z]\w*)", r"\1"),
-        (r"\b(build|holdfast)_async_", r"\1_"),
-        (r"\b_async\b", "_sync"),
-        (r"\basynccontextmanager\b", "contextmanager"),
-        (r"\baclose\b", "close"),
-        (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
-        (r"\banext\(", "next("),
-        (r"\bAwaitable\[(\w+)\]", r"\1"),
-        (r"import Awaitable, Callable\b", "import Callable"),
-        (r"\bgathered\b", "threaded"),
-        (r"\basync\b", "blocking"),
-        (r"\ban AsyncClient\b", "a Client"),
-        (r"\bno AsyncStorageProvider\b", "no StorageProvider"),
-        (r"\btasks\b", "threads"),
-    )
-]
+# Applied in this order.
+RULES = (
+    (r"\basync (def|with|for)\b", r"\1"),
+    (r"\bawait ", ""),
+    (r"\b(_?)Async([A-Z]\w*)", r"\1\2"),
+    (r"\b(build|holdfast)_async_", r"\1_"),
+    (r"\b_async\b", "_sync"),
+    (r"\basynccontextmanager\b", "contextmanager"),
+    (r"\baclose\b", "close"),
+    (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
+    (r"\banext\(", "next("),
+    (r"\bAwaitable\[(\w+)\]", r"\1"),
+    (r"\bimport Awaitable, ", "import "),
+    (r"\basync\b", "blocking"),
+    (r"\btasks\b", "threads"),
+)
 
 
-def generate(source: Path) -> str:
-    """The blocking text of `source`, formatted."""
-    text = source.read_text(encoding="utf-8")
-    for pattern, replacement in SUBSTITUTIONS:
-        text = pattern.sub(replacement, text)
-    text = HEADER.format(source=source.relative_to(ROOT).as_posix()) + text
-    # The names are shorter now: imports sort, and lines break, in other places.
-    for command in (["check", "--select", "I", "--fix-only", "--quiet"], ["format", "--quiet"]):
+def apply_rules(text: str) -> tuple[str, Counter[str]]:
+    """Return the blocking text for `text`, and how often each rule has matched."""
+    matches: Counter[str] = Counter()
+    for pattern, replacement in RULES:
+        text, matches[pattern] = re.subn(pattern, replacement, text)
+    return text, matches
+
+
+def formatted(text: str, target: Path) -> str:
+    """Return `text` as ruff formats it: shorter names change the order and breaks of lines."""
+    for command in (["check", "--select", "I", "--fix-only"], ["format"]):
         text = subprocess.run(  # noqa: S603 - ruff, on a file of ours
-            [
-                sys.executable,
-                "-m",
-                "ruff",
-                *command,
-                "--stdin-filename",
-                str(target_of(source)),
-                "-",
-            ],
+            [sys.executable, "-m", "ruff", *command, "--quiet", "--stdin-filename", target, "-"],
             input=text,
             capture_output=True,
             text=True,
@@ -81,34 +74,45 @@ def generate(source: Path) -> str:
 
 
 def target_of(source: Path) -> Path:
-    """Where the blocking twin of `source` stands."""
-    return Path(str(source).replace("/_async/", "/_sync/").replace("\\_async\\", "\\_sync\\"))
+    """Return the path of the blocking twin of `source`."""
+    return Path(*("_sync" if part == "_async" else part for part in source.parts))
+
+
+def problems(sources: set[str], matches: Counter[str]) -> list[str]:
+    """Return what is wrong with RULES and HAND_WRITTEN, one line for each."""
+    unused = [f"rule matches nothing: {pattern}" for pattern, _ in RULES if not matches[pattern]]
+    return unused + [f"no such file: {path}" for path in sorted(HAND_WRITTEN - sources)]
 
 
 def main() -> int:
-    """Write or check all files; 1 on drift."""
+    """Write or check all files. Return 1 on drift and for a rule or file name without use."""
     check = "--check" in sys.argv[1:]
+    matches: Counter[str] = Counter()
     drifted = []
-    expected = set()
+    sources = {path.relative_to(ROOT) for tree in TREES for path in (ROOT / tree).rglob("*.py")}
+    for source in sorted(sources):
+        if source.as_posix() in HAND_WRITTEN:
+            continue
+        text, found = apply_rules((ROOT / source).read_text(encoding="utf-8"))
+        matches += found
+        target = ROOT / target_of(source)
+        text = formatted(HEADER.format(source=source.as_posix()) + text, target)
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            drifted.append(target)
+            if not check:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text, encoding="utf-8")
+    expected = {ROOT / target_of(source) for source in sources}
     for tree in TREES:
-        for source in sorted(tree.rglob("*.py")):
-            target = target_of(source)
-            expected.add(target)
-            if source.relative_to(ROOT).as_posix() in HAND_WRITTEN:
-                continue
-            text = generate(source)
-            if not target.exists() or target.read_text(encoding="utf-8") != text:
-                drifted.append(target)
-                if not check:
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_text(text, encoding="utf-8")
-        for stray in set(target_of(tree / "x").parent.rglob("*.py")) - expected:
+        for stray in set((ROOT / target_of(Path(tree))).rglob("*.py")) - expected:
             drifted.append(stray)
             if not check:
                 stray.unlink()
     for path in drifted:
         print(f"{'differs from its source' if check else 'wrote'}: {path.relative_to(ROOT)}")
-    return int(check and bool(drifted))
+    wrong = problems({source.as_posix() for source in sources}, matches)
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    return int(bool(wrong) or (check and bool(drifted)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from holdfast.content.blocks import missing_block
 from holdfast.content.car import CarReader, write_car
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk
-from holdfast.repository.blocks import linked_from
+from holdfast.repository.block_files import linked_from
 
 DATA = Path(__file__).parent / "data"
 VECTORS = json.loads((DATA / "vectors.json").read_text(encoding="utf-8"))

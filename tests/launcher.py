@@ -26,10 +26,15 @@ from importlib import import_module
 from pathlib import Path
 
 IMPORTED = (
-    *("holdfast.cli.ending", "holdfast.cli.streams", "holdfast.cli.app", "holdfast.cli.run"),
+    *(
+        "holdfast.cli.execution",
+        "holdfast.cli.standard_streams",
+        "holdfast.cli.app",
+        "holdfast.cli.run",
+    ),
     *("holdfast.cli.content", "holdfast.cli.sharing", "holdfast.cli.offline"),
-    *("holdfast.cli.archives", "holdfast.cli.upkeep", "holdfast.cli.setup"),
-    *("holdfast.cli.output", "holdfast.cli.exits", "holdfast.cli.tokens"),
+    *("holdfast.cli.archives", "holdfast.cli.maintenance", "holdfast.cli.setup"),
+    *("holdfast.cli.output", "holdfast.cli.exit_codes", "holdfast.cli.tokens"),
     *("holdfast._sync.providers.local", "holdfast._sync.providers.pinning"),
     "holdfast._sync.transport",
 )
@@ -170,7 +175,7 @@ def serve(path):
 def main():
     for name in IMPORTED:
         import_module(name)
-    from holdfast.cli.ending import run  # noqa: PLC0415
+    from holdfast.cli.execution import run  # noqa: PLC0415
     from holdfast.cli.main import main  # noqa: PLC0415
 
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # noqa: PTH123

@@ -346,7 +346,7 @@ import asyncio, contextlib, json, os, tempfile, time
 from pathlib import Path
 import pytest, pytest_asyncio
 from holdfast import Blob
-from holdfast.atomic import PendingFile
+from holdfast.files.atomic import PendingFile
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError, NotAFileError, NotFoundError, ProviderError
 from holdfast.errors import SerializationError
@@ -586,7 +586,9 @@ def test_what_is_struck_out_is_seen_to_be(run):
 def test_what_is_no_test_cannot_be_struck_out(run, name):
     result = run(f"class TestMine(ProviderTests): struck_out = frozenset({{{name!r}}})")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"E *TypeError: TestMine strikes out what is no test: {name}"])
+    result.stdout.fnmatch_lines(
+        [f"E *TypeError: struck_out of TestMine names unknown tests: {name}"]
+    )
 
 
 def test_the_contract_itself_is_not_collected(pytester, run):
@@ -630,7 +632,7 @@ SAYS = {
             return super().get_file(cid, to=to, progress=None if to else progress)
         """,
         "progress_is_told",
-        "AssertionError: get_file with to= told no progress",
+        "AssertionError: get_file with to= reported no progress",
     ),
     "GoesOn": (
         """
@@ -638,7 +640,7 @@ SAYS = {
             return super().get_file(cid, to=to, progress=None if to else progress)
         """,
         "leaves_no_file",
-        "Failed: get_file with to= told no progress, or went on when progress raised an error",
+        "Failed: get_file with to= reported no progress, or ignored an error that progress raised",
     ),
     "Mixes": (
         "def get_json(self, cid): return {'number': 0}",

@@ -67,7 +67,7 @@ def test_download_makes_up_a_name_but_replaces_nothing_then(commands):
     (commands.folder / cid).write_bytes(b"mine")
     code, lines = commands.failure("download", cid)
     assert code == 1
-    assert lines[0] == f"error: there is a file of that name; name it to replace it: {cid}"
+    assert lines[0] == f"error: the file exists; name it to replace it: {cid}"
     assert (commands.folder / cid).read_bytes() == b"mine"
     assert commands.text("download", cid, cid) == cid
     assert (commands.folder / cid).read_bytes() == b"hello"
@@ -160,7 +160,7 @@ def test_store_and_send_take_no_more_than_can_be_read_back(commands):
         code, lines = commands.failure(*arguments, HOLDFAST_MAX_JSON_BYTES="100000")
         assert (code, lines[0]) == (
             5,
-            "error: standard input holds more than max_json_bytes, 100000 bytes",
+            "error: standard input has more than max_json_bytes, 100000 bytes",
         )
 
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from holdfast import errors
-from holdfast.cli import exits
+from holdfast.cli import exit_codes
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import HOLDFAST, Commands, install_provider
 from tests.content import DATA
@@ -169,7 +169,7 @@ def test_json_and_content_do_not_share_standard_output(commands, arguments):
     code, (line,) = commands.failure(*arguments, "-", "--json")
     told = json.loads(line)["error"]
     assert (code, told["name"]) == (2, "UsageError")
-    assert "both want standard output" in told["message"]
+    assert "both write to standard output" in told["message"]
 
 
 def test_json_before_a_double_dash_only_is_the_option(commands):
@@ -194,13 +194,14 @@ def test_every_family_of_the_tree_has_a_code_of_its_own():
         return [kind, *(leaf for each in kinds for leaf in leaves(each))]
 
     codes = {
-        each.__name__: exits.family_of(each.__new__(each)).code
+        each.__name__: exit_codes.family_of(each.__new__(each)).code
         for each in leaves(errors.ClientError)
     }
     assert codes == {
         "ClientError": 1,
         "ClientClosedError": 1,
         "ConfigError": 3,
+        "UnsupportedError": 3,
         "InvalidCIDError": 4,
         "SerializationError": 5,
         "NetworkError": 6,
@@ -222,7 +223,7 @@ def test_the_help_and_the_readme_list_every_exit_code(commands):
     listed = dict(re.findall(r"^ +(\d+)  (\S.*)$", text, re.MULTILINE))
     assert {int(code) for code in listed} == {
         *(0, 1, 2, 129, 130, 141, 143),
-        *(family.code for family in exits.FAMILIES),
+        *(family.code for family in exit_codes.FAMILIES),
     }
     readme = (DATA.parent.parent / "README.md").read_text()
     for code, meaning in listed.items():

@@ -172,7 +172,7 @@ def test_a_terminal_is_shown_text_and_nothing_else(commands):
         cid = commands.text("upload", "-", given=content)
         code, shown = commands.on_terminal("download", cid, "-")
         assert code == 2
-        assert "error: the content is no plain text for a terminal" in plain(shown)
+        assert "error: the content is not plain text" in plain(shown)
         assert "gone" not in shown
     code, shown = commands.on_terminal("car", "export", text, "-")
-    assert (code, "error: an archive is nothing for a terminal" in shown) == (2, True)
+    assert (code, "error: an archive cannot be shown on a terminal" in shown) == (2, True)

@@ -12,12 +12,12 @@ import pytest
 
 import holdfast
 from holdfast import Client, compute_cid
-from holdfast.cli.app import ROOMS
+from holdfast.cli.app import COMMAND_MODULES
 from tests.commands import Commands
 from tests.content import DATA
 from tests.support import HELLO_CID
 
-NAMES = [name for names in ROOMS.values() for name in names if name != "car"]
+NAMES = [name for names in COMMAND_MODULES.values() for name in names if name != "car"]
 ALL_COMMANDS = [*([name] for name in NAMES), ["car", "export"], ["car", "import"]]
 
 
@@ -121,7 +121,7 @@ def test_the_node_ends_in_order_when_it_is_told_to(commands, number, code):
 
 def test_a_node_by_python_is_as_careful(commands):
     for arguments, words in (
-        (["--path", ""], "a folder has a name"),
+        (["--path", ""], "must not be empty"),
         (["--rate-limit", "0"], "--rate-limit must be 1 or more"),
     ):
         result = subprocess.run(  # noqa: S603 - our own command
@@ -186,7 +186,7 @@ main()
     commands = Commands(tmp_path, command=(sys.executable, "-c", code))
     result = commands.run("demo")
     assert result.returncode == 14
-    assert result.stderr.startswith(b"error: the download gave other bytes")
+    assert result.stderr.startswith(b"error: the download returned other bytes")
 
 
 def test_version_and_help(commands):
@@ -194,7 +194,7 @@ def test_version_and_help(commands):
     text = commands.text("--help")
     assert text == commands.text("-h")
     listed = re.findall(r"^  ([a-z][a-z-]+)  +[A-Z]", text, re.MULTILINE)
-    assert listed == [name for names in ROOMS.values() for name in names]
+    assert listed == [name for names in COMMAND_MODULES.values() for name in names]
     assert not any(line.endswith("...") for line in text.splitlines()[1:])
 
 

@@ -64,7 +64,9 @@ def test_a_project_cannot_hand_the_token_to_another_provider(commands, tmp_path)
     write_user_file(commands, f'provider = "pinning"\nprovider_token = "{TOKEN}"\n')
     code, lines = commands.failure("store", "1", **variables)
     assert code == 3
-    assert lines[0].startswith(f"error: {project}: provider decides where your provider_token goes")
+    assert lines[0].startswith(
+        f"error: {project}: provider decides where your provider_token is sent"
+    )
     assert commands.failure("store", "1", HOLDFAST_PROVIDER_TOKEN=TOKEN, **variables)[0] == 3
     write_user_file(commands, "")
     assert commands.failure("store", "1", HOLDFAST_PROVIDER_TOKEN=TOKEN, **variables)[0] == 3
@@ -137,7 +139,7 @@ def test_local_by_default_does_not(commands):
     for arguments in (["store", "1"], ["list"]):
         code, lines = commands.failure(*arguments, HOLDFAST_PROVIDER_TOKEN=TOKEN)
         assert (code, "provider is 'local'" in lines[0]) == (3, True)
-        assert "say --provider pinning" in lines[0]
+        assert "use --provider pinning" in lines[0]
     result = commands.run("store", "1", "--provider", "local", "--token", TOKEN)
     assert result.returncode == 3
 

@@ -28,7 +28,7 @@ def run(page, text):
     page.finish()
 
 
-SLOW_PAGES = {"testing", "from-javascript", "providers"}
+SLOW_PAGES = {"testing", "from-javascript", "writing-a-provider"}
 
 
 @pytest.mark.timeout(240)  # runs of pytest within a run of pytest
@@ -48,6 +48,13 @@ def test_every_block_runs(path, page):
     page.finish()
     if page.missing:
         pytest.skip(f"all else has run, but not installed here: {', '.join(page.missing)}")
+
+
+def test_the_guide_to_providers_shows_the_example():
+    shown = blocks_of(ROOT / "docs/guides/writing-a-provider.md")[0].text
+    example = (ROOT / "examples/folder_provider.py").read_text()
+    assert shown == f"# folder_provider.py\n{example}"
+    assert example.count("\n") < 80
 
 
 def test_all_documents_are_found():

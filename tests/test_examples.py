@@ -45,7 +45,12 @@ def documented(name):
 
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [("service", {"fastapi", "pydantic"}), ("bulk_import", set()), ("mailbox", set())],
+    [
+        ("service", {"fastapi", "pydantic"}),
+        ("bulk_import", set()),
+        ("mailbox", set()),
+        ("folder_provider", set()),
+    ],
 )
 def test_they_need_what_they_say_and_no_more(name, extras):
     imported = set()

@@ -21,7 +21,7 @@ from holdfast.content.unixfs import data
 from holdfast.content.unixfs.directories import build_symlink
 from holdfast.content.unixfs.files import Part
 from holdfast.repository import Repository
-from holdfast.repository.blocks import key_of
+from holdfast.repository.rows import key_of
 from tests.content import DATA, MIB, Blocks, stream
 from tests.gateway_node import Node
 from tests.support import HELLO_CID

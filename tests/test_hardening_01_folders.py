@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-import holdfast.folders
+import holdfast.files.folders
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ConfigError
-from holdfast.folders import Folder
+from holdfast.files.folders import Folder
 from holdfast.repository import Repository
 
 LARGE = b"x" * 50_000
@@ -49,7 +49,7 @@ def precious(tmp_path):
 def way(request, monkeypatch):
     """Both ways to reach a folder: the one of POSIX, and the one for systems without it."""
     if request.param == "lstat":
-        monkeypatch.setattr(holdfast.folders, "HAS_DIR_FD", False)
+        monkeypatch.setattr(holdfast.files.folders, "HAS_DIR_FD", False)
     return request.param
 
 
@@ -65,7 +65,7 @@ def test_a_linked_temporary_folder_of_a_cloned_project_is_not_swept(commands, pr
     (commands.folder / "holdfast.toml").write_text('path = "store"\n')
     code, lines = commands.failure("store", "1")
     assert code == 3
-    assert "path may not stand in a project's file" in lines[0]
+    assert "path is not allowed in a project's file" in lines[0]
     assert "HOLDFAST_PATH" in lines[0]
     assert str(commands.user_file) in lines[0]
     assert not (commands.folder / "store/holdfast.sqlite3").exists()
@@ -105,7 +105,7 @@ def test_a_project_chooses_no_folder_and_the_user_does(commands, field):
     variable = f"HOLDFAST_{field.upper()}"
     code, lines = commands.failure("list")
     assert code == 3
-    assert f"{field} may not stand in a project's file" in lines[0]
+    assert f"{field} is not allowed in a project's file" in lines[0]
     assert variable in lines[0]
     # What the error advises works, with the project's file as it is.
     own = commands.folder.parent / "own"
@@ -171,9 +171,9 @@ def test_a_link_in_the_place_of_a_block_is_not_read(tmp_path, way):
             {"link": lambda: path.symlink_to(outside), "pipe": lambda: os.mkfifo(path)}.get(
                 kind, path.mkdir
             )()
-            with pytest.raises(ConfigError, match="no regular file"):
+            with pytest.raises(ConfigError, match="not a regular file"):
                 repository.block(cid)
-            with pytest.raises(ConfigError, match="no regular file"):
+            with pytest.raises(ConfigError, match="not a regular file"):
                 repository.add(LARGE, UNIXFS_V1_2025)
             (damage,) = repository.check()
             assert damage.cid == pin.cid
@@ -291,10 +291,10 @@ def test_a_folder_refuses_links_and_keeps_to_regular_files(tmp_path, way):
     (tmp_path / "a/b/link").symlink_to(tmp_path / "a/b/x")
     (tmp_path / "a/b/folder").mkdir()
     for name in ("pipe", "link", "folder"):
-        with pytest.raises(ConfigError, match="no regular file"):
+        with pytest.raises(ConfigError, match="not a regular file"):
             folder.read(name, 10)
         assert folder.remove(name) is False
-        with pytest.raises(ConfigError, match="no regular file"):
+        with pytest.raises(ConfigError, match="not a regular file"):
             folder.move("x", folder, name)
         with pytest.raises(FileExistsError):
             folder.create(name)

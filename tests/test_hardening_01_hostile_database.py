@@ -129,7 +129,7 @@ def test_the_commands_say_so_in_one_sentence(commands, store):
     for command in (["store", "1"], ["gc"], ["check"], ["repair"]):
         code, lines = commands.failure(*command, "--path", store)
         assert code == 3
-        assert "no regular file" in lines[0]
+        assert "not a regular file" in lines[0]
 
 
 def test_a_journal_that_names_a_file_to_delete_is_refused(store, tmp_path):
@@ -188,7 +188,7 @@ def test_other_tables_than_those_of_a_store_are_refused(store, name, statement):
     errors = every_call(store)
     assert errors
     assert_typed(errors)
-    assert "not a store's" in str(errors[0]) or "is missing" in str(errors[0])
+    assert "not made by Holdfast" in str(errors[0]) or "is missing" in str(errors[0])
     with closing(sqlite3.connect(store / NAMES[0])) as connection:
         if "DROP" not in statement:
             assert connection.execute("SELECT count(*) FROM pins").fetchone() == (2,)
@@ -299,7 +299,7 @@ def test_a_column_that_looks_like_a_comment_is_refused(store):
         assert hidden != table
         connection.execute("DROP TABLE adds")
         connection.execute(hidden)
-    with pytest.raises(ConfigError, match="the table 'adds' in it is not a store's"):
+    with pytest.raises(ConfigError, match="the table 'adds' in it was not made by Holdfast"):
         Repository(store)
 
 
@@ -311,7 +311,8 @@ def test_a_store_of_version_1_with_other_tables_is_not_migrated(tmp_path, read_o
         connection.execute("DROP TABLE leases")
         connection.execute("CREATE TABLE leases (adding, block AS (hex(zeroblob(9999999))))")
         connection.execute("PRAGMA user_version = 1")
-    with pytest.raises((ConfigError, VerificationError), match="'leases' in it is not a store's"):
+    words = "'leases' in it was not made by Holdfast"
+    with pytest.raises((ConfigError, VerificationError), match=words):
         Database(tmp_path, read_only=read_only).reading().__enter__()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-import holdfast.folders
+import holdfast.files.folders
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.files.partial import FORGOTTEN_AFTER, WORTH_KEEPING, PartialFile
@@ -20,7 +20,7 @@ OLD = time.time() - FORGOTTEN_AFTER - 3600
 def way(request, monkeypatch):
     """Both ways to reach a folder: the one of POSIX, and the one for systems without it."""
     if request.param == "lstat":
-        monkeypatch.setattr(holdfast.folders, "HAS_DIR_FD", False)
+        monkeypatch.setattr(holdfast.files.folders, "HAS_DIR_FD", False)
 
 
 def interrupted(folder):
@@ -37,7 +37,7 @@ def download(tmp_path):
     """Download to a file by way of the cache folder; return how much was found of it before."""
     sink = TargetSink(tmp_path / "copy", cache=tmp_path / "cache", reference=REFERENCE)
     sink.open()
-    kept = sink.kept
+    kept = sink.saved_size
     sink.restart()
     sink.write(b"hello")
     sink.commit()

@@ -11,11 +11,11 @@ from unittest.mock import ANY
 
 import pytest
 
-from holdfast import atomic
-from holdfast.atomic import FORGOTTEN_AFTER, PendingFile
-from holdfast.blob import Blob
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.reference import Reference
+from holdfast.files import atomic
+from holdfast.files.atomic import FORGOTTEN_AFTER, PendingFile
+from holdfast.files.blob import Blob
 from holdfast.files.partial import NAME, WORTH_KEEPING, PartialFile
 from holdfast.files.sinks import SpoolSink
 from holdfast.protocol.gateway import RAW_TYPE

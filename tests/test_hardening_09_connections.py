@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 import pytest
 import urllib3
 
-from holdfast.node import accepting, connections
-from holdfast.node.accepting import ConnectionLimits, origin_of
+from holdfast.node.http_server import acceptor, http_connection
+from holdfast.node.http_server.acceptor import ConnectionLimits, origin_of
 from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.testing import running_node
 from tests.node_process import ON_LINUX, node_process
@@ -76,7 +76,7 @@ def closing(peers):
 
 
 def test_a_peer_that_reads_nothing_is_ended(node, path, monkeypatch):
-    monkeypatch.setattr(connections, "STALL_SECONDS", 0.3)
+    monkeypatch.setattr(http_connection, "STALL_SECONDS", 0.3)
     with connect(node) as peer:
         ask(peer, path)
         for _ in range(20):  # many pauses: the machine may stall in one, the node acts in the next
@@ -85,7 +85,7 @@ def test_a_peer_that_reads_nothing_is_ended(node, path, monkeypatch):
 
 
 def test_a_peer_that_reads_a_few_bytes_at_a_time_is_ended(node, path, monkeypatch):
-    monkeypatch.setattr(connections, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(http_connection, "STALL_SECONDS", 0.5)
     with connect(node) as peer:
         ask(peer, path)
         for _ in range(30):
@@ -111,7 +111,7 @@ def drip(peer):
 
 
 def test_a_head_that_drips_is_ended(node, monkeypatch):
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(http_connection, "HEAD_SECONDS", 0.5)
     with connect(node) as peer:
         start = time.monotonic()
         with pytest.raises(ConnectionError):
@@ -297,11 +297,11 @@ def test_a_thousand_bodies_that_stop_halfway_hold_less_than_256_mib(process, cal
 
 def test_a_process_asks_for_the_descriptors_that_it_needs():
     code = (
-        "import resource; from holdfast.node.accepting import raise_descriptor_limit;"
+        "import resource; from holdfast.node.http_server.acceptor import raise_descriptor_limit;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, 3000)); raise_descriptor_limit();"
         "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )
     result = subprocess.run(  # noqa: S603
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert int(result.stdout) == min(accepting.WANTED_FILES, 3000)
+    assert int(result.stdout) == min(acceptor.WANTED_FILES, 3000)

@@ -15,7 +15,7 @@ from holdfast.content.car import V2_PRAGMA, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.node import fetching, trees
+from holdfast.node.pinning_api import dag_download, upload_tree
 from holdfast.repository import Repository
 from holdfast.repository.adding import Adding
 from holdfast.testing import running_node
@@ -97,7 +97,7 @@ def stored(repository):
 
 
 def test_an_endless_archive_of_unrelated_blocks_ends_and_none_of_it_is_stored(monkeypatch):
-    monkeypatch.setattr(fetching, "MAX_USELESS", 2 << 20)
+    monkeypatch.setattr(dag_download, "MAX_USELESS", 2 << 20)
     with gateway(lambda: write_car([SMALL_CID], unrelated())) as (url, sent):
         with running_node(gateways=(url,)) as node:
             assert pin_by_hash(node, SMALL_CID) == "expired"
@@ -106,7 +106,7 @@ def test_an_endless_archive_of_unrelated_blocks_ends_and_none_of_it_is_stored(mo
 
 
 def test_unrelated_blocks_around_the_wanted_ones_are_left_out(monkeypatch):
-    monkeypatch.setattr(fetching, "MAX_USELESS", 2 << 20)
+    monkeypatch.setattr(dag_download, "MAX_USELESS", 2 << 20)
     root, blocks = file_blocks(os.urandom(3 << 20))
     mixed = itertools.chain(
         itertools.islice(unrelated(), 5), blocks[:2], itertools.islice(unrelated(), 5), blocks[2:]
@@ -133,7 +133,7 @@ def test_blocks_that_come_before_those_that_link_to_them_are_taken():
 
 
 def test_what_a_failed_job_left_is_collected(monkeypatch):
-    monkeypatch.setattr(fetching, "MAX_USELESS", 2 << 20)
+    monkeypatch.setattr(dag_download, "MAX_USELESS", 2 << 20)
     root, blocks = file_blocks(os.urandom(10 << 20))
     begun = itertools.chain(blocks[:-1], unrelated())
     with (
@@ -146,7 +146,7 @@ def test_what_a_failed_job_left_is_collected(monkeypatch):
 
 
 def test_an_archive_that_never_comes_to_its_data_ends(monkeypatch):
-    monkeypatch.setattr(fetching, "MAX_USELESS", 2 << 20)
+    monkeypatch.setattr(dag_download, "MAX_USELESS", 2 << 20)
 
     def far_away():
         yield bytes([len(V2_PRAGMA)]) + V2_PRAGMA
@@ -166,7 +166,7 @@ def test_content_that_is_too_large_is_given_up(monkeypatch):
             assert pin_by_hash(node, root) == "over_max_size"
             node.repository.collect_garbage()
             assert stored(node.repository) == 0
-        monkeypatch.setattr(fetching, "MAX_BLOCKS", 3)
+        monkeypatch.setattr(dag_download, "MAX_BLOCKS", 3)
         with running_node(gateways=(url,)) as node:
             assert pin_by_hash(node, root) == "over_max_size"
 
@@ -217,21 +217,21 @@ def test_a_filename_has_at_most_64_levels(node):
 
 
 def test_an_upload_has_at_most_100000_files(node, monkeypatch):
-    assert trees.MAX_FILES == 100_000
-    monkeypatch.setattr(trees, "MAX_FILES", 20)
+    assert upload_tree.MAX_FILES == 100_000
+    monkeypatch.setattr(upload_tree, "MAX_FILES", 20)
     assert upload(node, *(f"d/{n}" for n in range(20))).status == 200
     assert "20 files" in sentence(upload(node, *(f"d/{n}" for n in range(21))))
 
 
 def test_an_upload_has_at_most_a_million_folders(node, monkeypatch):
-    assert trees.MAX_FOLDERS == 1_000_000
-    monkeypatch.setattr(trees, "MAX_FOLDERS", 11)
+    assert upload_tree.MAX_FOLDERS == 1_000_000
+    monkeypatch.setattr(upload_tree, "MAX_FOLDERS", 11)
     assert upload(node, *(f"d/{n}/f" for n in range(10))).status == 200
     assert "11 folders" in sentence(upload(node, *(f"d/{n}/f" for n in range(11))))
 
 
 def test_the_filenames_of_an_upload_have_a_limit_together(node, monkeypatch):
-    monkeypatch.setattr(trees, "MAX_PATHS", 10_000)
+    monkeypatch.setattr(upload_tree, "MAX_PATHS", 10_000)
     assert upload(node, *(f"d/{n}-{'x' * 900}" for n in range(10))).status == 200
     assert "10000 bytes" in sentence(upload(node, *(f"d/{n}-{'x' * 900}" for n in range(12))))
 
@@ -273,8 +273,8 @@ def test_paths_in_any_order_give_the_same_directory(node):
     root = CID.parse(results.pop())
     names = [entry.name for entry in node.repository.entries(root)]
     assert sorted(names) == ["a", "b", "b\x01", "b-", "e"]
-    assert "at once" in sentence(upload(node, "d/a/b", "d/a"))
-    assert "at once" in sentence(upload(node, "d/a", "d/a/b"))
+    assert "both a file and a directory" in sentence(upload(node, "d/a/b", "d/a"))
+    assert "both a file and a directory" in sentence(upload(node, "d/a", "d/a/b"))
     assert "twice" in sentence(upload(node, "d/a", "d/a"))
     assert "More than one" in sentence(upload(node, "d/a", "e/a"))
 

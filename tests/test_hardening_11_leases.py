@@ -241,7 +241,7 @@ def test_a_database_of_version_1_that_knows_none_of_the_block_files_is_not_migra
     connection.close()
     files = block_files(tmp_path)
     with Repository(tmp_path) as repository:
-        assert "knows none of the files" in next(repository.check()).what
+        assert "lists none of the files" in next(repository.check()).what
         with pytest.raises(VerificationError, match="holdfast repair"):
             repository.collect_garbage()
         assert len(repository.repair().roots) == len(files)

@@ -17,7 +17,7 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ClientError, ProviderError
 from holdfast.repository import PinQuery, Repository
-from holdfast.repository.space import RESERVE
+from holdfast.repository.database.space import RESERVE
 from holdfast.testing import running_node
 
 DATABASE, COPY = "holdfast.sqlite3", "holdfast.copy.sqlite3"
@@ -220,7 +220,7 @@ def test_the_command_line_calls_damage_by_its_name(commands, template):
 
 
 def test_a_store_that_is_locked_for_too_long_is_a_provider_error(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.repository.opening.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("holdfast.repository.database.opening.BUSY_SECONDS", 0.1)
     with Repository(tmp_path) as repository:
         with closing(sqlite3.connect(tmp_path / DATABASE, isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")

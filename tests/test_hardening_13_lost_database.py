@@ -14,7 +14,7 @@ import pytest
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.errors import ConfigError, ProviderError, VerificationError
-from holdfast.locks import try_lock
+from holdfast.files.locks import try_lock
 from holdfast.repository import Repository
 from tests import stores
 from tests.stores import CONTENTS, assert_full, block_files, fill
@@ -251,7 +251,7 @@ def test_a_file_from_an_old_backup_is_noticed_and_nothing_newer_is_lost(folder, 
     make_old(folder)
     (folder / name).write_bytes(old)
     with Repository(folder) as repository:
-        assert next(repository.check()).what == f"{name} is an older version of itself"
+        assert next(repository.check()).what == f"{name} is out of date"
         with pytest.raises(VerificationError, match="`holdfast repair`"):
             repository.collect_garbage()
         assert repository.repair().lost == []
@@ -394,7 +394,7 @@ def test_a_store_that_another_process_has_open_is_not_repaired(folder):
 
 
 def test_a_store_is_not_opened_while_it_is_repaired(folder, monkeypatch):
-    from holdfast.repository import repair as module  # noqa: PLC0415
+    from holdfast.repository.upkeep import repair as module  # noqa: PLC0415
 
     pins = fill(folder)
     tried = []
@@ -464,7 +464,7 @@ def test_the_command_line_names_the_repair_and_does_it(commands):
         (folder / name).unlink()
     text = commands.text("repair")
     assert "`repair --pin-roots` pins them" in text
-    assert "this cannot come back" in text
+    assert "lost for good" in text
     commands.text("repair", "--pin-roots")
     assert commands.json("gc") == {"blocks": 0, "size": 0}
 

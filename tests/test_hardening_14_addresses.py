@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.protocol.addresses import MACHINE, METADATA, PRIVATE, WORLD, privacy
+from holdfast.protocol.host_privacy import MACHINE, METADATA, PRIVATE, WORLD, privacy
 
 LEVELS = {
     WORLD: [

@@ -19,8 +19,7 @@ from holdfast.content.profiles import CANDIDATES, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.layouts import LayoutProof, WriteCheck
 from holdfast.errors import InvalidCIDError, MalformedError, UnprovenError, VerificationError
 from holdfast.files.importing import import_content
-from holdfast.repository import Repository, adding
-from holdfast.repository import store as store_module
+from holdfast.repository import Repository, adding, dags
 from tests.bombs import Dag
 from tests.commands import Commands
 from tests.content import Blocks
@@ -332,7 +331,7 @@ def test_roots_that_share_their_blocks_are_counted_within_a_limit(tmp_path, monk
     for _ in range(25):
         roots.append(dag.node([(roots[-1], 4)]))
     archive = [b"".join(write_car(roots, dag.blocks.items()))]
-    monkeypatch.setattr(store_module, "MAX_REPEATED", 100)
+    monkeypatch.setattr(dags, "MAX_REPEATED", 100)
     with Repository(tmp_path) as repository:
         with pytest.raises(MalformedError, match="26 roots share too many blocks"):
             repository.import_car(archive)

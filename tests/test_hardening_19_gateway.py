@@ -348,7 +348,7 @@ def test_the_codecs_that_are_not_here_are_406_with_one_sentence(node, name):
         by_query = node.get(f"/ipfs/{cid}?format={name}", Accept="*/*")
         assert (by_query.status, by_query.body.decode()) == (
             406,
-            f"Not Acceptable: there is no format '{name}' here, only raw, car, tar, json.\n",
+            f"Not Acceptable: format '{name}' is not served; use raw, car, tar, json.\n",
         )
         by_accept = node.get(f"/ipfs/{cid}", Accept=media_type)
         assert by_accept.status == 406

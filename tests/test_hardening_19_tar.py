@@ -17,7 +17,7 @@ from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.directories import build_directory, build_symlink
 from holdfast.files.importing import import_content
-from holdfast.node.cached import CachedRepository
+from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.memory import Cache
 from holdfast.repository import Repository
 from tests.content import DATA, MIB, Blocks, stream

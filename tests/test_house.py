@@ -5,17 +5,19 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import aiohttp
 import pytest
 import urllib3
+from scripts import generate_sync
 
 from holdfast import AsyncClient, AsyncPinProvider, Client, PinProvider
 from holdfast._async import transport as async_transport
 from holdfast._sync import transport as sync_transport
 from holdfast.errors import ClientError
-from holdfast.protocol import faults
+from holdfast.protocol import transport_errors
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -38,6 +40,12 @@ print(sorted({"aiohttp", "typer", "starlette", "uvicorn", "asyncio"} & set(sys.m
 
 def test_importing_the_clients_brings_in_no_http_library():
     code = "import sys; from holdfast import AsyncClient; print({'aiohttp'} & set(sys.modules))"
+    assert run(code).stdout == "set()\n"
+
+
+@pytest.mark.parametrize("name", ["PinProvider", "AsyncPinProvider", "ContentFile"])
+def test_what_reads_through_gateways_brings_in_no_database(name):
+    code = f"import sys; from holdfast import {name}; print({{'sqlite3'}} & set(sys.modules))"
     assert run(code).stdout == "set()\n"
 
 
@@ -147,12 +155,18 @@ def test_every_exception_of_the_library_is_mapped(table, kinds, base):
 def test_every_row_of_the_table_gives_an_error_of_ours(table):
     for kind in table:
         error = kind.__new__(kind)
-        ours = faults.translate(error, table, "example.com")
+        ours = transport_errors.translate(error, table, "example.com")
         assert isinstance(ours, ClientError)
 
 
 BY_HAND = {
-    "src/holdfast/_sync": {"__init__.py", "connections.py", "transport.py", "runtime.py"},
+    "src/holdfast/_sync": {
+        "__init__.py",
+        "connections.py",
+        "exchange_limits.py",
+        "transport.py",
+        "runtime.py",
+    },
     "src/holdfast/testing/_sync": {"__init__.py", "parallel.py", "provider_tests.py"},
     "tests/_sync": {"__init__.py"},
 }
@@ -167,6 +181,33 @@ def test_generated_files_say_so(tree):
         if not path.read_text().startswith("# WARNING: this file is generated from ")
     }
     assert silent == BY_HAND[tree]
+
+
+def test_no_async_name_is_left_in_the_blocking_trees():
+    for tree in BY_HAND:
+        for path in (ROOT / tree).rglob("*.py"):
+            assert re.findall(r"\b_*Async[A-Z]\w*", path.read_text()) == [], path
+
+
+def test_the_generator_names_rules_that_match_nothing_and_files_that_are_missing():
+    _, matches = generate_sync.apply_rules(
+        "async def f() -> AsyncClient: await _AsyncRoom.aclose()"
+    )
+    sources = set(generate_sync.HAND_WRITTEN) - {"tests/_async/__init__.py"}
+    found = generate_sync.problems(sources, matches)
+    assert r"rule matches nothing: \banext\(" in found
+    assert r"rule matches nothing: \baclose\b" not in found
+    assert found[-1] == "no such file: tests/_async/__init__.py"
+
+
+def test_no_two_public_classes_have_one_name():
+    """Outside of `_sync`, whose classes have the names of their async twins."""
+    places = defaultdict(list)
+    for path in sorted((ROOT / "src/holdfast").rglob("*.py")):
+        if "_sync" not in path.parts:
+            for name in re.findall(r"^class ([A-Za-z]\w*)", path.read_text(), re.MULTILINE):
+                places[name].append(path.relative_to(ROOT).as_posix())
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
 
 
 def names_in(path):

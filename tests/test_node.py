@@ -17,7 +17,7 @@ from holdfast import compute_cid
 from holdfast.content.cid import CID
 from holdfast.errors import ConfigError
 from holdfast.node.__main__ import main
-from holdfast.node.server import check_host
+from holdfast.node.node_server import check_host
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
 from tests.content import (
@@ -599,7 +599,7 @@ def test_oversized_heads_and_garbage(shared_node):
 
 
 def test_a_head_that_never_ends_is_given_up(shared_node, monkeypatch):
-    monkeypatch.setattr("holdfast.node.connections.HEAD_SECONDS", 0.5)
+    monkeypatch.setattr("holdfast.node.http_server.http_connection.HEAD_SECONDS", 0.5)
     start = time.monotonic()
     assert raw_exchange(shared_node, b"GET / HTTP/1.1\r\nHost: x\r\n") == b""
     assert time.monotonic() - start < 4
@@ -664,7 +664,7 @@ def test_large_json_does_not_hold_up_others(node):
 
 
 def test_a_slow_reader_gets_all_of_it(node, monkeypatch):
-    monkeypatch.setattr("holdfast.node.connections.HEAD_SECONDS", 1.5)
+    monkeypatch.setattr("holdfast.node.http_server.http_connection.HEAD_SECONDS", 1.5)
     data = os.urandom(8_000_000)
     cid = Caller(node).pin_files([("f", data)]).json()["IpfsHash"]
     host, port = node.api_url.removeprefix("http://").split(":")

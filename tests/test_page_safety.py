@@ -41,7 +41,7 @@ def client(node):
 def test_without_a_token_it_asks_for_one(visit, node, client):
     client.upload(b"x", name="secret")
     tab = visit.open(f"{node.api_url}/")
-    expect(tab.get_by_role("heading", name="Which token?")).to_be_visible()
+    expect(tab.get_by_role("heading", name="Enter a token")).to_be_visible()
     expect(tab.locator("#workspace")).to_be_hidden()
     tab.get_by_label("Token").fill("wrong")
     tab.get_by_role("button", name="Continue").click()
@@ -53,7 +53,7 @@ def test_without_a_token_it_asks_for_one(visit, node, client):
     expect(visit.row("secret")).to_be_visible()
     other = visit.new_tab()
     other.goto(f"{node.api_url}/")
-    expect(other.get_by_role("heading", name="Which token?")).to_be_visible()  # for one tab alone
+    expect(other.get_by_role("heading", name="Enter a token")).to_be_visible()  # for one tab alone
 
 
 def test_the_token_goes_to_the_api_alone(visit, node, client):
@@ -145,11 +145,11 @@ def test_replies_that_are_none_of_the_nodes(visit, node, tmp_path):
     expect(tab.locator("#empty")).to_be_visible()
     tab.route("**/pinning/*", lambda route: route.fulfill(status=200, body="<p>portal"))
     tab.set_input_files("#files", tmp_path / "file")
-    expect(tab.get_by_text("file: What answers here is not the node")).to_be_visible()
+    expect(tab.get_by_text("file: The server at this address is not the node")).to_be_visible()
     tab.keyboard.press("j")
     tab.keyboard.type("[1]")
     tab.get_by_role("button", name="Pin", exact=True).click()
-    expect(tab.locator("#json-error")).to_contain_text("What answers here is not the node")
+    expect(tab.locator("#json-error")).to_contain_text("The server at this address is not the node")
 
 
 def test_a_pin_that_is_gone_already_is_as_good_as_unpinned(visit, node, client):
@@ -184,7 +184,7 @@ def test_a_node_that_is_gone(browser):
         tab = visit.open()
         expect(tab.locator("#empty")).to_be_visible()
     tab.get_by_role("button", name="Refresh").click()
-    expect(tab.get_by_text("The node does not answer.")).to_be_visible()
+    expect(tab.get_by_text("The node does not reply.")).to_be_visible()
     visit.close()
 
 

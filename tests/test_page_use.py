@@ -63,7 +63,7 @@ def test_a_hundred_thousand_pins(visit, node):
     expect(visit.row("pin-077777")).to_be_visible()
     assert visit.names() == ["pin-077777"]
     tab.fill("#search", "%")
-    expect(tab.get_by_text("Nothing is called “%”")).to_be_visible()
+    expect(tab.get_by_text("No name and no CID contains “%”")).to_be_visible()
     assert visit.complaints == []
 
 
@@ -197,7 +197,7 @@ def test_what_is_pinned_twice_is_said_to_be(visit, client, tmp_path):
     tab = visit.open()
     expect(visit.row("first name")).to_be_visible()
     tab.set_input_files("#files", tmp_path / "second")
-    expect(tab.get_by_text("second was pinned already, under its first name")).to_be_visible()
+    expect(tab.get_by_text("second was already pinned, and keeps its first name")).to_be_visible()
 
 
 # Looking
@@ -413,7 +413,7 @@ def test_uploads_that_wait_or_failed_can_be_dropped_or_tried_again(visit, node, 
     tab.set_input_files("#files", [tmp_path / name for name in ("one", "two", "three")])
     expect(tab.get_by_text("one: come back later")).to_be_visible()
     uploads = tab.locator("#uploads li")
-    uploads.filter(has_text="three: waits").get_by_role("button", name="Cancel").click()
+    uploads.filter(has_text="three: waiting").get_by_role("button", name="Cancel").click()
     expect(uploads).to_have_count(2)
     let_go()
     expect(visit.row("two")).to_be_visible()
@@ -466,7 +466,7 @@ def test_by_keyboard_alone(visit, client, node):
     expect(tab.get_by_role("button", name="Keep")).to_be_focused()
     press("Shift+Tab")
     press("Enter")
-    expect(tab.get_by_text("Nothing is called “be”")).to_be_visible()
+    expect(tab.get_by_text("No name and no CID contains “be”")).to_be_visible()
     expect(tab.locator("#search")).to_be_focused()  # there is no row to go back to
     press("Control+A")
     press("Delete")

@@ -13,7 +13,7 @@ import uvicorn
 from holdfast import Client
 from holdfast.node.settings import NodeSettings
 from holdfast.testing import running_node
-from holdfast.testing.node import Settings
+from holdfast.testing.running_nodes import Settings
 from tests.support import wait_until
 
 
@@ -167,7 +167,7 @@ def _patient_server(monkeypatch):
         return make(*args, **{**settings, "timeout_graceful_shutdown": 30})
 
     monkeypatch.setattr(uvicorn, "Config", config)
-    monkeypatch.setattr("holdfast.node.server.GRACE_SECONDS", 30)
+    monkeypatch.setattr("holdfast.node.node_server.GRACE_SECONDS", 30)
 
 
 @pytest.mark.usefixtures("_patient_server")

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from holdfast.testing import Scripted, ScriptedServer, forward_to
-from holdfast.testing.scripted import Ways
+from holdfast.testing.scripted_reply import ReplyOptions
 
 
 def ask(server, method="GET"):
@@ -30,7 +30,7 @@ def say(server, data):
 @pytest.mark.parametrize(
     ("request_bytes", "message"),
     [
-        (b"garbage\r\n\r\n", "this is no request of HTTP: 'garbage'"),
+        (b"garbage\r\n\r\n", "this is not an HTTP request: 'garbage'"),
         (b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", "the Content-Length .* is 'x'"),
         (b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", "the Content-Length .* is '-1'"),
         (
@@ -106,4 +106,4 @@ def test_nothing_follows_the_head_of_a_reply_to_head(server):
 
 def test_every_field_of_a_reply_is_a_keyword_of_reply():
     names = {field.name for field in fields(Scripted)} - {"status", "body"}
-    assert Ways.__annotations__.keys() == names
+    assert ReplyOptions.__annotations__.keys() == names

@@ -1,4 +1,4 @@
-"""Holdfast pins JSON and files to IPFS and reads them back, proving bytes against their CID.
+"""Holdfast pins JSON and files to IPFS and reads them back, verified against their CID.
 
 Example:
     >>> from holdfast import Client
@@ -15,37 +15,54 @@ from holdfast._version import __version__
 if TYPE_CHECKING:
     from holdfast import errors
     from holdfast._async.client import AsyncClient
-    from holdfast._async.opened import AsyncContentFile
+    from holdfast._async.content_file import AsyncContentFile
+    from holdfast._async.providers.base import AsyncBaseProvider
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
+    from holdfast._async.reads.block_reader import AsyncBlockReader
     from holdfast._sync.client import Client
-    from holdfast._sync.opened import ContentFile
+    from holdfast._sync.content_file import ContentFile
+    from holdfast._sync.providers.base import BaseProvider
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
-    from holdfast.blob import Blob
-    from holdfast.config import ClientConfig
+    from holdfast._sync.reads.block_reader import BlockReader
+    from holdfast.config import ClientConfig, Retries, Timeouts
     from holdfast.events import Event
-    from holdfast.files.cids import compute_cid, verify
-    from holdfast.limits import Retries, Timeouts
+    from holdfast.files.blob import Blob
+    from holdfast.files.local_cids import compute_cid, verify
     from holdfast.provider import AsyncStorageProvider, StorageProvider
-    from holdfast.records import ClientMessage, ClientRecord, StoreOptions
-    from holdfast.repository import Pin
+    from holdfast.records import (
+        Added,
+        ClientMessage,
+        ClientRecord,
+        Entry,
+        Pin,
+        PinInfo,
+        StoreOptions,
+    )
 
 __all__ = [
+    "Added",
+    "AsyncBaseProvider",
+    "AsyncBlockReader",
     "AsyncClient",
     "AsyncContentFile",
     "AsyncLocalProvider",
     "AsyncPinProvider",
     "AsyncStorageProvider",
+    "BaseProvider",
     "Blob",
+    "BlockReader",
     "Client",
     "ClientConfig",
     "ClientMessage",
     "ClientRecord",
     "ContentFile",
+    "Entry",
     "Event",
     "LocalProvider",
     "Pin",
+    "PinInfo",
     "PinProvider",
     "Retries",
     "StorageProvider",
@@ -57,30 +74,37 @@ __all__ = [
     "verify",
 ]
 
-# Imported when first asked for: the command line and the pytest plugin, which is loaded in every
-# run of any tests, must not wait for what they do not use.
+# Imported when first used: the command line, and the pytest plugin that every run of any tests
+# loads, must not wait for what they do not use.
 _LAZY = {
+    "Added": "holdfast.records",
+    "AsyncBaseProvider": "holdfast._async.providers.base",
+    "AsyncBlockReader": "holdfast._async.reads.block_reader",
     "AsyncClient": "holdfast._async.client",
-    "AsyncContentFile": "holdfast._async.opened",
+    "AsyncContentFile": "holdfast._async.content_file",
     "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
     "AsyncStorageProvider": "holdfast.provider",
-    "Blob": "holdfast.blob",
+    "BaseProvider": "holdfast._sync.providers.base",
+    "Blob": "holdfast.files.blob",
+    "BlockReader": "holdfast._sync.reads.block_reader",
     "Client": "holdfast._sync.client",
     "ClientConfig": "holdfast.config",
     "ClientMessage": "holdfast.records",
     "ClientRecord": "holdfast.records",
-    "ContentFile": "holdfast._sync.opened",
+    "ContentFile": "holdfast._sync.content_file",
+    "Entry": "holdfast.records",
     "Event": "holdfast.events",
     "LocalProvider": "holdfast._sync.providers.local",
-    "Pin": "holdfast.repository",
+    "Pin": "holdfast.records",
+    "PinInfo": "holdfast.records",
     "PinProvider": "holdfast._sync.providers.pinning",
-    "Retries": "holdfast.limits",
+    "Retries": "holdfast.config",
     "StorageProvider": "holdfast.provider",
     "StoreOptions": "holdfast.records",
-    "Timeouts": "holdfast.limits",
-    "compute_cid": "holdfast.files.cids",
-    "verify": "holdfast.files.cids",
+    "Timeouts": "holdfast.config",
+    "compute_cid": "holdfast.files.local_cids",
+    "verify": "holdfast.files.local_cids",
 }
 
 

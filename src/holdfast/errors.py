@@ -1,11 +1,12 @@
-"""Every error that Holdfast raises of its own accord.
+"""All errors that Holdfast defines.
 
     ClientError(Exception)                          .name  .message
     ├── ConfigError(ValueError)                     a field of the configuration is wrong
+    │   └── UnsupportedError(NotImplementedError)   the provider cannot do this
     ├── InvalidCIDError(ValueError)                 "Invalid CID"; .reason
     ├── SerializationError(ValueError)              not JSON, or not of the expected shape
-    ├── NetworkError(ConnectionError)               nobody reached, or the line broke; .sent
-    │   └── RequestTimeoutError(TimeoutError)       … in the time allowed
+    ├── NetworkError(ConnectionError)               connection failed or broke; .sent
+    │   └── RequestTimeoutError(TimeoutError)       no answer or progress in time
     ├── ClientClosedError(RuntimeError)             used after close
     ├── NotAFileError(IsADirectoryError)            the CID names a directory
     ├── ProviderError                               .status  .details  .request_id  .retry_after
@@ -13,12 +14,12 @@
     │   ├── PermissionDeniedError                   403
     │   ├── NotFoundError                           404
     │   └── RateLimitError                          429
-    └── VerificationError                           .cid; the bytes are not what the CID names
-        ├── MalformedError(ValueError)              a block or CAR that nobody can read, or a bomb
-        └── UnprovenError                           not disproven, but no way to prove them
+    └── VerificationError                           .cid; the bytes do not match the CID
+        ├── MalformedError(ValueError)              a block or CAR is malformed or beyond limits
+        └── UnprovenError                           the bytes cannot be verified
 
-Wrong argument types are the built-in ``TypeError``, an empty recipient is a ``ValueError``, and
-trouble with a local file is the ``OSError`` that ``open`` raises.
+A wrong argument type is the built-in ``TypeError``, an empty recipient a ``ValueError``, and a
+problem with a local file the ``OSError`` that ``open`` raises.
 """
 
 
@@ -48,11 +49,21 @@ class ConfigError(ClientError, ValueError):
     """A field of the configuration is missing or wrong; the message says which and what to do."""
 
 
+class UnsupportedError(ConfigError, NotImplementedError):
+    """The configured provider cannot do this. Nothing was sent; the message names an alternative.
+
+    Example:
+        >>> from holdfast.errors import ConfigError, UnsupportedError
+        >>> issubclass(UnsupportedError, ConfigError)
+        True
+    """
+
+
 class InvalidCIDError(ClientError, ValueError):
     """What was given is not a CID. Nothing was sent.
 
     Attributes:
-        reason: What is wrong with it; the message is the spec's, to the letter.
+        reason: What is wrong with it. The message itself is fixed: "Invalid CID".
     """
 
     def __init__(self, message: str = "Invalid CID", *, reason: str = "") -> None:
@@ -68,8 +79,8 @@ class NetworkError(ClientError, ConnectionError):
     """The provider or gateway could not be reached, or the connection broke.
 
     Attributes:
-        sent: Whether the request had gone out whole, so that the peer may have acted on it.
-        transient: Whether sending it again may help; a wrong certificate stays wrong.
+        sent: Whether the whole request was sent, so that the peer may have acted on it.
+        transient: Whether sending it again may help. For a wrong certificate, it does not.
     """
 
     def __init__(self, message: str, *, sent: bool = False, transient: bool = True) -> None:
@@ -90,17 +101,17 @@ class ClientClosedError(ClientError, RuntimeError):
 
 
 class NotAFileError(ClientError, IsADirectoryError):
-    """The CID names a directory, and was read as a file."""
+    """A directory was read as a file."""
 
 
 class ProviderError(ClientError):
-    """The provider or gateway answered, and the answer is a failure.
+    """The provider or gateway replied with an error.
 
     Attributes:
         status: The HTTP status, or None where the provider is not an HTTP service.
-        details: The provider's own words, where it had any.
-        request_id: What the provider calls this request, for a support ticket.
-        retry_after: The wait in seconds that the provider asked for, where it did.
+        details: The provider's own message, if it sent one.
+        request_id: The provider's name for this request, for a support ticket.
+        retry_after: The seconds that the provider asks to wait, if it does.
     """
 
     def __init__(
@@ -128,15 +139,15 @@ class PermissionDeniedError(ProviderError):
 
 
 class NotFoundError(ProviderError):
-    """HTTP 404, or nothing in the embedded store: the content is not there."""
+    """HTTP 404, or not in the embedded store: the content does not exist there."""
 
 
 class RateLimitError(ProviderError):
-    """HTTP 429: too many requests. ``retry_after`` is the wait asked for, in seconds."""
+    """HTTP 429: too many requests. ``retry_after`` is the wait that is asked for, in seconds."""
 
 
 class VerificationError(ClientError):
-    """The bytes that came are not those that the CID names. Nothing of them was handed out."""
+    """The received bytes do not match the CID. None of them were given to the caller."""
 
     def __init__(self, message: str, *, cid: str | None = None) -> None:
         super().__init__(message)
@@ -144,8 +155,8 @@ class VerificationError(ClientError):
 
 
 class MalformedError(VerificationError, ValueError):
-    """A block, a DAG or a CAR breaks the rules of its format, or the limits that keep us safe."""
+    """A block, a DAG or a CAR breaks the rules of its format, or exceeds our limits."""
 
 
 class UnprovenError(VerificationError):
-    """The bytes are neither proven nor disproven: no known layout fits, or the hash is unknown."""
+    """The bytes cannot be verified: no known layout fits, or the hash function is unknown."""

@@ -1,22 +1,63 @@
-"""The seam between a client and a place where content is kept.
+"""The interfaces between a client and a place where content is kept.
 
-A provider of your own implements one of these (subclassing is optional) and either goes straight
-into ``Client(provider=…)`` or registers under a name, see `holdfast.registry`. What must hold of it
-is written as tests, to be subclassed: `holdfast.testing.ProviderTests`, `AsyncProviderTests`.
+`StorageProvider` is what every provider does. The other protocols are capabilities that only some
+have; `ask` finds out, or raises an `UnsupportedError`.
+
+To write a provider, subclass `holdfast.BaseProvider` or `holdfast.AsyncBaseProvider`, which do the
+common work. A class of your own with these methods is fine too. Pass it to ``Client(provider=…)``,
+or register it under a name, see `holdfast.registry`. What must hold of it is written as tests, to
+be subclassed: `holdfast.testing.ProviderTests`, `AsyncProviderTests`.
 """
 
 import os
 from abc import abstractmethod
-from typing import Any, Protocol, Self, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol, Self, TypeGuard, TypeVar, cast, runtime_checkable
 
-from holdfast.blob import Blob
+from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.content.cid import CID
+from holdfast.errors import UnsupportedError
+from holdfast.files.blob import Blob
 from holdfast.files.sources import Progress, Source
+from holdfast.records import Added, Entry, Pin, PinInfo
+
+__all__ = [
+    "CID",
+    "Added",
+    "AsyncCarImport",
+    "AsyncDirectories",
+    "AsyncListing",
+    "AsyncOpenable",
+    "AsyncPinning",
+    "AsyncStorageProvider",
+    "Blob",
+    "Call",
+    "CarExport",
+    "CarImport",
+    "Directories",
+    "Entry",
+    "Linkable",
+    "Listing",
+    "Openable",
+    "Pin",
+    "PinInfo",
+    "Pinning",
+    "Progress",
+    "Reconfigurable",
+    "Source",
+    "StorageProvider",
+    "ask",
+    "has_capability",
+]
+
+T = TypeVar("T")
 
 
 @runtime_checkable
 class StorageProvider(Protocol):
-    """Keeps JSON and files by CID, and gives them back."""
+    """Keeps JSON and files by CID, and returns them."""
 
     @abstractmethod
     def put_json(self, text: str, *, name: str) -> str:
@@ -24,7 +65,7 @@ class StorageProvider(Protocol):
 
     @abstractmethod
     def get_json(self, cid: str) -> Any:
-        """The JSON value at `cid`, which may carry a path: ``CID/a/b.json``."""
+        """Return the JSON value at `cid`, which may carry a path: ``CID/a/b.json``."""
 
     @abstractmethod
     def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
@@ -38,21 +79,21 @@ class StorageProvider(Protocol):
         to: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
     ) -> Blob:
-        """The file at `cid`; with `to`, written there, whole or not at all."""
+        """Return the file at `cid`; with `to`, write it there, whole or not at all."""
 
     @abstractmethod
     def delete(self, cid: str) -> None:
-        """Let go of `cid`; `ProviderError` where it was not kept."""
+        """Unpin `cid`; raise ProviderError if it was not pinned."""
 
     @abstractmethod
     def test_authentication(self) -> None:
-        """Return if the credentials are good, else raise."""
+        """Return if the credentials are good; raise an error otherwise."""
 
     @abstractmethod
     def close(self) -> None:
         """Release connections and files. A second time does nothing.
 
-        Every other call is a `ClientClosedError` from then on.
+        Every other call raises ClientClosedError from then on.
         """
 
 
@@ -66,7 +107,7 @@ class AsyncStorageProvider(Protocol):
 
     @abstractmethod
     async def get_json(self, cid: str) -> Any:
-        """The JSON value at `cid`, which may carry a path: ``CID/a/b.json``."""
+        """Return the JSON value at `cid`, which may carry a path: ``CID/a/b.json``."""
 
     @abstractmethod
     async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
@@ -80,54 +121,181 @@ class AsyncStorageProvider(Protocol):
         to: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
     ) -> Blob:
-        """The file at `cid`; with `to`, written there, whole or not at all."""
+        """Return the file at `cid`; with `to`, write it there, whole or not at all."""
 
     @abstractmethod
     async def delete(self, cid: str) -> None:
-        """Let go of `cid`; `ProviderError` where it was not kept."""
+        """Unpin `cid`; raise ProviderError if it was not pinned."""
 
     @abstractmethod
     async def test_authentication(self) -> None:
-        """Return if the credentials are good, else raise."""
+        """Return if the credentials are good; raise an error otherwise."""
 
     @abstractmethod
     async def aclose(self) -> None:
         """Release connections and files. A second time does nothing.
 
-        Every other call is a `ClientClosedError` from then on.
+        Every other call raises ClientClosedError from then on.
         """
 
 
 @runtime_checkable
 class Linkable(Protocol):
-    """A provider whose content has addresses to share."""
+    """Has addresses of its content to share."""
 
+    @abstractmethod
     def url(self, cid: str) -> str:
-        """The address at which others find `cid`."""
+        """Return the address at which others find `cid`."""
 
 
 @runtime_checkable
 class Reconfigurable(Protocol):
-    """A provider that can be had with other options over the same connections."""
+    """Can be copied with other options over the same connections."""
 
+    @abstractmethod
     def with_config(self, config: ClientConfig) -> Self:
-        """A copy with `config` over the same connections; `ConfigError` where they cannot."""
+        """Return a copy with `config` over the same connections; ConfigError if they differ."""
 
 
 @runtime_checkable
 class Openable(Protocol):
-    """A provider whose files can be read in parts."""
+    """Reads parts of files."""
 
+    @abstractmethod
     def open_file(self, cid: str) -> Any:
-        """The file at `cid`, readable and seekable; of an async provider, awaited."""
+        """Return the file at `cid`, readable and seekable: a `holdfast.ContentFile`, or alike."""
+
+
+@runtime_checkable
+class AsyncOpenable(Protocol):
+    """`Openable`, awaited."""
+
+    @abstractmethod
+    async def open_file(self, cid: str) -> Any:
+        """Return the file at `cid`: a `holdfast.AsyncContentFile`, or alike."""
 
 
 @runtime_checkable
 class Listing(Protocol):
-    """A provider that can tell what it keeps."""
+    """Lists what it keeps."""
 
-    def list_pins(self, *, name: str | None = None, limit: int | None = None) -> Any:
-        """What is pinned, a list of `Pin`s, newest first; of an async provider, awaited.
+    @abstractmethod
+    def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
+        """Return the pins whose name holds `name`, newest first, at most `limit` of them."""
 
-        `name` is a part of the names that are asked for, `limit` the most pins to give.
-        """
+
+@runtime_checkable
+class AsyncListing(Protocol):
+    """`Listing`, awaited."""
+
+    @abstractmethod
+    async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
+        """Return the pins whose name holds `name`, newest first, at most `limit` of them."""
+
+
+@runtime_checkable
+class Pinning(Protocol):
+    """Pins content that exists elsewhere."""
+
+    @abstractmethod
+    def pin(self, cid: str, info: PinInfo) -> Pin:
+        """Pin `cid`, and return the pin as it is when the provider has taken the order."""
+
+
+@runtime_checkable
+class AsyncPinning(Protocol):
+    """`Pinning`, awaited."""
+
+    @abstractmethod
+    async def pin(self, cid: str, info: PinInfo) -> Pin:
+        """Pin `cid`, and return the pin as it is when the provider has taken the order."""
+
+
+@runtime_checkable
+class Directories(Protocol):
+    """Stores whole directories."""
+
+    @abstractmethod
+    def add_directory(
+        self, folder: Path, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Keep the files below `folder` under one CID."""
+
+
+@runtime_checkable
+class AsyncDirectories(Protocol):
+    """`Directories`, awaited."""
+
+    @abstractmethod
+    async def add_directory(
+        self, folder: Path, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Keep the files below `folder` under one CID."""
+
+
+@runtime_checkable
+class CarImport(Protocol):
+    """Imports archives (CAR), and so keeps every CID as it is."""
+
+    @abstractmethod
+    def import_car(self, pieces: Iterable[bytes]) -> list[str]:
+        """Import an archive and pin its roots; return their CIDs."""
+
+
+@runtime_checkable
+class AsyncCarImport(Protocol):
+    """`CarImport`, awaited."""
+
+    @abstractmethod
+    async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
+        """Import an archive and pin its roots; return their CIDs."""
+
+
+@runtime_checkable
+class CarExport(Protocol):
+    """Exports archives (CAR)."""
+
+    @abstractmethod
+    def export_car(self, cid: str) -> Iterator[bytes]:
+        """Yield the archive of everything under `cid`."""
+
+
+REFUSALS: Final[Mapping[str, str]] = {
+    "Linkable": "has no addresses to share; share the CID",
+    "Reconfigurable": "takes no other options; make a new client",
+    "Openable": "cannot open files in parts; use download",
+    "Listing": "cannot list what it keeps; keep the CIDs of your records",
+    "Pinning": "cannot pin content by its CID; download it and upload it here",
+    "Directories": "cannot store directories; upload the files one by one",
+    "CarImport": "cannot import archives; upload the files",
+    "CarExport": "cannot export archives; download the files",
+}
+"""For each capability, what a provider without it says, and the alternative."""
+
+
+def has_capability(provider: object, capability: Callable[..., T]) -> TypeGuard[T]:
+    """Return whether `provider` has `capability`.
+
+    A subclass of `holdfast.BaseProvider` has the capabilities that are among its base classes: see
+    its ``supports``. Another provider has a capability if it has the methods.
+    """
+    kind = cast("type[Any]", capability)
+    supports: Callable[[type[Any]], bool] | None = getattr(provider, "supports", None)
+    return isinstance(provider, kind) if supports is None else supports(kind)
+
+
+def ask(provider: object, capability: Callable[..., T]) -> T:
+    """Return `provider` as one with `capability`; raise UnsupportedError if it lacks it.
+
+    Example:
+        >>> from holdfast import ClientConfig, LocalProvider
+        >>> import tempfile
+        >>> provider = LocalProvider(ClientConfig(path=tempfile.mkdtemp()))
+        >>> ask(provider, Listing).list_pins()
+        []
+        >>> provider.close()
+    """
+    if has_capability(provider, capability):
+        return provider
+    name = cast("type[Any]", capability).__name__.removeprefix("Async")
+    raise UnsupportedError(f"{type(provider).__name__} {REFUSALS[name]}")

@@ -1,31 +1,33 @@
-"""The values that go in and out of a client: records, messages and store options.
+"""The values that go in and out of clients and providers: records, messages, options and pins.
 
-They are frozen; ``to_dict`` and ``from_dict`` speak the spec's camelCase spelling.
+All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
 """
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Generic, Self, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 from holdfast.errors import SerializationError
 
 T = TypeVar("T")
 
+EntryKind: TypeAlias = Literal["file", "directory", "symlink"]
+
 
 def now_ms() -> int:
-    """Milliseconds since 1970 by this machine's clock, as JavaScript's ``Date.now()``."""
+    """Return the milliseconds since 1970 by this machine's clock, as ``Date.now()`` does."""
     return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRecord(Generic[T]):
-    """What a write gives back.
+    """The result of a write.
 
     Attributes:
         cid: The CID, as the provider gave it.
         timestamp: Milliseconds by this machine's clock, taken when the record was made.
-        data: What was stored; always None for an upload.
+        data: The value that was stored; always None for an upload.
         size: Characters of the JSON text for `store` and `send`, bytes for `upload`.
 
     Example:
@@ -39,7 +41,7 @@ class ClientRecord(Generic[T]):
     data: T | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as plain JSON data; without ``data`` where there is none."""
+        """Return the record as plain JSON data, without ``data`` if that is None."""
         data = self.data.to_dict() if isinstance(self.data, ClientMessage) else self.data
         return {
             "cid": self.cid,
@@ -50,7 +52,7 @@ class ClientRecord(Generic[T]):
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> "ClientRecord[Any]":
-        """The record that `to_dict` wrote; `SerializationError` where the shape is another."""
+        """Return the record that `to_dict` wrote; `SerializationError` for another shape."""
         return ClientRecord(
             cid=_member(value, "cid", str),
             timestamp=_member(value, "timestamp", int),
@@ -61,7 +63,7 @@ class ClientRecord(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientMessage:
-    """A message for somebody, stored as plain JSON. Nothing delivers it.
+    """A message to a recipient, stored as plain JSON. Nothing delivers it.
 
     Example:
         >>> ClientMessage(recipient_id="alice", payload="hi", timestamp=1700000000000).to_dict()
@@ -73,7 +75,7 @@ class ClientMessage:
     timestamp: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The message as it is stored: the spec's names, in the spec's order."""
+        """Return the message as it is stored: the spec's names, in the spec's order."""
         return {
             "recipientId": self.recipient_id,
             "payload": self.payload,
@@ -82,7 +84,7 @@ class ClientMessage:
 
     @classmethod
     def from_dict(cls, value: Any) -> Self:
-        """The message that `to_dict` wrote; `SerializationError` where the shape is another."""
+        """Return the message that `to_dict` wrote; `SerializationError` for another shape."""
         return cls(
             recipient_id=_member(value, "recipientId", str),
             payload=_member(value, "payload", str),
@@ -95,8 +97,8 @@ class StoreOptions:
     """Options of `store` and `upload`. Both are reserved: accepted, not applied.
 
     Attributes:
-        encrypt: Reserved. Content is stored in the clear whatever it says.
-        label: Reserved. No name or metadata is made of it.
+        encrypt: Reserved. Content is stored in the clear, also with ``True``.
+        label: Reserved. It is not sent to the provider.
     """
 
     encrypt: bool = False
@@ -110,7 +112,7 @@ class StoreOptions:
 
     @classmethod
     def of(cls, options: "StoreOptions | Mapping[str, Any] | None") -> "StoreOptions":
-        """`options` as a `StoreOptions`; an unknown key or another type is a `TypeError`."""
+        """Return `options` as `StoreOptions`; TypeError for an unknown key or another type."""
         if options is None:
             return cls()
         if isinstance(options, StoreOptions):
@@ -126,8 +128,99 @@ class StoreOptions:
         return cls(**options)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """One pin: content that a provider keeps, or kept until `removed`.
+
+    Attributes:
+        id: The provider's identifier of the pin.
+        cid: The CID, as it was given or computed.
+        name: A name for people; may be empty.
+        keyvalues: Further metadata of the user.
+        size: The bytes of all its blocks.
+        files: The number of files in it.
+        type: A media type, or ``directory``.
+        created: When it was pinned, in milliseconds.
+        removed: When it was unpinned, in milliseconds; None while it is pinned.
+
+    Example:
+        >>> Pin(id="1", cid="bafkqaaa", name="empty.txt").removed is None
+        True
+    """
+
+    id: str
+    cid: str
+    name: str = ""
+    keyvalues: Mapping[str, Any] = field(default_factory=dict)
+    size: int = 0
+    files: int = 1
+    type: str = ""
+    created: int = 0
+    removed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinInfo:
+    """Metadata that a provider keeps with a new pin.
+
+    Attributes:
+        name: The name of the pin; for an uploaded file, its file name.
+        keyvalues: Further metadata of the user.
+
+    Example:
+        >>> PinInfo(name="report.pdf")
+        PinInfo(name='report.pdf', keyvalues={})
+    """
+
+    name: str = ""
+    keyvalues: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Added:
+    """The result of adding content to a provider.
+
+    Attributes:
+        cid: The CID under which the provider pinned the content.
+        duplicate: Whether it was pinned there before; None if the provider does not say.
+        pin_id: The provider's identifier of the pin; None if it has none.
+
+    Example:
+        >>> Added(cid="bafkqaaa", duplicate=True).pin_id is None
+        True
+    """
+
+    cid: str
+    duplicate: bool | None = None
+    pin_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One name in a directory, and the content under it.
+
+    A directory's block holds names and CIDs only. So `size` and `kind` are None where the block of
+    the entry itself was not read, except for raw blocks, which are files.
+
+    Attributes:
+        name: The name in the directory.
+        cid: The CID of the content.
+        size: The bytes of a file.
+        kind: ``file``, ``directory`` or ``symlink``.
+
+    Example:
+        >>> Entry(name="a.txt", cid="bafkqaaa", size=0, kind="file").name
+        'a.txt'
+    """
+
+    name: str
+    cid: str
+    size: int | None = None
+    kind: EntryKind | None = None
+
+
 def _member(value: Any, key: str, kind: type[T]) -> T:
-    """``value[key]``, where `value` is a JSON object and the member of the right type."""
+    """Return ``value[key]``; raise SerializationError unless it is there and a `kind`."""
     if not isinstance(value, Mapping):
         raise SerializationError(f"expected a JSON object with {key!r}, got {_json_type(value)}")
     if key not in value:
@@ -140,7 +233,7 @@ def _member(value: Any, key: str, kind: type[T]) -> T:
 
 
 def _json_type(value: Any) -> str:
-    """What JSON calls the type of `value`."""
+    """Return JSON's name for the type of `value`, with an article."""
     match value:
         case None:
             return "null"

@@ -1,79 +1,123 @@
-"""From a provider's name to its class, imported only when it is asked for.
+"""The providers by name: the built-in ones in one table, and those that other packages install.
 
 A package adds a provider with entry points in the groups ``holdfast.providers`` and
-``holdfast.async_providers``, each naming a class with ``from_config(config)``.
+``holdfast.async_providers``, each naming a class with ``from_config(config)``. A class is imported
+only when a client asks for it.
 """
 
 import importlib
 import warnings
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from holdfast.config import ClientConfig
 from holdfast.errors import ConfigError
-from holdfast.provider import AsyncStorageProvider, StorageProvider
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 SYNC_GROUP: Final = "holdfast.providers"
 ASYNC_GROUP: Final = "holdfast.async_providers"
 
-_LOCAL: Final = "holdfast._sync.providers.local:LocalProvider"
-_ASYNC_LOCAL: Final = "holdfast._async.providers.local:AsyncLocalProvider"
-_PIN: Final = "holdfast._sync.providers.pinning:PinProvider"
-_ASYNC_PIN: Final = "holdfast._async.providers.pinning:AsyncPinProvider"
 
-BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
-    SYNC_GROUP: {"local": _LOCAL, "pinning": _PIN, "provider_b": _PIN, "provider_c": _PIN},
-    ASYNC_GROUP: {
-        "local": _ASYNC_LOCAL,
-        "pinning": _ASYNC_PIN,
-        "provider_b": _ASYNC_PIN,
-        "provider_c": _ASYNC_PIN,
-    },
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltIn:
+    """A provider that comes with Holdfast.
+
+    Attributes:
+        module: Its module, below ``holdfast._sync`` and ``holdfast._async``.
+        class_name: The blocking class; the async one has ``Async`` in front.
+        needs_token: Whether it can do nothing without `provider_token`.
+        on_this_machine: Whether it writes to this machine's disk, so that a token is a mistake.
+        stands_for: The provider that is used in its place, for a name without an implementation.
+    """
+
+    module: str
+    class_name: str
+    needs_token: bool = False
+    on_this_machine: bool = False
+    stands_for: str | None = None
+
+
+_PINNING: Final[dict[str, Any]] = {
+    "module": "providers.pinning",
+    "class_name": "PinProvider",
+    "needs_token": True,
 }
-PLANNED: Final = frozenset({"provider_b", "provider_c"})
+BUILT_IN: Final[Mapping[str, BuiltIn]] = {
+    "local": BuiltIn(module="providers.local", class_name="LocalProvider", on_this_machine=True),
+    "pinning": BuiltIn(**_PINNING),
+    "provider_b": BuiltIn(**_PINNING, stands_for="pinning"),
+    "provider_c": BuiltIn(**_PINNING, stands_for="pinning"),
+}
+DEFAULT: Final = "local"
+SERVICE: Final = "pinning"  # for people who give a token and name no provider
 
 
-def build_provider(config: ClientConfig) -> StorageProvider:
-    """The provider that `config` names, made from it."""
-    return cast("StorageProvider", _find(config.provider, SYNC_GROUP).from_config(config))
+class NamesProvider(Protocol):
+    """A configuration, of which the registry needs only the provider's name."""
+
+    @property
+    def provider(self) -> str:
+        """The name of the provider."""
 
 
-def build_async_provider(config: ClientConfig) -> AsyncStorageProvider:
-    """The async provider that `config` names, made from it."""
-    return cast("AsyncStorageProvider", _find(config.provider, ASYNC_GROUP).from_config(config))
+def build_provider(config: NamesProvider) -> Any:
+    """Return the blocking provider that `config` names, made from it."""
+    return _find(config.provider, SYNC_GROUP).from_config(config)
 
 
-def takes_token(name: str) -> bool:
-    """Whether this is a built-in provider that can do nothing without a token."""
-    return BUILT_IN[SYNC_GROUP].get(name) == _PIN
+def build_async_provider(config: NamesProvider) -> Any:
+    """Return the async provider that `config` names, made from it."""
+    return _find(config.provider, ASYNC_GROUP).from_config(config)
 
 
-def known_providers() -> list[str]:
-    """The names of all providers, built in and installed."""
-    return sorted(
-        {*BUILT_IN[SYNC_GROUP], *(point.name for point in entry_points(group=SYNC_GROUP))}
-    )
+def needs_token(name: str) -> bool:
+    """Return whether this is a built-in provider that can do nothing without a token."""
+    return name in BUILT_IN and BUILT_IN[name].needs_token
+
+
+def is_on_this_machine(name: str) -> bool:
+    """Return whether this is a built-in provider that writes to this machine's disk."""
+    return name in BUILT_IN and BUILT_IN[name].on_this_machine
+
+
+def known_providers(group: str = SYNC_GROUP) -> list[str]:
+    """Return the names of all providers, built in and installed, that have an implementation."""
+    own = (name for name, row in BUILT_IN.items() if row.stands_for is None)
+    return sorted({*own, *_installed(group)})
+
+
+def _installed(group: str) -> "dict[str, EntryPoint]":
+    # Imported here: most programs use a built-in provider.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    return {point.name: point for point in entry_points(group=group)}
 
 
 def _find(name: str, group: str) -> Any:
-    if name in PLANNED:
-        warnings.warn(
-            f"provider {name!r} has no implementation of its own yet; 'pinning' is used",
-            UserWarning,
-            stacklevel=4,
-        )
-    if name in BUILT_IN[group]:
-        module, _, attribute = BUILT_IN[group][name].partition(":")
-        return getattr(importlib.import_module(module), attribute)
-    installed = {point.name: point for point in entry_points(group=group)}
-    if name in installed:
-        return _load(installed[name])
-    known = ", ".join(sorted({*BUILT_IN[group], *installed}))
+    if name in BUILT_IN:
+        return _load_built_in(name, group)
+    if (point := _installed(group).get(name)) is not None:
+        return _load(point)
+    known = ", ".join(known_providers(group))
     raise ConfigError(f"unknown provider {name!r}: the field takes one of {known}")
 
 
-def _load(point: EntryPoint) -> Any:
+def _load_built_in(name: str, group: str) -> Any:
+    row = BUILT_IN[name]
+    if row.stands_for is not None:
+        warnings.warn(
+            f"provider {name!r} has no implementation of its own yet; {row.stands_for!r} is used",
+            UserWarning,
+            stacklevel=6,
+        )
+    package, prefix = ("_sync", "") if group == SYNC_GROUP else ("_async", "Async")
+    module = importlib.import_module(f"holdfast.{package}.{row.module}")
+    return getattr(module, prefix + row.class_name)
+
+
+def _load(point: "EntryPoint") -> Any:
     provider_class = point.load()
     if not hasattr(provider_class, "from_config"):
         raise ConfigError(f"provider {point.name!r} ({point.value}) has no from_config(config)")

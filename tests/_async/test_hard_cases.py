@@ -12,14 +12,12 @@ from functools import partial
 import pytest
 
 from holdfast import AsyncClient, Blob
-from holdfast._async.reading import Reading
+from holdfast._async.reads.output import Output
 from holdfast.content.cid import CID, DAG_PB, IDENTITY
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
-from holdfast.content.reference import Reference
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.files import dag_pb_frame
 from holdfast.errors import NetworkError, NotFoundError, ProviderError, VerificationError
-from holdfast.events import Call
 from holdfast.files.sinks import MemorySink
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.parallel import in_parallel
@@ -45,14 +43,14 @@ async def test_after_a_failed_write_nothing_more_is_written():
                 raise OSError(errno.ENOSPC, "No space left on device")
             super().write(data)
 
-    reading = Reading(Reference.parse(HELLO_CID), FullOnce(), Call("download"))
-    reading.take([b"first"], proven=True)
+    output = Output(FullOnce())
+    output.take([b"first"], proven=True)
     with pytest.raises(OSError, match="No space"):
-        reading.take([b"second"], proven=True)
-    for go_on in (partial(reading.take, [b"third"], proven=True), partial(reading.restart, 5)):
+        output.take([b"second"], proven=True)
+    for go_on in (partial(output.take, [b"third"], proven=True), partial(output.restart, 5)):
         with pytest.raises(OSError, match="No space"):
             go_on()
-    assert reading.sink.proven == 5
+    assert output.sink.proven == 5
 
 
 async def test_an_identity_cid_of_a_tree_is_not_proven_by_a_hash(server):

@@ -15,11 +15,11 @@ import pytest
 
 import holdfast
 from holdfast import AsyncClient
+from holdfast.config.secret import Secret
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import ClientError, ProviderError
-from holdfast.secret import Secret
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
 from tests.faulty import gateway_of
@@ -233,7 +233,7 @@ async def test_a_redirect_to_an_address_with_a_credential_is_not_followed(server
         with pytest.raises(ProviderError) as caught:
             await client.download(HELLO_CID)
     assert str(caught.value) == (
-        f"127.0.0.1:{server.port} redirects to an address that holds a credential; "
+        f"127.0.0.1:{server.port} redirects to a URL that contains a credential; "
         "it was not followed"
     )
     assert len(server.requests) == 1

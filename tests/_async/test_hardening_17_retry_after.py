@@ -4,6 +4,7 @@ The header knows no smaller unit than seconds. Where a test asks what is waited 
 time passes, a second lasts a twentieth of one.
 """
 
+import random
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -55,7 +56,7 @@ def waits_among(events):
 
 def test_the_default_is_two_minutes_for_all_waits_of_a_call():
     assert Retries().max_retry_after == 120
-    backoff = Backoff(Retries(), RetryBudget(10))
+    backoff = Backoff(Retries(), RetryBudget(10), random.uniform)
     assert backoff.next_delay(60) == 60
     assert backoff.next_delay(60, waited=60) == 60
     assert backoff.next_delay(0, waited=120) == 0
@@ -65,7 +66,9 @@ def test_the_default_is_two_minutes_for_all_waits_of_a_call():
 
 
 def test_waits_of_our_own_choice_are_no_part_of_it():
-    backoff = Backoff(Retries(attempts=9, base=5, cap=5, max_retry_after=0), RetryBudget(10))
+    backoff = Backoff(
+        Retries(attempts=9, base=5, cap=5, max_retry_after=0), RetryBudget(10), random.uniform
+    )
     assert backoff.next_delay() is not None
     assert backoff.next_delay(waited=1000) is not None
     assert backoff.next_delay(left=0) is None

@@ -1,8 +1,10 @@
-"""Our own providers keep the contract that others are asked to keep."""
+"""Our own providers, and that of the guide, keep the contract that others are asked to keep."""
 
 import pytest
+from examples.folder_provider import AsyncFolderProvider
 
 from holdfast import AsyncLocalProvider, AsyncPinProvider, ClientConfig
+from holdfast.content.car import CarReader
 from holdfast.testing import AsyncProviderTests
 from tests.content import DATA
 
@@ -50,3 +52,25 @@ class TestPinningVersion0(TestPinning):
         provider = AsyncPinProvider(node.config.with_options(cid_version=0))
         yield provider
         await provider.aclose()
+
+
+class TestFolder(AsyncProviderTests):
+    """The provider of the guide: `BaseProvider` over a folder of blocks."""
+
+    @pytest.fixture
+    async def provider(self, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("bucket")
+        provider = AsyncFolderProvider(ClientConfig(provider_options={"folder": folder}))
+        yield provider
+        await provider.aclose()
+
+    @pytest.fixture
+    def directory_cid(self, provider):
+        reader = CarReader()
+        for cid, block in reader.update(ARCHIVE.read_bytes()):
+            provider._folder.put(cid, block)
+        return str(reader.roots[0])
+
+    @pytest.fixture
+    def directory_file(self):
+        return FILE

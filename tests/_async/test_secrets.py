@@ -7,7 +7,8 @@ import traceback
 import pytest
 
 import holdfast
-from holdfast import AsyncClient, ClientConfig
+from holdfast import AsyncClient, AsyncLocalProvider, ClientConfig
+from holdfast.records import PinInfo
 from tests.support import (
     EMPTY_FILE_V0,
     GATEWAY_TOKEN,
@@ -118,6 +119,46 @@ async def test_no_configuration_error_shows_a_secret(fields):
         assert_no_secret_in(caught.value)
 
 
+WRONG = {"provider_tokn": TOKEN, "pin_api_url": f"https://me:{PASSWORD}@api.example"}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ClientConfig,
+        ClientConfig.of,
+        ClientConfig.from_env,
+        ClientConfig().with_options,
+        lambda **fields: ClientConfig.of(None, **fields),
+        lambda **fields: ClientConfig.of(ClientConfig(), **fields),
+        lambda **fields: AsyncClient(AsyncLocalProvider(ClientConfig())).with_options(**fields),
+    ],
+)
+async def test_no_entry_to_the_configuration_shows_a_secret(entry, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    for name, value in WRONG.items():
+        with pytest.raises(holdfast.errors.ConfigError) as caught:
+            entry({name: value}) if entry == ClientConfig.of else entry(**{name: value})
+        assert_no_secret_in(caught.value)
+
+
+async def test_options_of_a_provider_are_in_no_frame_when_another_field_is_wrong():
+    fields = {"provider_options": {"key": TOKEN}, "gateway_token": GATEWAY_TOKEN}
+    for given, keywords in (((fields,), {}), ((), fields), ((ClientConfig(),), fields)):
+        with pytest.raises(holdfast.errors.ConfigError, match="without gateway_url") as caught:
+            await AsyncClient.init(*given, **keywords)
+        assert_no_secret_in(caught.value)
+
+
+async def test_a_secret_in_a_variable_is_not_shown_when_another_variable_is_wrong(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_PROVIDER_TOKEN", TOKEN)
+    monkeypatch.setenv("HOLDFAST_GATEWAY_URL", f"https://user:{PASSWORD}@gw.example")
+    monkeypatch.setenv("HOLDFAST_VERIFY", "perhaps")
+    with pytest.raises(holdfast.errors.ConfigError, match="HOLDFAST_VERIFY") as caught:
+        ClientConfig.from_env(gateway_token=GATEWAY_TOKEN)
+    assert_no_secret_in(caught.value)
+
+
 async def test_no_repr_shows_a_secret(server):
     config = config_for(
         server, gateway_token=GATEWAY_TOKEN, proxy=f"http://user:{PASSWORD}@127.0.0.1:1"
@@ -125,7 +166,7 @@ async def test_no_repr_shows_a_secret(server):
     async with await AsyncClient.init(config) as client:
         for each in (client, client.config, client.provider, client.provider._api):
             assert_clean(repr(each) + str(each))
-        request = client.provider._api.pin_json("1", name="x")
+        request = next(client.provider._api.add_json("1", PinInfo(name="x")))
         assert_clean(repr(request) + repr(client.provider._first_gateway))
 
 

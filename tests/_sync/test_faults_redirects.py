@@ -208,13 +208,13 @@ def test_twenty_one_hops_are_not(tmp_path):
 @pytest.mark.parametrize(
     ("location", "words"),
     [
-        ("file:///etc/passwd", "to something that is not on the web"),
-        ("ftp://127.0.0.1/x", "to something that is not on the web"),
-        ("data:text/plain,hello", "to something that is not on the web"),
-        ("javascript:alert(1)", "to something that is not on the web"),
-        ("http://[", "to something that is no address"),
-        ("http://127.0.0.1:0/", "to something that is no address"),
-        ("http://127.0.0.1:99999/", "to something that is no address"),
+        ("file:///etc/passwd", "to a URL that is not http or https"),
+        ("ftp://127.0.0.1/x", "to a URL that is not http or https"),
+        ("data:text/plain,hello", "to a URL that is not http or https"),
+        ("javascript:alert(1)", "to a URL that is not http or https"),
+        ("http://[", "to an invalid URL"),
+        ("http://127.0.0.1:0/", "to an invalid URL"),
+        ("http://127.0.0.1:99999/", "to an invalid URL"),
     ],
     ids=["file", "ftp", "data", "javascript", "half an address", "port 0", "port 99999"],
 )
@@ -235,7 +235,7 @@ def test_a_redirect_off_the_web_is_not_followed(server, client, tmp_path, locati
 def test_a_redirect_with_a_user_name_is_not_followed(server, other_server, client, tmp_path, user):
     server.reply(**redirect(f"http://{user}@127.0.0.1:{other_server.port}/x"))
     error = failed_download(client, tmp_path)
-    assert str(error).endswith("redirects to an address with a user name; it was not followed")
+    assert str(error).endswith("redirects to a URL with a user name; it was not followed")
     assert "pass-0123456789" not in repr(error)
     assert len(server.requests) == 1
     assert other_server.connections == 0

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Client
 from holdfast.errors import ProviderError
-from holdfast.protocol import pinning
+from holdfast.protocol import pin_api, pinning
 from holdfast.testing import Scripted, ScriptedServer
 from tests.support import HELLO_CID, config_for
 
@@ -98,29 +98,29 @@ def test_pages_that_overlap_in_part_are_a_list():
 
 
 def test_more_than_a_million_pins_are_an_error(monkeypatch):
-    assert pinning.MAX_PINS == 10**6
-    monkeypatch.setattr(pinning, "MAX_PINS", 2500)
+    assert pin_api.MAX_PINS == 10**6
+    monkeypatch.setattr(pin_api, "MAX_PINS", 2500)
     found, asked = list_pins(lambda offset, limit: range(offset, offset + limit))
     assert found == "the provider lists more than 2,500 pins: set a limit, or filter by name"
     assert [offset for offset, _ in asked] == [0, 1000, 2000]
 
 
 def test_exactly_as_many_pins_as_may_be_are_a_list(monkeypatch):
-    monkeypatch.setattr(pinning, "MAX_PINS", 2500)
+    monkeypatch.setattr(pin_api, "MAX_PINS", 2500)
     found, asked = list_pins(lambda offset, limit: range(2500)[offset : offset + limit])
     assert len(found) == 2500
     assert len(asked) == 3
 
 
 def test_a_limit_lists_the_newest_of_more_pins_than_may_be(monkeypatch):
-    monkeypatch.setattr(pinning, "MAX_PINS", 2500)
+    monkeypatch.setattr(pin_api, "MAX_PINS", 2500)
     found, asked = list_pins(lambda offset, limit: range(offset, offset + limit), limit=2400)
     assert found == list(range(2400))
     assert asked == [(0, 1000), (1000, 1000), (2000, 400)]
 
 
 def test_pages_with_one_new_pin_each_come_to_an_end(monkeypatch):
-    monkeypatch.setattr(pinning, "MAX_ROWS", 5000)
+    monkeypatch.setattr(pin_api, "MAX_ROWS", 5000)
     numbers = count(1000)
     found, asked = list_pins(lambda offset, limit: [*range(limit - 1), next(numbers)])
     assert found == "the provider repeats pins in its list: 5,000 rows did not end it"
@@ -128,7 +128,7 @@ def test_pages_with_one_new_pin_each_come_to_an_end(monkeypatch):
 
 
 def test_a_list_of_too_many_bytes_is_an_error(monkeypatch):
-    monkeypatch.setattr(pinning, "MAX_LIST_BYTES", 200_000)
+    monkeypatch.setattr(pin_api, "MAX_LIST_BYTES", 200_000)
     found, asked = list_pins(lambda offset, limit: range(offset, offset + limit))
     assert found == "the provider's list of pins is longer than 200,000 bytes"
     assert len(asked) == 2

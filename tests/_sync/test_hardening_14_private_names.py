@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import Client
 from holdfast.errors import NetworkError, ProviderError
-from holdfast.protocol import addresses
+from holdfast.protocol import host_privacy
 from tests.attackers import Attacker
 from tests.support import GATEWAY_TOKEN, HELLO_CID, config_for
 
@@ -46,9 +46,9 @@ class Names:
 def names(monkeypatch):
     names = Names()
     monkeypatch.setattr(socket, "getaddrinfo", names)
-    real = addresses.privacy
-    seen = lambda host: addresses.WORLD if host == PUBLIC else real(host)  # noqa: E731
-    monkeypatch.setattr(addresses, "privacy", seen)
+    real = host_privacy.privacy
+    seen = lambda host: host_privacy.WORLD if host == PUBLIC else real(host)  # noqa: E731
+    monkeypatch.setattr(host_privacy, "privacy", seen)
     names.answers = {"gateway.example": [[PUBLIC]], "inside.example": [[INSIDE]]}
     return names
 

@@ -1,10 +1,12 @@
 # WARNING: this file is generated from tests/_async/test_provider_contract.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Our own providers keep the contract that others are asked to keep."""
+"""Our own providers, and that of the guide, keep the contract that others are asked to keep."""
 
 import pytest
+from examples.folder_provider import FolderProvider
 
 from holdfast import ClientConfig, LocalProvider, PinProvider
+from holdfast.content.car import CarReader
 from holdfast.testing import ProviderTests
 from tests.content import DATA
 
@@ -52,3 +54,25 @@ class TestPinningVersion0(TestPinning):
         provider = PinProvider(node.config.with_options(cid_version=0))
         yield provider
         provider.close()
+
+
+class TestFolder(ProviderTests):
+    """The provider of the guide: `BaseProvider` over a folder of blocks."""
+
+    @pytest.fixture
+    def provider(self, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("bucket")
+        provider = FolderProvider(ClientConfig(provider_options={"folder": folder}))
+        yield provider
+        provider.close()
+
+    @pytest.fixture
+    def directory_cid(self, provider):
+        reader = CarReader()
+        for cid, block in reader.update(ARCHIVE.read_bytes()):
+            provider._folder.put(cid, block)
+        return str(reader.roots[0])
+
+    @pytest.fixture
+    def directory_file(self):
+        return FILE

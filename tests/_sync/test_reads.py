@@ -441,7 +441,7 @@ def test_a_target_that_is_no_regular_file_is_left_alone(server, client, tmp_path
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
     for target in (tmp_path / "pipe", tmp_path / "link", "/dev/null"):
-        with pytest.raises(OSError, match="no regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             client.download(HELLO_CID, to=target)
     with pytest.raises(IsADirectoryError):
         client.download(HELLO_CID, to=f"{tmp_path}/new/")

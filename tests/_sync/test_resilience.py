@@ -12,6 +12,8 @@ from functools import partial
 import pytest
 
 from holdfast import Client, Event
+from holdfast._sync import session
+from holdfast._sync.transport import Transport
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import NetworkError, ProviderError, VerificationError
 from holdfast.files.importing import import_content
@@ -363,6 +365,25 @@ def test_more_calls_than_there_is_room_for_wait_for_their_turn(server):
         blobs = in_parallel([partial(client.download, HELLO_CID)] * 250)
     assert len(blobs) == 250
     assert server.connections <= 100
+
+
+def test_a_call_within_a_call_waits_only_if_it_is_another_clients(server, monkeypatch):
+    monkeypatch.setattr(session, "CALLS_AT_ONCE", 1)
+    settings = config_for(server)
+    first = session.Session(Transport(settings), settings)
+    second = session.Session(Transport(settings), settings)
+    with first.call("upload"), first.with_config(settings).call("open"):
+        assert not can_start(first)
+        assert can_start(second)
+        with second.call("open"):
+            assert not can_start(second)
+        assert can_start(second)
+    assert can_start(first)
+
+
+def can_start(each):
+    """Whether a further call of this session would start at once."""
+    return each._locks.calls._value > 0
 
 
 def test_a_dead_service_soon_gets_no_repeats(server):

@@ -1,4 +1,7 @@
-"""What has a colour besides the transport, async: the twin of `_sync/runtime.py`."""
+"""Threads, locks, files and races, async: the twin of `_sync/runtime.py`.
+
+With the transport, this is all that differs between the async and the blocking code.
+"""
 
 import asyncio
 import contextvars
@@ -9,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from holdfast.files.background import DEPTH
@@ -20,22 +22,23 @@ T = TypeVar("T")
 now = time.monotonic
 sleep = asyncio.sleep
 
-AsyncSlots = asyncio.BoundedSemaphore
-AsyncTurnstile = asyncio.Lock
+AsyncSemaphore = asyncio.BoundedSemaphore
+AsyncLock = asyncio.Lock
 
 
 async def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `function`, which waits for a disk or computes for long, on a worker thread.
+    """Call `function` on a worker thread. For work on disk and long computations.
 
-    A cancelled call still waits for the thread: whoever cleans up afterwards has the files alone.
+    When the call is cancelled, it still waits for the thread to end: clean-up that follows must not
+    meet a thread that still uses the files.
     """
-    return await _uninterrupted(asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs)))
+    return await _finish(asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs)))
 
 
 async def run_interruptible(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `function`, which may wait for somebody for ever, on a worker thread.
+    """Call `function` on a worker thread. For functions that may wait without end.
 
-    Who cancels the call does not wait for the thread, and neither does the end of the process: it
+    When the call is cancelled, or the process ends, nobody waits for the thread. So the function
     must have nothing to clean up.
     """
     loop = asyncio.get_running_loop()
@@ -44,7 +47,7 @@ async def run_interruptible(function: Callable[P, T], /, *args: P.args, **kwargs
 
     def settle(result: T | None, failure: BaseException | None) -> None:
         if outcome.done():
-            return  # nobody waits any more
+            return  # the call was cancelled
         if failure is None:
             outcome.set_result(cast("T", result))
         elif isinstance(failure, StopIteration):
@@ -57,26 +60,26 @@ async def run_interruptible(function: Callable[P, T], /, *args: P.args, **kwargs
         failure: BaseException | None = None
         try:
             result = call()
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for it
+        except BaseException as error:  # noqa: BLE001 - raised in the caller
             failure = error
-        with suppress(RuntimeError):  # the loop may be closed by now
+        with suppress(RuntimeError):  # the loop may be closed
             loop.call_soon_threadsafe(settle, result, failure)
 
     threading.Thread(target=run, name="holdfast-source", daemon=True).start()
     return await outcome
 
 
-async def _uninterrupted(work: "asyncio.Future[T]") -> T:
-    """The result of `work`, which is waited for to its end also by a caller who is cancelled."""
+async def _finish(work: "asyncio.Future[T]") -> T:
+    """Return the result of `work`. A caller that is cancelled still waits for its end."""
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        await _ended([work])
+        await _wait_for_end([work])
         raise
 
 
-async def _ended(works: "Iterable[asyncio.Future[Any]]") -> None:
-    """Wait for all of `works`, also when cancelled meanwhile: that is raised afterwards."""
+async def _wait_for_end(works: "Iterable[asyncio.Future[Any]]") -> None:
+    """Wait for the end of all `works`. A cancellation meanwhile is raised afterwards."""
     cancelled = False
     for work in works:
         while not work.done():
@@ -85,15 +88,15 @@ async def _ended(works: "Iterable[asyncio.Future[Any]]") -> None:
             except asyncio.CancelledError:
                 cancelled = True
         if not work.cancelled():
-            work.exception()  # looked at, so that nobody warns of it
+            work.exception()  # asyncio warns of exceptions that are never retrieved
     if cancelled:
         raise asyncio.CancelledError
 
 
 class AsyncWorker:
-    """Jobs on a thread of their own, one after the other, while the caller goes on.
+    """Runs jobs one after the other on its own thread while the caller goes on.
 
-    The twin of `files.background.Background`, awaited.
+    The async twin of `files.background.Background`.
     """
 
     def __init__(self) -> None:
@@ -103,8 +106,8 @@ class AsyncWorker:
     async def submit(
         self, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
     ) -> list[Any]:
-        """Put a job in line, when there is room; the results that were waited for, in order."""
-        results = [] if len(self._jobs) < DEPTH else [await _uninterrupted(self._jobs.popleft())]
+        """Queue a job. If the queue is full, first wait for the oldest and return its result."""
+        results = [] if len(self._jobs) < DEPTH else [await _finish(self._jobs.popleft())]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="holdfast-background")
         job = self._pool.submit(function, *args, **kwargs)
@@ -112,59 +115,49 @@ class AsyncWorker:
         return results
 
     async def drain(self) -> list[Any]:
-        """Wait for all jobs; their results."""
+        """Wait for all jobs and return their results in order."""
         results = []
         while self._jobs:
-            results.append(await _uninterrupted(self._jobs.popleft()))
+            results.append(await _finish(self._jobs.popleft()))
         return results
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-        await _ended(self._jobs)
+        await _wait_for_end(self._jobs)
 
 
-AsyncWriter = AsyncWorker  # a thread of its own: the event loop must not wait for a disk
+AsyncWriter = AsyncWorker  # the event loop must not wait for a disk
 
 
 class AsyncFileBase:
-    """What an open file has besides reading; the blocking one has it from `io`."""
+    """The part of an open file besides reading. The blocking file has it from `io`."""
 
     closed = False
 
     async def aclose(self) -> None:
-        """Close the file. A second time does nothing."""
+        """Close the file. A second call does nothing."""
         self.closed = True
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
 
 async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
-    """Make all `calls` at the same time; return their results or errors, in order."""
+    """Make all `calls` at the same time and return their results or errors in order."""
     tasks = [asyncio.ensure_future(call()) for call in calls]
     try:
         await asyncio.wait(tasks)
     finally:
         for task in tasks:
             task.cancel()
-        await _ended(tasks)
+        await _wait_for_end(tasks)
     outcomes: list[T | Exception] = []
     for task in tasks:
         failure = task.exception()
@@ -179,10 +172,10 @@ async def race(
     delay: float,
     discard: Callable[[T], Awaitable[object]],
 ) -> tuple[T | None, dict[int, Exception]]:
-    """The result of the runner that is first to succeed, and what the others failed with, by place.
+    """Return the first result of `runners`, or None, and the errors of the others by their index.
 
-    They start one after the other: the next when `delay` has passed, or one has failed. Those that
-    have lost are cancelled; a result that comes too late goes to `discard`.
+    The first runner starts at once, each further one after `delay` seconds, or as soon as one has
+    failed. When one succeeds, the others are cancelled. `discard` gets results that come too late.
     """
     running: dict[asyncio.Future[T], int] = {}
     failures: dict[int, Exception] = {}
@@ -190,8 +183,7 @@ async def race(
     winner: asyncio.Future[T] | None = None
     try:
         while running or started < len(runners):
-            more = started < len(runners)
-            if more:
+            if started < len(runners):
                 running[asyncio.ensure_future(runners[started]())] = started
                 started += 1
             timeout = delay if started < len(runners) else None
@@ -211,7 +203,7 @@ async def race(
         for task in running:
             task.cancel()
         try:
-            await _ended(running)
+            await _wait_for_end(running)
         finally:
             for task in running:
                 if task is not winner and not task.cancelled() and task.exception() is None:

@@ -1,51 +1,60 @@
-"""Calls to peers: how many at once, how fast, how long, and how often again."""
+"""Sends requests within the limits of a client: how many, how fast, how long, how often."""
 
 import copy
 import logging
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from holdfast._async.runtime import AsyncSlots, AsyncTurnstile, now, sleep
-from holdfast.config import ClientConfig
+from holdfast._async.runtime import AsyncLock, AsyncSemaphore, now, sleep
+from holdfast.calls import Call, Deadline
+from holdfast.config import ClientConfig, Timeouts
 from holdfast.errors import NetworkError
-from holdfast.events import Call, Deadline
-from holdfast.forks import renew_after_fork
-from holdfast.limits import Timeouts
-from holdfast.protocol.failures import retry_after
+from holdfast.forks import ForkAware
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
 from holdfast.protocol.retrying import RETRIED, Backoff, RateLimiter, RetryBudget
+from holdfast.protocol.status_errors import retry_after
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse, AsyncTransport
 
-CALLS_AT_ONCE = 100  # further ones wait for their turn; each holds a connection or two
-
-_inside: ContextVar[bool] = ContextVar("_inside", default=False)
+CALLS_AT_ONCE = 100  # further calls wait; each holds one or two connections
 
 
-class _AsyncRoom:
-    """What the calls of a client wait for: room among them, and a turn under the rate limit."""
+class _AsyncLocks(ForkAware):
+    """The locks that all calls of a client share.
+
+    Attributes:
+        calls: Limits the number of calls at once.
+        turn: Held by the request that waits for its turn under the rate limit.
+    """
 
     def __init__(self) -> None:
-        self.after_fork()
-        renew_after_fork(self)
+        self.after_fork_in_child()
+        self.watch_forks()
 
-    def after_fork(self) -> None:
-        """Begin with locks that nobody holds."""
-        self.slots = AsyncSlots(CALLS_AT_ONCE)
-        self.turnstile = AsyncTurnstile()
+    def after_fork_in_child(self) -> None:
+        """Replace the locks, which threads of the parent may hold."""
+        self.calls = AsyncSemaphore(CALLS_AT_ONCE)
+        self.turn = AsyncLock()
+
+
+# The locks of the clients that have a call under way here.
+_calling: ContextVar[frozenset[_AsyncLocks]] = ContextVar("_calling", default=frozenset())
 
 
 class AsyncSession:
     """Sends requests through a transport, within the limits that all calls of a client share.
 
     Attributes:
-        transport: What sends them.
-        avoided: The gateways that have sent wrong bytes, and until when they come last.
-        trustless: The gateways that give blocks and archives only, and until when that is assumed.
+        transport: The transport.
+        avoided: The gateways that have sent wrong bytes, each with the time until which it is
+            asked last.
+        trustless: The gateways that give only blocks and archives, each with the time until which
+            that is assumed.
     """
 
     def __init__(self, transport: "AsyncTransport", config: ClientConfig) -> None:
@@ -53,17 +62,17 @@ class AsyncSession:
         self.avoided: dict[str, float] = {}
         self.trustless: dict[str, float] = {}
         self._config = config
-        self._room = _AsyncRoom()
+        self._locks = _AsyncLocks()
         self._budget = RetryBudget(config.retries.budget)
         self._limiter = _limiter_for(config)
 
     @property
     def timeouts(self) -> Timeouts:
-        """How long it waits for a peer."""
+        """The time-outs of the configuration."""
         return self._config.timeouts
 
     def with_config(self, config: ClientConfig) -> "AsyncSession":
-        """A session for `config` that shares the connections, and the limits that are the same."""
+        """Return a session for `config` that shares the connections and all equal limits."""
         shared = copy.copy(self)
         shared._config = config  # noqa: SLF001 - our own
         if config.retries.budget != self._config.retries.budget:
@@ -76,22 +85,23 @@ class AsyncSession:
     async def call(
         self, operation: str, cid: str | None = None, *, total: bool = True
     ) -> AsyncIterator[Call]:
-        """An operation under way, once there is room for it; with a deadline, if it has a `total`.
+        """Wait until another call is allowed, and start it. It has a deadline if `total` is True.
 
-        The time that it waited for room is not counted. A call within a call (an upload whose file
-        is an open one of ours, say) has its room already: it must not wait for itself.
+        The wait does not count for the deadline. A call within a call of the same client (an upload
+        from a file that this client reads, for example) does not wait: it might wait for itself.
         """
         limit = self._config.timeouts.total if total else None
-        async with nullcontext() if _inside.get() else self._room.slots:
-            mark = _inside.set(True)
+        calling = _calling.get()
+        async with nullcontext() if self._locks in calling else self._locks.calls:
+            token = _calling.set(calling | {self._locks})
             try:
                 with Call(operation, cid=cid, total=limit, hook=self._config.on_event) as call:
                     yield call
             finally:
-                _inside.reset(mark)
+                _calling.reset(token)
 
     async def fetch(self, request: Request, call: Call) -> Reply:
-        """The whole reply to `request`, sent again where that may help."""
+        """Send `request`, again where that may help, and return the complete reply."""
         backoff = self.backoff()
         lost = False
         while True:
@@ -112,9 +122,10 @@ class AsyncSession:
             lost = lost or (isinstance(outcome, NetworkError) and outcome.sent)
 
     async def _fetch_once(self, request: Request, call: Call) -> Reply | NetworkError:
-        """The reply, or what there was instead: returned, so that no failure is the next one's.
+        """Send `request` once and return the reply or the error.
 
-        A refusal whose words are lost is a refusal all the same.
+        An error that is raised would become the context of the next one. When the body of a reply
+        with a failed status cannot be read, return the reply without it.
         """
         try:
             response = await self.send(request, call)
@@ -123,17 +134,17 @@ class AsyncSession:
         try:
             return await read_whole(response, request.max_reply)
         except NetworkError as error:
-            is_refusal = response.status >= 300
-            return Reply(response.status, response.headers) if is_refusal else error
+            has_failed = response.status >= 300
+            return Reply(response.status, response.headers) if has_failed else error
         finally:
             await response.aclose()
 
     async def send(
         self, request: Request, call: Call, *, deadline: Deadline | None = None
     ) -> "AsyncResponse":
-        """The reply to `request`, its body still to come: the caller closes it.
+        """Send `request` and return the reply, whose body is not read yet. The caller closes it.
 
-        `deadline` may be nearer than the call's own.
+        `deadline` replaces that of the call.
         """
         await self._wait_for_turn(call)
         call.attempt += 1
@@ -154,14 +165,14 @@ class AsyncSession:
             call.tell("request", "%s %s: %s", request.method, request.peer, outcome, **about)
 
     async def _wait_for_turn(self, call: Call) -> None:
-        """Wait until the next request may be sent.
+        """Wait until the rate limit allows the next request.
 
-        Those that wait stand in line, one behind another: who leaves it takes nobody's time.
+        Requests wait in a queue. One that is cancelled does not use up a turn.
         """
         if self._limiter is None:
             return
         arrived = now()
-        async with self._room.turnstile:
+        async with self._locks.turn:
             delay = self._limiter.reserve(now())
             try:
                 await sleep(delay)
@@ -171,11 +182,11 @@ class AsyncSession:
         call.postponed += now() - arrived
 
     def backoff(self) -> Backoff:
-        """The waits of one call."""
-        return Backoff(self._config.retries, self._budget)
+        """Return the waits between the attempts of one call."""
+        return Backoff(self._config.retries, self._budget, random.uniform)
 
     def succeeded(self) -> None:
-        """A peer gave what was asked for."""
+        """Count a request that succeeded: it gives one retry back."""
         self._budget.give_back()
 
     async def wait(
@@ -187,10 +198,10 @@ class AsyncSession:
         status: int | None = None,
         error: str | None = None,
     ) -> bool:
-        """Wait before the next attempt; return False at once where there is to be none.
+        """Wait before the next attempt; return False at once if there must be none.
 
-        `asked` is the wait that the peer asks for. It moves the deadline of the call on. `status`
-        and `error` tell how the last attempt ended.
+        `asked` is the wait that the peer asks for. It postpones the deadline of the call. `status`
+        and `error` say how the last attempt ended.
         """
         delay = backoff.next_delay(asked, call.deadline.left(), call.asked_wait)
         if delay is None:
@@ -225,13 +236,13 @@ def _with_count(error: NetworkError, call: Call) -> NetworkError:
 
 
 async def read_whole(response: "AsyncResponse", limit: int = MAX_REPLY) -> Reply:
-    """Return the reply with its body, of which at most `limit` bytes are kept.
+    """Read at most `limit` bytes of the body and return the reply.
 
-    Credentials that the peer has echoed are masked.
+    Credentials that the peer repeats are masked.
     """
     return Reply(response.status, response.headers, await response.read_masked(limit))
 
 
 async def read_content(response: "AsyncResponse", limit: int) -> Reply:
-    """Return the reply with its body as it came, of which at most `limit` bytes are kept."""
+    """Read at most `limit` bytes of the body, unmasked, and return the reply."""
     return Reply(response.status, response.headers, await response.read(limit))

@@ -1,14 +1,12 @@
 """HTTP by aiohttp, async: the twin of `_sync/transport.py`.
 
-No other file knows aiohttp but `connections`, which keeps the limits of each exchange.
+Only this file, `connections` and `request_body` import aiohttp.
 """
 
 import asyncio
-import contextlib
 import io
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 try:
@@ -19,132 +17,60 @@ except ModuleNotFoundError as missing:
         "the async client needs aiohttp: pip install 'holdfast[async]'", name=missing.name
     ) from None
 
-from holdfast import network
 from holdfast._async.connections import (
     RECEIVE_SIZE,
     Connector,
+    ForbiddenAddressError,
     GarbledError,
     NoCookies,
     OverheadError,
-    Patience,
-    PrivateAddressError,
-    current_patience,
+    exchange_tracing,
 )
-from holdfast._async.runtime import run_interruptible
-from holdfast.config import ClientConfig
+from holdfast._async.exchange_limits import ExchangeLimits, current_limits
+from holdfast._async.request_body import StreamedBody
+from holdfast.calls import NEVER, Deadline
+from holdfast.config import ClientConfig, Timeouts, network
+from holdfast.config.secret import Scrubber, Secret
 from holdfast.errors import ClientClosedError
-from holdfast.events import NEVER, Deadline
-from holdfast.limits import Timeouts
-from holdfast.protocol import faults
-from holdfast.protocol.http import BytesBody, Request, StreamBody
-from holdfast.secret import Scrubber, Secret
+from holdfast.protocol import transport_errors
+from holdfast.protocol.http import Request
 
-CHUNK_SIZE: Final = 1 << 18
+BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that are received before they are asked for
 
-
-TABLE: Final[faults.Table] = {
-    OverheadError: faults.OVERHEAD,
-    GarbledError: faults.GARBLED,
-    PrivateAddressError: faults.PRIVATE_ADDRESS,
-    aiohttp.ClientConnectorDNSError: faults.UNKNOWN_HOST,
-    aiohttp.ClientConnectorError: faults.UNREACHABLE,
-    aiohttp.ConnectionTimeoutError: faults.CONNECT_TIMEOUT,
-    aiohttp.ServerTimeoutError: faults.READ_TIMEOUT,
-    TimeoutError: faults.READ_TIMEOUT,
-    aiohttp.ClientSSLError: faults.TLS,
-    aiohttp.ClientConnectorCertificateError: faults.TLS,
-    aiohttp.ServerFingerprintMismatch: faults.TLS,
-    aiohttp.ClientProxyConnectionError: faults.PROXY,
-    aiohttp.ClientHttpProxyError: faults.PROXY,
-    aiohttp.ClientConnectionError: faults.BROKEN,
-    aiohttp.ClientPayloadError: faults.BROKEN,
-    aiohttp.ClientResponseError: faults.GARBLED,
-    aiohttp.InvalidURL: faults.BAD_ADDRESS,
-    aiohttp.NonHttpUrlClientError: faults.BAD_ADDRESS,
-    aiohttp.RedirectClientError: faults.BAD_ADDRESS,
-    aiohttp.ClientError: faults.BROKEN,
-    OSError: faults.BROKEN,
-    ValueError: faults.BAD_ADDRESS,
+TABLE: Final[transport_errors.Table] = {
+    OverheadError: transport_errors.OVERHEAD,
+    GarbledError: transport_errors.GARBLED,
+    ForbiddenAddressError: transport_errors.PRIVATE_ADDRESS,
+    aiohttp.ClientConnectorDNSError: transport_errors.UNKNOWN_HOST,
+    aiohttp.ClientConnectorError: transport_errors.UNREACHABLE,
+    aiohttp.ConnectionTimeoutError: transport_errors.CONNECT_TIMEOUT,
+    aiohttp.ServerTimeoutError: transport_errors.READ_TIMEOUT,
+    TimeoutError: transport_errors.READ_TIMEOUT,
+    aiohttp.ClientSSLError: transport_errors.TLS,
+    aiohttp.ClientConnectorCertificateError: transport_errors.TLS,
+    aiohttp.ServerFingerprintMismatch: transport_errors.TLS,
+    aiohttp.ClientProxyConnectionError: transport_errors.PROXY,
+    aiohttp.ClientHttpProxyError: transport_errors.PROXY,
+    aiohttp.ClientConnectionError: transport_errors.BROKEN,
+    aiohttp.ClientPayloadError: transport_errors.BROKEN,
+    aiohttp.ClientResponseError: transport_errors.GARBLED,
+    aiohttp.InvalidURL: transport_errors.BAD_ADDRESS,
+    aiohttp.NonHttpUrlClientError: transport_errors.BAD_ADDRESS,
+    aiohttp.RedirectClientError: transport_errors.BAD_ADDRESS,
+    aiohttp.ClientError: transport_errors.BROKEN,
+    OSError: transport_errors.BROKEN,
+    ValueError: transport_errors.BAD_ADDRESS,
 }
 
 
-class _Feed(aiohttp.Payload):
-    """A streamed body on its way out. Keeps the source's own failure apart from the network's."""
-
-    def __init__(self, request: Request, body: StreamBody, patience: Patience) -> None:
-        super().__init__(body)
-        self._on_sent = request.on_sent
-        self._patience = patience
-        self._connection: asyncio.Transport | None = None
-        self._over = asyncio.Event()
-        self.failure: Exception | None = None
-        self.finished = False
-
-    async def write(self, writer: Any) -> None:
-        """Called by aiohttp in a task of its own, which it cancels when a whole reply has come."""
-        self._connection = writer.transport
-        try:
-            await self._write(writer)
-            self.finished = True
-            self._patience.allow(self._patience.timeouts.read)
-        finally:
-            self._over.set()
-
-    async def _write(self, writer: Any) -> None:
-        sent = 0
-        chunks = self._value.chunks()
-        while chunk := await self._next(chunks):
-            sent += len(chunk)
-            self.finished = sent == self._value.length
-            self._patience.allow(self._patience.timeouts.write, faults.STALLED)
-            await writer.write(chunk)
-            self._patience.allow(None)
-            if self._on_sent is not None:
-                with self._keeping_failure():
-                    self._on_sent(sent)
-
-    async def _next(self, chunks: Iterator[bytes]) -> bytes:
-        with self._keeping_failure():
-            return await run_interruptible(next, chunks, b"")
-
-    @contextmanager
-    def _keeping_failure(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - kept, and raised by `send`
-            self.failure = error
-            raise _FeedFailed from None
-
-    async def over(self) -> None:
-        """Wait until the body is sent or has failed, but not longer than a write may take."""
-        if not self.finished:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._patience.timeouts.write):
-                    await self._over.wait()
-
-    def abort(self) -> None:
-        """Drop the connection.
-
-        Closing alone would wait for the peer to take what is buffered, for ever if it does not.
-        """
-        if self._connection is not None:
-            self._connection.abort()
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        raise NotImplementedError("a streamed body is not text")
-
-
-class _FeedFailed(Exception):  # noqa: N818 - a signal to `send`, no error of its own
-    """Raised through aiohttp in place of the source's failure, which stays free of its frames."""
-
-
 class AsyncResponse:
-    """A reply whose body is still to be read. Close it, or read it to its end.
+    """A reply whose body is not read yet. Close it, or read it to its end.
 
     Attributes:
         status: The HTTP status.
-        headers: The header fields, names in lower case, echoed credentials masked.
-        address: The address that sent it, or None where only a proxy knows it.
+        headers: The header fields with names in lower case. Credentials that the peer repeats are
+            masked.
+        address: The address that sent it, or None if a proxy made the connection.
     """
 
     def __init__(
@@ -152,19 +78,19 @@ class AsyncResponse:
         response: aiohttp.ClientResponse,
         *,
         peer: str,
-        patience: Patience,
-        feed: _Feed | None,
+        limits: ExchangeLimits,
+        body: StreamedBody | None,
         scrubber: Scrubber,
     ) -> None:
-        # Not the response itself: it holds the head as it came, and the request's.
+        # The response itself is not kept: it holds unmasked headers, those of the request too.
         self._content = response.content
-        self._end = _ending(response)
-        self._feed = feed
+        self._release = _releasing(response)
+        self._request_body = body
         self._peer = peer
-        self._patience = patience
+        self._limits = limits
         self._scrubber = scrubber
-        _take_more_at_once(response)
-        self.address = patience.address
+        _receive_more_at_once(response)
+        self.address = limits.address
         self.status = response.status
         names = {name.lower() for name in response.headers}
         self.headers = scrubber.headers(
@@ -172,74 +98,74 @@ class AsyncResponse:
         )
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Give the body as it arrives."""
+        """Yield the body as it arrives."""
         while chunk := await self._next():
             yield chunk
 
     async def read(self, limit: int) -> bytes:
-        """Return the whole body, but at most `limit` bytes of it."""
+        """Return at most `limit` bytes of the body."""
         return (await self._read(limit)).getvalue()[:limit]
 
     async def read_masked(self, limit: int) -> bytes:
-        """Return the same, with the credentials masked that the peer has echoed."""
+        """Return the same, with credentials masked that the peer repeats."""
         return self._scrubber.data((await self._read(limit)).getvalue())[:limit]
 
     async def _read(self, limit: int) -> io.BytesIO:
-        body = io.BytesIO()  # a traceback shows no more of it than its name
+        body = io.BytesIO()  # not bytes: a traceback may show the variables of a frame
         while body.tell() <= limit and body.write(await self._next()):
             pass
         return body
 
     async def _next(self) -> bytes:
-        """Return the next bytes of the body; none at its end."""
+        """Return the next bytes of the body, or b"" at its end."""
         failure = None
         try:
-            async with asyncio.timeout(self._patience.until_progress()):
+            async with asyncio.timeout(self._limits.read_seconds()):
                 return await self._receive()
         except (aiohttp.ClientError, OSError) as error:
-            failure = faults.translate(error, TABLE, self._peer, sent=True)
+            failure = transport_errors.translate(error, TABLE, self._peer, sent=True)
         try:
             raise failure
         finally:
-            del failure  # or it and this frame would hold each other
+            del failure  # the error and this frame would keep each other alive
 
     async def _receive(self) -> bytes:
         try:
             if "transfer-encoding" in self.headers:
-                return await self._content.readany()  # there may be many small chunks by now
-            return (await self._content.readchunk())[0]  # as it came: `readany` would copy it
+                return await self._content.readany()  # joins chunks, which may be many and small
+            return (await self._content.readchunk())[0]  # without the copy that `readany` makes
         except RuntimeError as error:
-            # What aiohttp says when the connection was closed, by us, just before it would wait.
+            # aiohttp raises this if we closed the connection just before it starts to wait.
             if "closed" not in str(error):
                 raise
             raise aiohttp.ClientConnectionError("Connection closed") from None
 
     async def aclose(self) -> None:
-        """Give the connection back, or close it where the body was not read to its end."""
-        self._end()
-        if self._feed is not None and not self._feed.finished:
-            self._feed.abort()
+        """Give the connection back, or close it if the body was not read to its end."""
+        self._release()
+        if self._request_body is not None and not self._request_body.finished:
+            self._request_body.abort()
 
 
-def _ending(response: aiohttp.ClientResponse) -> Callable[[], None]:
-    def end() -> None:
+def _releasing(response: aiohttp.ClientResponse) -> Callable[[], None]:
+    def release() -> None:
         if response.content.at_eof():
             response.release()
         else:
             response.close()
 
-    return end
+    return release
 
 
-def _take_more_at_once(response: aiohttp.ClientResponse) -> None:
-    """Let the event loop read more from the socket in one go: each costs it the same."""
+def _receive_more_at_once(response: aiohttp.ClientResponse) -> None:
+    """Let the event loop receive more bytes at a time: each receive costs the same."""
     transport: Any = None if response.connection is None else response.connection.transport
     if hasattr(transport, "max_size"):
         transport.max_size = RECEIVE_SIZE
 
 
 class AsyncTransport:
-    """Sends requests over connections that are kept open and shared by all tasks of one loop."""
+    """Sends requests. Its connections are kept open and shared by all tasks of one event loop."""
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
@@ -251,72 +177,69 @@ class AsyncTransport:
     async def send(
         self, request: Request, *, timeouts: Timeouts, deadline: Deadline = NEVER
     ) -> AsyncResponse:
-        """Send `request` and wait for the head of the reply; no redirect is followed."""
+        """Send `request` and wait for the head of the reply. Redirects are not followed."""
         session = self._open_session()
         proxy = network.proxy_for(request.url, self._config)
-        most = request.max_privacy if proxy is None else None
-        patience = Patience(timeouts, deadline, request.length, max_privacy=most)
-        if patience.is_over:
-            raise faults.plain(faults.READ_TIMEOUT, request.peer)
-        feed: _Feed | None = None
-        body = request.body
-        if isinstance(body, bytes) and len(body) > CHUNK_SIZE:
-            body = BytesBody(body)  # aiohttp warns of large bytes: they are not sent piece by piece
-        if body is not None and not isinstance(body, bytes):
-            feed = _Feed(request, body, patience)
+        max_privacy = request.max_privacy if proxy is None else None
+        limits = ExchangeLimits(timeouts, deadline, request.length, max_privacy=max_privacy)
+        if limits.is_over:
+            raise transport_errors.READ_TIMEOUT.error(request.peer)
+        body = StreamedBody.of(request, limits)
         failure: Exception | None = None
         response: aiohttp.ClientResponse | None = None
-        token = current_patience.set(patience)
+        token = current_limits.set(limits)
         try:
-            async with patience.scope():
+            async with limits.enforced():
                 response = await session.request(
                     request.method,
-                    # As it stands: yarl would quote and normalise what is quoted already.
+                    # yarl must not quote and normalise what is quoted already.
                     yarl.URL(request.url, encoded=True),
-                    data=body if feed is None else feed,
+                    data=request.body if body is None else body,
                     headers=request.header_values(),
                     timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect),
                     allow_redirects=False,
-                    trace_request_ctx=patience,
-                    # Here and not in a variable: a traceback would show it.
+                    trace_request_ctx=limits,
+                    # Secrets are not put in variables: a traceback may show those.
                     **self._connection_options(proxy, secure=request.is_secure),
                 )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            sent = patience.sent or (feed is not None and feed.finished)
-            failure = self._translated(error, request, patience, sent=sent)
+            sent = limits.sent or (body is not None and body.finished)
+            failure = self._translated(error, request, limits, sent=sent)
         finally:
-            current_patience.reset(token)
-            if response is None and feed is not None:
-                feed.abort()
-        # Outside of the handlers: the library's own frames hold headers in the clear, so its
-        # exception does not go along.
+            current_limits.reset(token)
+            if response is None and body is not None:
+                body.abort()
+        # Raise outside of the handlers: the library's exception, whose frames hold headers in the
+        # clear, must not become the context of ours.
         if response is None:
             try:
-                raise (feed.failure if feed is not None else None) or failure or ClientClosedError()
+                source_error = None if body is None else body.source_error
+                raise source_error or failure or ClientClosedError()
             finally:
-                del failure  # or it and this frame would hold each other
+                # The error and this frame would keep each other alive.
+                del failure, source_error
         scrubber = Scrubber((*request.secrets, *network.secrets(self._config, proxy)))
-        answer = AsyncResponse(
-            response, peer=request.peer, patience=patience, feed=feed, scrubber=scrubber
+        reply = AsyncResponse(
+            response, peer=request.peer, limits=limits, body=body, scrubber=scrubber
         )
-        del response  # it shows its head
-        if feed is not None and answer.status < 300:
-            await feed.over()
-            if not feed.finished:
-                await answer.aclose()
-                raise feed.failure or faults.plain(faults.UNSENT, request.peer)
-        return answer
+        del response  # it holds unmasked headers
+        if body is not None and reply.status < 300:
+            await body.wait()
+            if not body.finished:
+                await reply.aclose()
+                raise body.source_error or transport_errors.UNSENT.error(request.peer)
+        return reply
 
     def _translated(
-        self, error: Exception, request: Request, patience: Patience, *, sent: bool
+        self, error: Exception, request: Request, limits: ExchangeLimits, *, sent: bool
     ) -> Exception:
         if self._closed:
             return ClientClosedError()
         if type(error) is TimeoutError:
-            return faults.plain(patience.fault, request.peer, sent=sent)
-        # What was written to a connection that had closed before did not go anywhere.
+            return limits.timeout_error.error(request.peer, sent=sent)
+        # A connection that was closed before has taken nothing of the request.
         sent = sent and not isinstance(error, aiohttp.ClientConnectionResetError)
-        return faults.translate(error, TABLE, request.peer, sent=sent)
+        return transport_errors.translate(error, TABLE, request.peer, sent=sent)
 
     def _connection_options(self, proxy: Secret | None, *, secure: bool) -> dict[str, Any]:
         options: dict[str, Any] = {}
@@ -326,7 +249,7 @@ class AsyncTransport:
         if proxy is not None:
             options["proxy"], credentials = network.split_proxy(proxy)
             if credentials is not None:
-                # aiohttp sends it on as Proxy-Authorization, to the proxy alone.
+                # aiohttp sends it to the proxy only, as Proxy-Authorization.
                 options["proxy_headers"] = {"Authorization": credentials.reveal()}
         return options
 
@@ -340,11 +263,11 @@ class AsyncTransport:
                 connector=Connector(loop),
                 cookie_jar=NoCookies(),
                 auto_decompress=False,
-                read_bufsize=2 * CHUNK_SIZE,
+                read_bufsize=BUFFER_SIZE,
                 skip_auto_headers=("Accept", "Content-Type"),
-                trace_configs=[Patience.tracing()],
+                trace_configs=[exchange_tracing()],
             )
-            # It would send a request again by itself; attempts are counted, and made, in one place.
+            # aiohttp must not repeat a request by itself: our session does, and counts attempts.
             self._session._retry_connection = False  # noqa: SLF001
         if self._loop is not loop:
             raise RuntimeError(
@@ -353,7 +276,7 @@ class AsyncTransport:
         return self._session
 
     async def aclose(self) -> None:
-        """Close all connections. A second time does nothing."""
+        """Close all connections. A second call does nothing."""
         self._closed = True
         session, self._session = self._session, None
         if session is not None:

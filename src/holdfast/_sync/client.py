@@ -1,20 +1,19 @@
 # WARNING: this file is generated from src/holdfast/_async/client.py
 # by scripts/generate_sync.py. Change the original instead.
-"""The client that applications call: checks what it is given, asks the provider, makes records."""
+"""The client that applications call: it checks arguments, asks the provider, makes records."""
 
 import os
-import warnings
 from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
+from typing import Any, NoReturn, Self, TypeVar, Unpack
 
-from holdfast._sync.opened import ContentFile
+from holdfast import arguments
+from holdfast._sync.content_file import ContentFile
 from holdfast._sync.runtime import run_blocking, run_interruptible
-from holdfast.blob import Blob
-from holdfast.checks import seal
 from holdfast.config import ClientConfig, ConfigFields
+from holdfast.config.wrapping import takes_secrets
 from holdfast.content.reference import Reference
-from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.errors import ClientClosedError
+from holdfast.files.blob import Blob
 from holdfast.files.sources import Progress, Uploadable, open_source
 from holdfast.protocol import json_text
 from holdfast.provider import (
@@ -23,24 +22,20 @@ from holdfast.provider import (
     Openable,
     Reconfigurable,
     StorageProvider,
+    ask,
+    has_capability,
 )
-from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
+from holdfast.records import ClientMessage, ClientRecord, Pin, StoreOptions, now_ms
 from holdfast.registry import build_provider
 
-if TYPE_CHECKING:
-    from holdfast.repository import Pin
-
 T = TypeVar("T")
-
-DEFAULT_FILE_NAME = "client-file"
 
 
 class Client:
     """Stores JSON, files and messages by content, and reads them back.
 
     Make one with `init`, use it from as many threads as you like, and close it, best by
-    ``with``. A provider that you made yourself goes in directly, and stays yours to close:
-    ``Client(provider=…)``.
+    ``with``. With ``Client(provider=…)`` the provider stays yours to close.
 
     Example:
         >>> def main(config: ClientConfig) -> None:
@@ -62,17 +57,17 @@ class Client:
             )
 
     @classmethod
+    @takes_secrets
     def init(
         cls,
         config: ClientConfig | Mapping[str, Any] | None = None,
         /,
         **fields: Unpack[ConfigFields],
     ) -> Self:
-        """A client for `config`: a `ClientConfig`, a mapping, or keywords, which win.
+        """Return a client for `config`: a `ClientConfig`, a mapping, or keywords, which override.
 
-        Nothing is sent. A wrong or missing field is a `ConfigError`.
+        Nothing is sent. Raise ConfigError for a wrong or missing field.
         """
-        config, fields = seal(config), seal(fields)
         settings = ClientConfig.of(config, **fields)
         client = cls(build_provider(settings), config=settings)
         client._owns_provider = True
@@ -80,33 +75,30 @@ class Client:
 
     @property
     def provider(self) -> StorageProvider:
-        """Where the content goes."""
+        """The provider that keeps the content."""
         return self._provider
 
     @property
     def config(self) -> ClientConfig:
-        """What the client was made from."""
+        """The configuration of the client."""
         return self._config
 
+    @takes_secrets
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
-        """A client with other options over the same connections, which this one keeps and closes.
+        """Return a client with other options over the same connections, which this one closes.
 
         Example:
             >>> def first_look(client: Client, cid: str) -> object:
             ...     return client.with_options(verify=False).retrieve(cid)
         """
-        changes = seal(changes)
         config = self._config.with_options(**changes)
-        if not isinstance(self._provider, Reconfigurable):
-            raise ConfigError(
-                f"{type(self._provider).__name__} takes no other options; make a new client"
-            )
-        return type(self)(self._provider.with_config(config), config=config)
+        provider: Any = ask(self._provider, Reconfigurable).with_config(config)
+        return type(self)(provider, config=config)
 
     def store(
         self, data: T, options: StoreOptions | Mapping[str, Any] | None = None
     ) -> ClientRecord[T]:
-        """Store a JSON-compatible value; what JSON cannot say is a `SerializationError`.
+        """Store a JSON-compatible value; raise SerializationError for any other.
 
         Example:
             >>> def example(client: Client) -> str:
@@ -114,13 +106,13 @@ class Client:
             ...     return record.cid
         """
         self._check_open()
-        _warn_if_encrypt(options)
+        arguments.warn_if_encrypt(options)
         text = json_text.to_text(data)
         cid = self._provider.put_json(text, name=f"client-{now_ms()}")
         return ClientRecord(cid=cid, timestamp=now_ms(), data=data, size=len(text))
 
     def retrieve(self, cid: str) -> Any:
-        """The JSON value at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
+        """Return the JSON value at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
 
         Example:
             >>> def example(client: Client, cid: str) -> object:
@@ -137,15 +129,15 @@ class Client:
         name: str | None = None,
         progress: Progress | None = None,
     ) -> ClientRecord[None]:
-        """Store a file: a path, bytes, a binary file from where it stands, a `Blob`, an iterable.
+        """Store a file: a path, bytes, an open binary file, a `Blob`, or an iterable of bytes.
 
         Args:
-            file: What to store. It is streamed, never held in memory whole. An iterable gives the
-                bytes in pieces; one that can be had only once (a generator, a pipe) is not sent
-                again when the connection breaks.
+            file: What to store. It is streamed, and not held in memory as a whole. An open file is
+                read from its position on. What can be read only once (a generator, a pipe) is not
+                sent again when the connection breaks.
             options: Reserved; see `StoreOptions`.
             name: The file name to send; by default the file's own, else ``client-file``.
-            progress: Called with the bytes sent so far and the bytes in all, if known.
+            progress: Called with the bytes sent so far and the total, or None if not known.
 
         Example:
             >>> def example(client: Client) -> int:
@@ -153,13 +145,13 @@ class Client:
             ...     return record.size
         """
         self._check_open()
-        _warn_if_encrypt(options)
-        _check_progress(progress)
+        arguments.warn_if_encrypt(options)
+        arguments.check_progress(progress)
         source = run_interruptible(open_source, file)
         try:
-            filename = _file_name(name, source.name)
+            filename = arguments.file_name(name, source.name)
             cid = self._provider.put_file(source, name=filename, progress=progress)
-            size = source.read_bytes if source.size is None else source.size
+            size = source.bytes_read if source.size is None else source.size
         finally:
             run_blocking(source.close)
         return ClientRecord(cid=cid, timestamp=now_ms(), size=size)
@@ -171,13 +163,13 @@ class Client:
         to: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
     ) -> Blob:
-        """The file at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
+        """Return the file at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
 
         Args:
             cid: What to read.
-            to: Where to write it, whole or not at all. The blob is then over that file. What was
-                proven before an interruption is kept in `cache_path` for the next try.
-            progress: Called with the bytes that came so far and the bytes in all, if known.
+            to: Where to write it, whole or not at all. The blob then reads from that file. What was
+                verified before an interruption is kept in `cache_path` for the next attempt.
+            progress: Called with the bytes received so far and the total, or None if not known.
 
         Example:
             >>> def example(client: Client, cid: str) -> bytes:
@@ -185,13 +177,11 @@ class Client:
             ...     return blob.read()
         """
         self._check_open()
-        _check_progress(progress)
+        arguments.check_progress(progress)
         return self._provider.get_file(str(Reference.parse(cid)), to=to, progress=progress)
 
     def open(self, cid: str) -> ContentFile:
-        """The file at `cid`, to be read in parts: readable, seekable, every part proven.
-
-        Nothing is downloaded but what is read, and what is needed to prove it.
+        """Return the file at `cid`, seekable; parts are fetched and verified as they are read.
 
         Example:
             >>> def last_line(client: Client, cid: str) -> bytes:
@@ -200,11 +190,8 @@ class Client:
             ...         return (file.read()).splitlines()[-1]
         """
         self._check_open()
-        if not isinstance(self._provider, Openable):
-            raise ConfigError(
-                f"{type(self._provider).__name__} cannot open files in parts; use download"
-            )
-        opened: ContentFile = self._provider.open_file(str(Reference.parse(cid)))
+        reference = str(Reference.parse(cid))
+        opened: ContentFile = ask(self._provider, Openable).open_file(reference)
         return opened
 
     def send(self, recipient_id: str, message: str) -> ClientRecord[ClientMessage]:
@@ -216,10 +203,7 @@ class Client:
             ...     return record.cid
         """
         self._check_open()
-        _check_text("recipient_id", recipient_id)
-        _check_text("message", message)
-        if not recipient_id.strip():
-            raise ValueError("recipient_id is empty; say whom the message is for")
+        arguments.check_message(recipient_id, message)
         built = ClientMessage(recipient_id=recipient_id, payload=message, timestamp=now_ms())
         stored = self.store(built.to_dict())
         return ClientRecord(
@@ -227,7 +211,7 @@ class Client:
         )
 
     def receive(self, cid: str) -> ClientMessage:
-        """The message at `cid`; JSON of another shape is a `SerializationError`.
+        """Return the message at `cid`; raise SerializationError for JSON of another shape.
 
         Example:
             >>> def example(client: Client, cid: str) -> str:
@@ -237,9 +221,9 @@ class Client:
         return ClientMessage.from_dict(self.retrieve(cid))
 
     def revoke(self, cid: str) -> bool:
-        """Unpin `cid`, and return True. Copies on other nodes and in caches may live on.
+        """Unpin `cid` and return True; raise ProviderError if it is not pinned.
 
-        What is not pinned is a `ProviderError`.
+        Copies on other nodes and in caches may remain.
 
         Example:
             >>> def example(client: Client, cid: str) -> bool:
@@ -249,32 +233,24 @@ class Client:
         self._provider.delete(Reference.parse_cid(cid))
         return True
 
-    def pins(self, *, name: str | None = None, limit: int | None = None) -> "list[Pin]":
-        """What the provider keeps for you, newest first.
+    def pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
+        """Return what the provider keeps for you, newest first.
 
         Args:
-            name: A part of the names to look for.
-            limit: How many pins to give at the most; None is all.
+            name: Only pins whose name holds this text.
+            limit: The most pins to return; None for all.
 
         Example:
             >>> def example(client: Client) -> list[str]:
             ...     return [pin.cid for pin in client.pins(name="report", limit=10)]
         """
         self._check_open()
-        if name is not None:
-            _check_text("name", name)
-            name = _sendable(name)
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int)):
-            raise TypeError(f"limit must be a whole number, not {type(limit).__name__}")
-        if limit is not None and limit < 1:
-            raise ValueError("limit must be at least 1; leave it out for all pins")
-        if not isinstance(self._provider, Listing):
-            raise ConfigError(f"{type(self._provider).__name__} cannot list what it keeps")
-        listed: list[Pin] = self._provider.list_pins(name=name, limit=limit)
-        return listed
+        name = arguments.name_filter(name)
+        arguments.check_limit(limit)
+        return ask(self._provider, Listing).list_pins(name=name, limit=limit)
 
     def test_connection(self) -> bool:
-        """Ask the provider whether the credentials are good: True, or an error. Never False.
+        """Return True if the provider accepts the credentials; raise an error otherwise.
 
         Example:
             >>> def example(client: Client) -> bool:
@@ -285,14 +261,14 @@ class Client:
         return True
 
     def url(self, cid: str) -> str:
-        """A link to `cid` that can be shared; no request is made.
+        """Return a link to `cid` that can be shared; no request is sent.
 
         Example:
             >>> def example(client: Client, cid: str) -> str:
             ...     return client.url(cid)
         """
         reference = str(Reference.parse(cid))
-        if isinstance(self._provider, Linkable):
+        if has_capability(self._provider, Linkable):
             return self._provider.url(reference)
         return f"ipfs://{reference}"
 
@@ -306,12 +282,7 @@ class Client:
         self._check_open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -327,37 +298,3 @@ class Client:
     def _check_open(self) -> None:
         if self._closed:
             raise ClientClosedError
-
-
-def _warn_if_encrypt(options: StoreOptions | Mapping[str, Any] | None) -> None:
-    if StoreOptions.of(options).encrypt:
-        warnings.warn(
-            "encrypt=True has no effect: the content is stored in the clear, for anyone who has "
-            "its CID; encrypt it yourself before you store it",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def _sendable(name: str) -> str:
-    """`name` with "?" for what is no text: on disk, a name may be any bytes."""
-    return name.encode(errors="replace").decode()
-
-
-def _file_name(given: str | None, own: str | None) -> str:
-    """The name to send with a file. With a slash in it, the service would pin a directory."""
-    name = given if given is not None else own if own is not None else DEFAULT_FILE_NAME
-    _check_text("name", name)
-    if name in {"", ".", ".."} or "/" in name or "\0" in name:
-        raise ValueError("name must be a file name: not empty, without slashes, not '.' or '..'")
-    return _sendable(name)
-
-
-def _check_progress(progress: Any) -> None:
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be a function, not {type(progress).__name__}")
-
-
-def _check_text(what: str, value: Any) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{what} must be a string, not {type(value).__name__}")

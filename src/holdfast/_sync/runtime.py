@@ -1,4 +1,7 @@
-"""What has a colour besides the transport, blocking: the twin of `_async/runtime.py`."""
+"""Threads, locks, files and races, blocking: the twin of `_async/runtime.py`.
+
+With the transport, this is all that differs between the async and the blocking code.
+"""
 
 import contextvars
 import io
@@ -8,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from holdfast.files.background import Background
@@ -22,35 +24,30 @@ Worker = Background
 
 
 class Writer:
-    """Jobs done here and now: a third thread would take the processor from the one that proves."""
+    """Runs jobs at once: another thread would take processor time from the one that verifies."""
 
     def submit(self, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> list[Any]:
-        """Do a job; its result."""
+        """Do a job and return its result in a list."""
         return [function(*args, **kwargs)]
 
     def drain(self) -> list[Any]:
-        """Nothing is left to be done."""
+        """Return no results: all jobs are done."""
         return []
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
 
-Slots = threading.BoundedSemaphore
-Turnstile = threading.Lock
+Semaphore = threading.BoundedSemaphore
+Lock = threading.Lock
 FileBase = io.BufferedIOBase
 
 
 def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call `function`, here and now."""
+    """Call `function` on this thread."""
     return function(*args, **kwargs)
 
 
@@ -58,7 +55,7 @@ run_interruptible = run_blocking
 
 
 def sleep(seconds: float) -> None:
-    """Wait; in a race, not longer than it lasts."""
+    """Wait for `seconds`; in a race that is lost, raise `RaceLost` instead."""
     me = racer.get()
     if me is None:
         time.sleep(seconds)
@@ -66,12 +63,12 @@ def sleep(seconds: float) -> None:
         me.sleep(seconds)
 
 
-class Abandoned(BaseException):
-    """Raised in a racer that has lost, where it would use a connection."""
+class RaceLost(BaseException):
+    """Raised in a runner that has lost the race when it uses a connection or sleeps."""
 
 
 class Racer:
-    """The connections that one runner in a race has open, for the end of the race to shut."""
+    """The open connections of one runner in a race, so that they can be shut when it has lost."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -79,26 +76,26 @@ class Racer:
         self._lost = threading.Event()
 
     def watch(self, connection: socket.socket) -> None:
-        """Remember `connection`; `Abandoned` where the race is over."""
+        """Add `connection`; raise `RaceLost` if the race is over."""
         with self._lock:
             if self._lost.is_set():
-                raise Abandoned
+                raise RaceLost
             if connection not in self._sockets:
                 self._sockets.append(connection)
 
     def forget(self, connection: socket.socket) -> None:
-        """An exchange has ended: its connection may be another's by now."""
+        """Remove `connection`: its exchange is over, and another may use it next."""
         with self._lock:
             if connection in self._sockets:
                 self._sockets.remove(connection)
 
     def sleep(self, seconds: float) -> None:
-        """Wait; `Abandoned` when the race is over."""
+        """Wait for `seconds`; raise `RaceLost` when the race is over."""
         if self._lost.wait(seconds):
-            raise Abandoned
+            raise RaceLost
 
     def shut(self) -> None:
-        """Wake whoever waits on one of the connections."""
+        """End the race for this runner and wake it where it waits for a connection."""
         with self._lock:
             self._lost.set()
             for connection in self._sockets:
@@ -110,7 +107,7 @@ racer: contextvars.ContextVar[Racer | None] = contextvars.ContextVar("racer", de
 
 
 def together(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
-    """Make all `calls` at the same time, on threads; return their results or errors, in order."""
+    """Make all `calls` at once on threads, and return their results or errors in order."""
     if len(calls) == 1:
         return [_outcome(calls[0])]
     outcomes: dict[int, T | BaseException] = {}
@@ -120,7 +117,7 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
         racer.set(me)
         try:
             outcomes[place] = _outcome(calls[place])
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for it
+        except BaseException as error:  # noqa: BLE001 - raised in the caller
             outcomes[place] = error
 
     threads = []
@@ -133,7 +130,7 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
         for thread in threads:
             thread.join()
     except BaseException:
-        me.shut()  # interrupted: wake those that wait for a gateway
+        me.shut()  # interrupted: wake the threads that wait for a gateway
         raise
     results: list[T | Exception] = []
     for place in range(len(calls)):
@@ -152,7 +149,7 @@ def _outcome(call: Callable[[], T]) -> T | Exception:
 
 
 class _Race(Generic[T]):
-    """Runners on threads of their own; the first result wins, later ones are discarded."""
+    """Runners on threads of their own. The first result wins; later ones are discarded."""
 
     def __init__(self, runners: Sequence[Callable[[], T]], discard: Callable[[T], object]) -> None:
         self._runners = runners
@@ -182,9 +179,9 @@ class _Race(Generic[T]):
         failure: BaseException | None = None
         try:
             result = self._runners[place]()
-        except Abandoned:
+        except RaceLost:
             return
-        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for it
+        except BaseException as error:  # noqa: BLE001 - raised in the caller
             failure = error
         with self._lock:
             if not self._over:
@@ -194,14 +191,14 @@ class _Race(Generic[T]):
             self._discard(result)
 
     def next(self, timeout: float | None) -> tuple[int, T | None, BaseException | None] | None:
-        """Who has finished next, and how; None if nobody has in time."""
+        """Return the next runner that ends, its result and its error; None after `timeout`."""
         try:
             return self._finished.get(timeout=timeout)
         except queue.Empty:
             return None
 
     def end(self, winner: int | None) -> None:
-        """Cut off all but the winner."""
+        """Shut the connections of all runners but the winner."""
         with self._lock:
             self._over = True
         for place, each in enumerate(self._racers):
@@ -216,10 +213,11 @@ class _Race(Generic[T]):
 def race(
     runners: Sequence[Callable[[], T]], delay: float, discard: Callable[[T], object]
 ) -> tuple[T | None, dict[int, Exception]]:
-    """The result of the runner that is first to succeed, and what the others failed with, by place.
+    """Return the first result of `runners`, or None, and the errors of the others by their index.
 
-    They start one after the other: the next when `delay` has passed, or one has failed. Those that
-    have lost are cut off; a result that comes too late goes to `discard`.
+    The first runner starts at once, each further one after `delay` seconds, or as soon as one has
+    failed. When one succeeds, the connections of the others are shut. `discard` gets results that
+    come too late.
     """
     failures: dict[int, Exception] = {}
     winner: int | None = None

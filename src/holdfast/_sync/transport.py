@@ -1,6 +1,6 @@
 """HTTP by urllib3, blocking: the twin of `_async/transport.py`.
 
-No other file knows urllib3 but `connections`, which keeps the limits of each exchange.
+Only this file, `connections` and `exchange_limits` import urllib3.
 """
 
 import http.client
@@ -12,70 +12,73 @@ from typing import Any, Final
 import urllib3
 from urllib3 import exceptions as library
 
-from holdfast import network
-from holdfast._sync.connections import (
-    Limits,
+from holdfast._sync.connections import Pool, SecurePool
+from holdfast._sync.exchange_limits import (
+    ExchangeLimits,
+    ForbiddenAddressError,
     OverheadError,
-    Pool,
-    PrivateAddressError,
-    SecurePool,
     current_limits,
 )
-from holdfast.config import ClientConfig
+from holdfast.calls import NEVER, Deadline
+from holdfast.config import ClientConfig, network
+from holdfast.config.limits import Timeouts
+from holdfast.config.secret import Scrubber, Secret
 from holdfast.errors import ClientClosedError
-from holdfast.events import NEVER, Deadline
-from holdfast.forks import renew_after_fork
-from holdfast.limits import Timeouts
-from holdfast.protocol import faults
+from holdfast.forks import ForkAware
+from holdfast.protocol import transport_errors
 from holdfast.protocol.http import Request, StreamBody
-from holdfast.secret import Scrubber, Secret
 
 POOL_SIZE: Final = 100  # connections kept for reuse with each host; more threads open more
 CHUNK_SIZE: Final = 1 << 18
 
 
-TABLE: Final[faults.Table] = {
-    OverheadError: faults.OVERHEAD,
-    PrivateAddressError: faults.PRIVATE_ADDRESS,
-    library.NameResolutionError: faults.UNKNOWN_HOST,
-    library.NewConnectionError: faults.UNREACHABLE,
-    library.ConnectTimeoutError: faults.CONNECT_TIMEOUT,
-    library.ReadTimeoutError: faults.READ_TIMEOUT,
-    library.TimeoutError: faults.READ_TIMEOUT,
-    TimeoutError: faults.READ_TIMEOUT,
-    library.SSLError: faults.TLS,
-    library.ProxyError: faults.PROXY,
-    library.ProxySchemeUnsupported: faults.PROXY,
-    library.ProtocolError: faults.BROKEN,
-    library.IncompleteRead: faults.BROKEN,
-    library.InvalidChunkLength: faults.GARBLED,
-    library.InvalidHeader: faults.GARBLED,
-    library.HeaderParsingError: faults.GARBLED,
-    library.DecodeError: faults.GARBLED,
-    library.ResponseError: faults.GARBLED,
-    library.BodyNotHttplibCompatible: faults.GARBLED,
-    library.LocationValueError: faults.BAD_ADDRESS,
-    library.UnrewindableBodyError: faults.BROKEN,
-    library.TimeoutStateError: faults.BROKEN,
+TABLE: Final[transport_errors.Table] = {
+    OverheadError: transport_errors.OVERHEAD,
+    ForbiddenAddressError: transport_errors.PRIVATE_ADDRESS,
+    library.NameResolutionError: transport_errors.UNKNOWN_HOST,
+    library.NewConnectionError: transport_errors.UNREACHABLE,
+    library.ConnectTimeoutError: transport_errors.CONNECT_TIMEOUT,
+    library.ReadTimeoutError: transport_errors.READ_TIMEOUT,
+    library.TimeoutError: transport_errors.READ_TIMEOUT,
+    TimeoutError: transport_errors.READ_TIMEOUT,
+    library.SSLError: transport_errors.TLS,
+    library.ProxyError: transport_errors.PROXY,
+    library.ProxySchemeUnsupported: transport_errors.PROXY,
+    library.ProtocolError: transport_errors.BROKEN,
+    library.IncompleteRead: transport_errors.BROKEN,
+    library.InvalidChunkLength: transport_errors.GARBLED,
+    library.InvalidHeader: transport_errors.GARBLED,
+    library.HeaderParsingError: transport_errors.GARBLED,
+    library.DecodeError: transport_errors.GARBLED,
+    library.ResponseError: transport_errors.GARBLED,
+    library.BodyNotHttplibCompatible: transport_errors.GARBLED,
+    library.LocationValueError: transport_errors.BAD_ADDRESS,
+    library.UnrewindableBodyError: transport_errors.BROKEN,
+    library.TimeoutStateError: transport_errors.BROKEN,
     library.ClosedPoolError: None,
-    library.PoolError: faults.BROKEN,
-    library.HTTPError: faults.BROKEN,
-    OSError: faults.BROKEN,
-    ValueError: faults.BAD_ADDRESS,
+    library.PoolError: transport_errors.BROKEN,
+    library.HTTPError: transport_errors.BROKEN,
+    OSError: transport_errors.BROKEN,
+    ValueError: transport_errors.BAD_ADDRESS,
 }
 
 
-class _FeedFailed(Exception):  # noqa: N818 - a signal to `send`, no error of its own
+class _SourceFailed(Exception):  # noqa: N818 - a signal to `send`, no error of its own
     """Raised through urllib3, which would take an OSError of the source for one of the network."""
 
 
-class _Feed:
-    """A streamed body on its way out. Keeps the source's own failure apart from the network's."""
+class _StreamedBody:
+    """A body that is read while it is sent.
+
+    Attributes:
+        source_error: What reading the source, or the progress callback, has raised.
+        finished: Whether all of the body was sent.
+    """
 
     def __init__(self, body: StreamBody, on_sent: Callable[[int], None] | None) -> None:
         self._body = body
         self._on_sent = on_sent
-        self.failure: Exception | None = None
+        self.source_error: Exception | None = None
         self.finished = False
 
     def __iter__(self) -> Iterator[bytes]:
@@ -87,18 +90,19 @@ class _Feed:
                 if self._on_sent is not None:
                     self._on_sent(sent)
         except Exception as error:  # noqa: BLE001 - kept, and raised by `send`
-            self.failure = error
-            raise _FeedFailed from None
+            self.source_error = error
+            raise _SourceFailed from None
         self.finished = True
 
 
 class Response:
-    """A reply whose body is still to be read. Close it, or read it to its end.
+    """A reply whose body is not read yet. Close it, or read it to its end.
 
     Attributes:
         status: The HTTP status.
-        headers: The header fields, names in lower case, echoed credentials masked.
-        address: The address that sent it, or None where only a proxy knows it.
+        headers: The header fields with names in lower case. Credentials that the peer repeats are
+            masked.
+        address: The address that sent it, or None if a proxy made the connection.
     """
 
     def __init__(
@@ -106,7 +110,7 @@ class Response:
         response: urllib3.BaseHTTPResponse,
         *,
         peer: str,
-        limits: Limits,
+        limits: ExchangeLimits,
         scrubber: Scrubber,
     ) -> None:
         self._response = response
@@ -115,30 +119,30 @@ class Response:
         self._scrubber = scrubber
         self.address = limits.address
         self.status = response.status
-        # What stands there several times is joined by commas.
+        # urllib3 joins fields of the same name by commas.
         self.headers = scrubber.headers({name: response.headers[name] for name in response.headers})
 
     def chunks(self) -> Iterator[bytes]:
-        """Give the body as it arrives."""
+        """Yield the body as it arrives."""
         while chunk := self._next():
             yield chunk
 
     def read(self, limit: int) -> bytes:
-        """Return the whole body, but at most `limit` bytes of it."""
+        """Return at most `limit` bytes of the body."""
         return self._read(limit).getvalue()[:limit]
 
     def read_masked(self, limit: int) -> bytes:
-        """Return the same, with the credentials masked that the peer has echoed."""
+        """Return the same, with credentials masked that the peer repeats."""
         return self._scrubber.data(self._read(limit).getvalue())[:limit]
 
     def _read(self, limit: int) -> io.BytesIO:
-        body = io.BytesIO()  # a traceback shows no more of it than its name
+        body = io.BytesIO()  # not bytes: a traceback may show the variables of a frame
         while body.tell() <= limit and body.write(self._next()):
             pass
         return body
 
     def _next(self) -> bytes:
-        """Return the next bytes of the body; none at its end."""
+        """Return the next bytes of the body, or b"" at its end."""
         failure = None
         try:
             self._limits.expect_progress()
@@ -148,73 +152,73 @@ class Response:
                 self._limits.release()
             return chunk
         except (library.HTTPError, OSError, http.client.HTTPException) as error:
-            failure = faults.translate(error, TABLE, self._peer, sent=True)
+            failure = transport_errors.translate(error, TABLE, self._peer, sent=True)
         try:
             raise failure
         finally:
-            del failure  # or it and this frame would hold each other
+            del failure  # the error and this frame would keep each other alive
 
     def close(self) -> None:
-        """Give the connection back, or close it where the body was not read to its end."""
+        """Give the connection back, or close it if the body was not read to its end."""
         self._limits.release()
         self._response.close()
 
 
-class Transport:
-    """Sends requests over connections that are kept open and shared by all threads."""
+class Transport(ForkAware):
+    """Sends requests. Its connections are kept open and shared by all threads."""
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
         self._managers: dict[tuple[Secret | None, bool], urllib3.PoolManager] = {}
         self._lock = threading.Lock()
         self._closed = False
-        renew_after_fork(self)
+        self.watch_forks()
 
-    def after_fork(self) -> None:
-        """Leave the connections, and a lock that may be held, to the parent."""
+    def after_fork_in_child(self) -> None:
+        """Leave the connections to the parent, and the lock, which one of its threads may hold."""
         self._managers, self._lock = {}, threading.Lock()
 
     def send(self, request: Request, *, timeouts: Timeouts, deadline: Deadline = NEVER) -> Response:
-        """Send `request` and wait for the head of the reply; no redirect is followed."""
+        """Send `request` and wait for the head of the reply. Redirects are not followed."""
         proxy = network.proxy_for(request.url, self._config)
         manager = self._manager(proxy, secure=request.is_secure)
-        limits = Limits(
+        limits = ExchangeLimits(
             timeouts, deadline, proxied=proxy is not None, max_privacy=request.max_privacy
         )
-        feed: _Feed | None = None
+        body: _StreamedBody | None = None
         if request.body is not None and not isinstance(request.body, bytes):
-            feed = _Feed(request.body, request.on_sent)
+            body = _StreamedBody(request.body, request.on_sent)
         token = current_limits.set(limits)
         failure: Exception | None = None
         try:
             response = manager.urlopen(
                 request.method,
                 request.url,
-                body=request.body if feed is None else feed,
+                body=request.body if body is None else body,
                 headers=request.header_values(),
-                timeout=urllib3.Timeout(connect=limits.connect(), read=timeouts.read),
+                timeout=urllib3.Timeout(connect=limits.connect_seconds(), read=timeouts.read),
                 retries=False,
                 redirect=False,
                 preload_content=False,
                 decode_content=False,
             )
-        except _FeedFailed:
-            failure = feed.failure if feed is not None else None
+        except _SourceFailed:
+            failure = None if body is None else body.source_error
         except (library.HTTPError, OSError, ValueError, http.client.HTTPException) as error:
-            failure = faults.translate(error, TABLE, request.peer, sent=limits.sent)
+            failure = transport_errors.translate(error, TABLE, request.peer, sent=limits.sent)
         finally:
             current_limits.reset(token)
-        # Outside of the handlers: the library's own frames hold headers in the clear, so its
-        # exception does not go along.
+        # Raise outside of the handlers: the library's exception, whose frames hold headers in the
+        # clear, must not become the context of ours.
         if failure is not None:
             try:
                 raise failure
             finally:
-                del failure  # or it and this frame would hold each other, and the connections
-        if feed is not None and not feed.finished and response.status < 300:
+                del failure  # the error and this frame would keep each other alive
+        if body is not None and not body.finished and response.status < 300:
             limits.release()
             response.close()
-            raise faults.plain(faults.UNSENT, request.peer)
+            raise transport_errors.UNSENT.error(request.peer)
         scrubber = Scrubber((*request.secrets, *network.secrets(self._config, proxy)))
         return Response(response, peer=request.peer, limits=limits, scrubber=scrubber)
 
@@ -246,7 +250,7 @@ class Transport:
         return manager
 
     def close(self) -> None:
-        """Close all connections. A second time does nothing."""
+        """Close all connections. A second call does nothing."""
         with self._lock:
             self._closed = True
             managers, self._managers = self._managers, {}

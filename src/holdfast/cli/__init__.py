@@ -1,6 +1,5 @@
-"""The command line `holdfast`: each command asks the library, and words its answer.
+"""The command line `holdfast`: each command calls the library and writes the result.
 
-A command that starts must not wait for what it does not use: modules here import the standard
-library, Typer and the package itself, whose names are imported when asked for; everything else is
-imported where it is used.
+To start fast, modules here import at the top only the standard library, Typer, and `holdfast`
+itself, which imports its names on first use. Everything else is imported where it is used.
 """

@@ -1,4 +1,4 @@
-"""The application: every command by name, imported when it is called."""
+"""The Typer application: all commands by name, each imported when it is called."""
 
 import os
 from importlib import import_module
@@ -8,61 +8,61 @@ import typer
 from typer.core import TyperGroup
 
 import holdfast
-from holdfast.cli import exits
+from holdfast.cli import exit_codes
 
-ROOMS: Final = {
+COMMAND_MODULES: Final = {
     "content": ("store", "retrieve", "upload", "download", "send", "receive", "revoke"),
     "sharing": ("list", "open", "test-connection"),
     "offline": ("cid", "verify"),
     "archives": ("car",),
-    "upkeep": ("gc", "check", "repair"),
-    "serving": ("node",),
+    "maintenance": ("gc", "check", "repair"),
+    "node": ("node",),
     "setup": ("config",),
-    "demonstration": ("demo",),
+    "demo": ("demo",),
 }
-"""The modules here, and the commands in each, in the order of the help."""
+"""The modules of commands, and the commands in each, in the order of the help."""
 
 EPILOG: Final = f"""\b
 Exit codes:
-{exits.table()}
+{exit_codes.table()}
 
 \b
-A CID may be given as such, with a path behind it, or as a link with /ipfs/ in it.
-"-" stands for standard input, or for standard output. Behind "--", what begins with
-"-" is no option: holdfast store -- -5
-Settings: flags, then HOLDFAST_* variables, then holdfast.toml here or in a folder
-above, then holdfast.toml in your folder for settings; `holdfast config` shows them.
+A CID may be followed by a path, or be part of a link with /ipfs/ in it.
+"-" is standard input or standard output. After "--", an argument that begins with "-"
+is not an option: holdfast store -- -5
+Settings come from flags, then HOLDFAST_* variables, then holdfast.toml in this folder or
+one above it, then holdfast.toml in your configuration folder; `holdfast config` shows them.
 
 \b
---json, behind the name of a command, is for machines: the answer is one line of JSON on
-standard output. On standard error, each line is {{"error": {{"name": …, "message": …,
+With --json after the name of a command, the result is one line of JSON on standard
+output. On standard error, each line is {{"error": {{"name": …, "message": …,
 "remedy": …, "exitCode": …}}}} or {{"warning": …}}.
 """
 
 COMPLETION: Final = "_HOLDFAST_COMPLETE"
 Refused: Any = typer.BadParameter.__base__
-"""What the parser raises; Typer has its own since it carries a parser of its own."""
+"""The error of the parser. Newer versions of Typer have their own class of it."""
 
 
 class Commands(TyperGroup):
-    """The commands in `ROOMS`: to show the version, none of them is needed."""
+    """The commands in `COMMAND_MODULES`, imported only when they are needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
-        """The names of all commands."""
-        return [name for names in ROOMS.values() for name in names]
+        """Return the names of all commands."""
+        return [name for names in COMMAND_MODULES.values() for name in names]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as Typer calls it
-        """The command of this name, if there is one."""
-        for room, names in ROOMS.items():
+        """Return the command of this name, or None."""
+        for module_name, names in COMMAND_MODULES.items():
             if cmd_name in names:
-                module = import_module(f"holdfast.cli.{room}")
+                module = import_module(f"holdfast.cli.{module_name}")
                 return typer.main.get_group(module.commands).commands[cmd_name]
         return None
 
 
 app = typer.Typer(
     cls=Commands,
-    help="Pin JSON and files to IPFS and read them back, every byte proven against its CID.",
+    help="Pin JSON and files to IPFS and read them back, every byte verified against its CID.",
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     pretty_exceptions_enable=False,
@@ -71,7 +71,7 @@ app = typer.Typer(
 
 
 def call(arguments: list[str]) -> int:
-    """Do what the `arguments` say; the exit code."""
+    """Run the command in `arguments`, and return the exit code."""
     if COMPLETION in os.environ:
         app(prog_name="holdfast")
     parser = typer.main.get_command(app)
@@ -81,9 +81,9 @@ def call(arguments: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     except Refused as error:
-        wrong = exits.UsageError(error.format_message())
+        wrong = exit_codes.UsageError(error.format_message())
         where = error.ctx.command_path if error.ctx else "holdfast"
-        raise exits.advise(wrong, f"`{where} --help` shows what it takes") from None
+        raise exit_codes.advise(wrong, f"`{where} --help` shows the usage") from None
     return 0
 
 
@@ -101,4 +101,4 @@ def root(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Hold the options of the application itself."""
+    """Define the options of the application itself."""

@@ -1,4 +1,4 @@
-"""Archives (CAR) out of the embedded store, and into it."""
+"""Commands that export and import CAR archives of the embedded store."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from holdfast.cli.exits import UsageError
+from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import not_empty, store_options
 from holdfast.cli.run import Run, command, group
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from holdfast.files.sources import Progress
 
 commands = group()
-car = group(help="Archives (CAR) out of the store, and into it.")
+car = group(help="Export and import CAR archives of the store.")
 commands.add_typer(car, name="car")
 
 
 @command(car, store_options, name="export")
 def export_car(
     run: Run,
-    cid: Annotated[str, typer.Argument(metavar="CID", help="The root of what to write.")],
+    cid: Annotated[str, typer.Argument(metavar="CID", help="The root to export.")],
     to: Annotated[
         str,
         typer.Argument(metavar="FILE", callback=not_empty, help='The archive to write, or "-".'),
     ],
 ) -> None:
-    """Write everything under a CID as an archive."""
-    from holdfast.atomic import PendingFile
+    """Write all blocks under a CID to an archive."""
     from holdfast.content.cid import CID
     from holdfast.content.reference import Reference
+    from holdfast.files.atomic import PendingFile
 
     out = run.standard_output() if to == "-" else None
     if out is not None and out.isatty():
-        raise UsageError("an archive is nothing for a terminal: name a file, or use > FILE")
+        raise UsageError("an archive cannot be shown on a terminal: name a file, or use > FILE")
     text = Reference.parse_cid(cid)
     with run.repository() as repository:
         pieces = repository.export_car(CID.parse(text))
@@ -55,15 +55,15 @@ def import_car(
     run: Run,
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE", callback=not_empty, help='The archive to take in, or "-".'),
+        typer.Argument(metavar="FILE", callback=not_empty, help='The archive to import, or "-".'),
     ],
 ) -> None:
-    """Take in an archive and pin its roots; write their CIDs."""
+    """Import an archive and pin its roots; write their CIDs."""
     from holdfast.files.sources import open_source
 
     given: Any = run.standard_input() if file == "-" else Path(file)
     with (
-        open_source(given) as source,  # first: no store is made for what is not there
+        open_source(given) as source,  # first, so that a missing file creates no store
         run.repository(make=True) as repository,
         run.progress_bar(Path(file).name, hidden=file == "-") as progress,
     ):
@@ -75,7 +75,7 @@ def import_car(
 def _counted(
     pieces: Iterable[bytes], total: int | None, progress: "Progress | None"
 ) -> Iterator[bytes]:
-    """`pieces`, of which `progress` is told as they pass."""
+    """Yield `pieces`, and report them to `progress`."""
     done = 0
     for piece in pieces:
         yield piece

@@ -1,4 +1,4 @@
-"""The operations of the client: one command for each."""
+"""Commands for the operations of the client."""
 
 import errno
 import io
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.exits import UsageError, advise
+from holdfast.cli.exit_codes import UsageError, advise
 from holdfast.cli.options import CONNECTED, not_empty
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import SerializationError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 commands = group()
 FOLDERS = (
-    "drop a folder on the page of `holdfast node`, or take in an archive: `holdfast car import`"
+    "drop a folder on the page of `holdfast node`, or import an archive: `holdfast car import`"
 )
 CID = Annotated[str, typer.Argument(metavar="CID", help="A CID, a path under one, or a link.")]
 
@@ -63,7 +63,7 @@ def upload(
     """Store a file; write its CID."""
     source: Any = run.standard_input() if file == "-" else Path(file)
     label = name or ("standard input" if file == "-" else Path(file).name)
-    typed = file == "-" and source.isatty()  # a bar would run over what is typed
+    typed = file == "-" and source.isatty()  # a bar would overwrite the typed text
     with run.client() as client, run.progress_bar(label, hidden=typed) as progress:
         try:
             record = client.upload(source, name=name, progress=progress)
@@ -81,11 +81,11 @@ def download(
         typer.Argument(
             metavar="TO",
             callback=not_empty,
-            help='A file, a folder, or "-"; by default a new file in this folder.',
+            help='A file, a folder, or "-"; by default a new file in the current folder.',
         ),
     ] = None,
 ) -> None:
-    """Fetch a file, whole and proven or not at all."""
+    """Download a file; write it only if all of it is verified."""
     from holdfast.content.reference import Reference
 
     out = run.standard_output() if to == "-" else None
@@ -96,19 +96,19 @@ def download(
         with run.progress_bar(label) as progress:
             blob = client.download(cid, to=target, progress=progress)
         if out is not None:
-            _pour(blob, out)
+            _write_content(blob, out)
             return
-    told = {"cid": str(reference), "path": str(target), "size": blob.size, "type": blob.type}
-    run.emit(told, str(target))
+    result = {"cid": str(reference), "path": str(target), "size": blob.size, "type": blob.type}
+    run.emit(result, str(target))
 
 
 @command(commands, *CONNECTED)
 def send(
     run: Run,
-    recipient: Annotated[str, typer.Argument(metavar="RECIPIENT", help="Whom the message is for.")],
+    recipient: Annotated[str, typer.Argument(metavar="RECIPIENT", help="The recipient's ID.")],
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help='The message, or "-".')],
 ) -> None:
-    """Store a message; write its CID, to be passed on."""
+    """Store a message; write its CID, which the recipient needs."""
     if message == "-":
         try:
             message = _piped(run).decode()
@@ -135,7 +135,7 @@ def receive(run: Run, cid: CID) -> None:
 
 @command(commands, *CONNECTED)
 def revoke(run: Run, cid: CID) -> None:
-    """Unpin a CID. Copies elsewhere may live on."""
+    """Unpin a CID. Copies elsewhere may remain."""
     from holdfast.content.reference import Reference
 
     with run.client() as client:
@@ -149,18 +149,18 @@ def _emit_record(run: Run, record: "ClientRecord[Any]") -> None:
 
 
 def _piped(run: Run) -> bytes:
-    """All of standard input, unless that is more than can be read back."""
+    """Return all of standard input; raise SerializationError above `max_json_bytes`."""
     most = run.config().max_json_bytes
     found = run.standard_input().read(most + 1)
     if len(found) > most:
-        raise SerializationError(f"standard input holds more than max_json_bytes, {most} bytes")
+        raise SerializationError(f"standard input has more than max_json_bytes, {most} bytes")
     return found
 
 
-def _pour(blob: "Blob", out: BinaryIO) -> None:
-    """Write content to standard output; to a terminal only what it can show."""
+def _write_content(blob: "Blob", out: BinaryIO) -> None:
+    """Write content to standard output; to a terminal only plain text."""
     if out.isatty() and not _is_plain_text(blob):
-        raise UsageError("the content is no plain text for a terminal: name a file, or use > FILE")
+        raise UsageError("the content is not plain text: name a file, or use > FILE")
     with blob.open() as file:
         shutil.copyfileobj(file, out)
 
@@ -175,7 +175,7 @@ def _is_plain_text(blob: "Blob") -> bool:
 
 
 def _target(reference: "Reference", to: str | None) -> Path:
-    """The file to write. One that nobody named is not replaced."""
+    """Return the file to write; raise FileExistsError for an existing file that was not named."""
     folder = Path(to or ".")
     if to is not None and not folder.is_dir():
         if to.endswith(("/", os.sep)):
@@ -183,6 +183,6 @@ def _target(reference: "Reference", to: str | None) -> Path:
         return folder
     target = folder / (reference.path[-1] if reference.path else reference.text)
     if target.exists():
-        taken = "there is a file of that name; name it to replace it"
+        taken = "the file exists; name it to replace it"
         raise FileExistsError(errno.EEXIST, taken, target)
     return target

@@ -1,4 +1,4 @@
-"""The entry point of the installed command. Imports as little as it can: Ctrl-C may come early."""
+"""The entry point of the installed command. It imports little, so that Ctrl-C works early."""
 
 import signal
 import sys
@@ -13,15 +13,15 @@ def main() -> NoReturn:
         for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
             if signal.getsignal(number) is signal.SIG_DFL:  # not under nohup
                 signal.signal(number, _end)
-        from holdfast.cli import ending, streams
+        from holdfast.cli import execution, standard_streams
 
-        streams.prepare()
-        code = ending.run(sys.argv[1:])
+        standard_streams.prepare()
+        code = execution.run(sys.argv[1:])
     except KeyboardInterrupt:
-        code = 130  # too early, or too late, to say so
+        code = 130  # before or after the code that reports an interrupt
     sys.exit(code)
 
 
 def _end(number: int, _: object) -> NoReturn:
-    """End as shells have it, but with everything put away on the way out."""
+    """Exit with the code of shells for a signal, and clean up on the way."""
     sys.exit(128 + number)

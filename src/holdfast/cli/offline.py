@@ -1,4 +1,4 @@
-"""CIDs without asking anyone: computing and verifying them."""
+"""Commands without network: compute and verify CIDs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,9 +34,9 @@ def cid(run: Run, file: Source) -> None:
 def verify(
     run: Run,
     file: Source,
-    cid: Annotated[str, typer.Argument(metavar="CID", help="What it should be.")],
+    cid: Annotated[str, typer.Argument(metavar="CID", help="The CID that it should have.")],
 ) -> None:
-    """Prove a file or directory against its CID, offline."""
+    """Verify a file or directory against its CID, offline."""
     from holdfast.content.reference import Reference
 
     with _source(run, file) as (source, progress):
@@ -47,7 +47,7 @@ def verify(
 
 @contextmanager
 def _source(run: Run, file: str) -> Iterator[Any]:
-    """What to read, and the progress function of a bar for it."""
+    """Yield the source to read, and the progress function of a bar for it."""
     source: Any = run.standard_input() if file == "-" else Path(file)
     label = "standard input" if file == "-" else source.name
     with run.progress_bar(label, hidden=file == "-" and source.isatty()) as progress:

@@ -1,18 +1,25 @@
-"""The options that many commands share, each group as the signature of a function."""
+"""The options that many commands share, in groups. Those for configuration derive from `FIELDS`."""
 
-from typing import Annotated, Any
+from inspect import Parameter
+from typing import Annotated, Any, Final
 
 import typer
 
+from holdfast.config import checks, readers
+from holdfast.config.fields import FIELDS, Field
+
+Options = tuple[Parameter, ...]
+"""A group of options: parameters, as Typer reads them from the signature of a command."""
+
 
 def not_empty(value: Any) -> Any:
-    """Refuse a path of no characters, which the system would take for the current folder."""
+    """Refuse an empty path, which the system would take for the current folder."""
     if value == "":
         raise typer.BadParameter("it is empty")
     return value
 
 
-def _version(value: Any) -> Any:
+def _check_version(value: Any) -> Any:
     if value not in (None, 0, 1):
         raise typer.BadParameter("it must be 0 or 1")
     return value
@@ -24,90 +31,74 @@ def _providers() -> list[str]:
     return known_providers()
 
 
-def _profiles() -> list[str]:
-    from holdfast.checks import PROFILES
-
-    return list(PROFILES)
-
-
-def output_options(
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, for machines.")] = False,
-) -> None:
-    """The options of every command."""
-
-
-def store_options(
-    *,
-    path: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FOLDER", callback=not_empty, help="The folder of the embedded store."
-        ),
-    ] = None,
-) -> None:
-    """The options of commands that look into the embedded store."""
+CALLBACKS: Final = {"path": not_empty, "cid_version": _check_version}
+COMPLETIONS: Final = {"provider": _providers, "profile": lambda: list(checks.PROFILES)}
+TYPES: Final[dict[Any, Any]] = {
+    readers.flag: bool,
+    readers.number: float,
+    readers.several: list[str],
+    readers.text: str,
+    readers.whole: int,
+}
+"""The type of an option, by the reader of its field's environment variable."""
 
 
-def layout_options(
-    *,
-    cid_version: Annotated[
-        int | None, typer.Option(metavar="0|1", callback=_version, help="The version of new CIDs.")
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=_profiles,
-            help="unixfs-v1-2025, unixfs-v0-2015 or kubo-legacy-cidv1.",
-        ),
-    ] = None,
-) -> None:
-    """The options of commands that make CIDs."""
+def _parameter(name: str, kind: Any, *flags: str, default: Any = None, **about: Any) -> Parameter:
+    annotation = Annotated[kind, typer.Option(*flags, show_default=False, **about)]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def connection_options(
-    *,
-    provider: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=_providers,
-            help="local, pinning, or an installed provider's name.",
-        ),
-    ] = None,
-    token_file: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", callback=not_empty, help='A file with the provider\'s token, or "-".'
-        ),
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT", help="The token itself; better in HOLDFAST_PROVIDER_TOKEN or a file."
-        ),
-    ] = None,
-    pin_api_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The pinning API's address.")
-    ] = None,
-    gateway_url: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="A gateway for reads; repeatable, tried in order."),
-    ] = None,
-    verify: Annotated[
-        bool | None,
-        typer.Option(
-            "--verify/--no-verify",
-            show_default=False,
-            help="Prove what is read against its CID, or not.",
-        ),
-    ] = None,
-    allow_insecure: Annotated[
-        bool | None, typer.Option("--allow-insecure", help="Let a token go over plain HTTP.")
-    ] = None,
-) -> None:
-    """The options of commands that ask a provider."""
+def _option(field: Field, metavar: str | None, flags: str) -> Parameter:
+    kind = TYPES[field.read]
+    return _parameter(
+        field.name,
+        kind | None,
+        *([flags] if flags else []),
+        metavar=metavar,
+        help=f"{field.summary}{' Repeatable.' if kind == list[str] else ''}",
+        callback=CALLBACKS.get(field.name),
+        autocompletion=COMPLETIONS.get(field.name),
+    )
 
 
-CONNECTED = (connection_options, store_options, layout_options)
+def _group(name: str) -> Options:
+    options = ((field, field.option) for field in FIELDS.values())
+    return tuple(
+        _option(field, option.metavar, option.flags)
+        for field, option in options
+        if option is not None and option.group == name
+    )
+
+
+_token_file = _parameter(
+    "token_file",
+    str | None,
+    metavar="FILE",
+    callback=not_empty,
+    help='A file with the provider\'s token, or "-".',
+)
+_token = _parameter(
+    "token",
+    str | None,
+    metavar="TEXT",
+    help="The token itself. HOLDFAST_PROVIDER_TOKEN or a file is safer.",
+)
+
+_provider, *_others = _group("connection")
+
+output_options: Options = (
+    _parameter("as_json", bool, "--json", default=False, help="Write JSON, for machines."),
+)
+"""The options of every command."""
+
+store_options: Options = _group("store")
+"""The options of commands that open the embedded store."""
+
+layout_options: Options = _group("layout")
+"""The options of commands that make CIDs."""
+
+connection_options: Options = (_provider, _token_file, _token, *_others)
+"""The options of commands that use a provider."""
+
+CONNECTED: Final = (connection_options, store_options, layout_options)
+"""All options that describe a client."""

@@ -1,4 +1,4 @@
-"""What a command writes: text for people, JSON for machines, and bars where somebody looks."""
+"""Write the output of a command: text, JSON, and progress bars on a terminal."""
 
 import contextlib
 import json
@@ -9,38 +9,38 @@ from typing import Any
 
 
 def say(*lines: str) -> None:
-    """Write lines; nothing in them ends a line before its time or moves a terminal's cursor."""
+    """Write lines, with line breaks and control characters in them escaped."""
     for line in lines:
         sys.stdout.write(f"{printable(line)}\n")
 
 
 def say_content(text: str) -> None:
-    """Write text of somebody's as it is; to a terminal, its lines with nothing but text in them."""
+    """Write content unchanged; to a terminal, with control characters escaped."""
     if sys.stdout.isatty():
         text = "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
     sys.stdout.write(f"{text}\n")
 
 
 def say_json(value: Any) -> None:
-    """Write `value` as one line of JSON, in ASCII: it gets through everything unharmed."""
+    """Write `value` as one line of JSON, in ASCII so that every encoding can carry it."""
     sys.stdout.write(f"{json.dumps(value)}\n")
 
 
-def aside(*lines: str) -> None:
-    """Write lines where they disturb no output; that nobody reads them changes nothing."""
+def write_error(*lines: str) -> None:
+    """Write lines to standard error; ignore that it cannot be written."""
     with contextlib.suppress(OSError):
         for line in lines:
             sys.stderr.write(f"{printable(line)}\n")
         sys.stderr.flush()
 
 
-def aside_json(value: Any) -> None:
-    """Write `value` as one line of JSON beside the output."""
-    aside(json.dumps(value))
+def write_error_json(value: Any) -> None:
+    """Write `value` as one line of JSON to standard error."""
+    write_error(json.dumps(value))
 
 
 def printable(text: str) -> str:
-    r"""`text` on one line, with its control characters escaped.
+    r"""Return `text` on one line, with its control characters escaped.
 
     Example:
         >>> print(printable("a\x1b[31mb\nc"))
@@ -53,7 +53,7 @@ def printable(text: str) -> str:
 def progress_bar(
     label: str, *, hidden: bool = False
 ) -> Iterator[Callable[[int, int | None], None] | None]:
-    """A bar on the terminal with rate and time left, as a progress function; in a pipe, None."""
+    """Show a progress bar and yield its progress function; without a terminal, yield None."""
     if hidden or not sys.stderr.isatty():
         yield None
         return
@@ -80,7 +80,7 @@ def progress_bar(
 
 
 def size_text(size: int) -> str:
-    """A number of bytes, as people read it.
+    """Return a number of bytes for people.
 
     Example:
         >>> size_text(999), size_text(1_500_000)
@@ -95,7 +95,7 @@ def size_text(size: int) -> str:
 
 
 def time_text(milliseconds: int) -> str:
-    """A moment, by this machine's clock and time zone; one that no calendar has, as its number."""
+    """Return a time in this machine's time zone; as its number if no calendar has it."""
     try:
         moment = datetime.fromtimestamp(milliseconds / 1000).astimezone()
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""One call of a command: what it was told, and what that amounts to."""
+"""One run of a command, with its settings, client and output; and the decorator for commands."""
 
 import functools
 import inspect
@@ -12,8 +12,8 @@ import typer
 
 import holdfast
 from holdfast.cli import output
-from holdfast.cli.exits import UsageError, advise
-from holdfast.cli.options import connection_options, output_options
+from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.options import Options, connection_options, output_options
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ Command = Callable[..., None]
 
 
 class Run:
-    """What one call works with.
+    """One run of a command.
 
     Attributes:
-        as_json: Whether a machine reads the answer.
+        as_json: Whether the result is written as JSON.
     """
 
     def __init__(
         self, flags: Mapping[str, Any], *, as_json: bool, fields: Collection[str] | None
     ) -> None:
-        """`fields` are those of the configuration that this command looks at; None for all."""
+        """Keep the flags. `fields` are the configuration fields that are read; None for all."""
         self.as_json = as_json
         self._flags = {name: value for name, value in flags.items() if value not in (None, [])}
         self._fields = fields
@@ -44,38 +44,38 @@ class Run:
 
     @cached_property
     def settings(self) -> "dict[str, Setting]":
-        """What is configured, from all sources; tokens wrapped."""
+        """The settings from all sources; tokens are wrapped in `Secret`."""
         from holdfast.cli.settings import gather
 
         return gather(self._flag_values(), self._fields)
 
     def config(self) -> "holdfast.ClientConfig":
-        """The configuration that the settings describe."""
+        """Return the configuration that the settings describe."""
         from holdfast.cli.settings import config_of
 
         return config_of(self.settings)
 
     def client(self) -> "holdfast.Client":
-        """A client for the configured provider; a missing token is asked for on a terminal."""
+        """Return a client for the configured provider; prompt for a missing token."""
         from holdfast.cli import tokens
-        from holdfast.registry import takes_token
+        from holdfast.registry import needs_token
 
         config = self.config()
-        if takes_token(config.provider) and config.provider_token is None:
+        if needs_token(config.provider) and config.provider_token is None:
             token = tokens.ask(config.provider, config.pin_api_url)
             config = config.with_options(provider_token=token)
         return holdfast.Client.init(config)
 
     def store_path(self) -> Path:
-        """The folder of the embedded store."""
-        from holdfast.locations import data_folder
+        """Return the folder of the embedded store."""
+        from holdfast.files.locations import data_folder
 
         return Path(self.config().path or data_folder()).expanduser()
 
     def repository(self, *, make: bool = False) -> "Repository":
-        """The embedded store; one that is not there yet is made, or an error."""
+        """Return the embedded store; create it with `make`, else raise ConfigError if missing."""
         from holdfast.repository import Repository
-        from holdfast.repository.identity import is_store
+        from holdfast.repository.database.identity import is_store
 
         path = self.store_path()
         if not make and not is_store(path):
@@ -83,40 +83,40 @@ class Run:
         return Repository(path)
 
     def standard_input(self) -> BinaryIO:
-        """What "-" stands for where something is read: once, and only where there is one."""
+        """Return standard input for "-"; raise UsageError if it is closed or used already."""
         if sys.stdin is None:
             raise UsageError('standard input is closed: "-" has nothing to read')
         if self._input_taken:
-            raise UsageError('standard input can be read once: give "-" once')
+            raise UsageError('standard input can be read only once: give "-" once')
         self._input_taken = True
         return sys.stdin.buffer
 
     def standard_output(self) -> BinaryIO:
-        """What "-" stands for where content is written: not where an answer goes as well."""
+        """Return standard output for "-"; raise UsageError with --json, which writes there too."""
         if self.as_json:
-            raise UsageError('--json and "-" both want standard output: give one of them')
+            raise UsageError('--json and "-" both write to standard output: give one of them')
         return sys.stdout.buffer
 
     def progress_bar(
         self, label: str, *, hidden: bool = False
     ) -> "AbstractContextManager[Progress | None]":
-        """A bar on the terminal, where people look at it."""
+        """Show a progress bar on a terminal, except with --json."""
         return output.progress_bar(label, hidden=hidden or self.as_json)
 
     def emit(self, value: Any, *lines: str) -> None:
-        """Answer: with `value` to machines, with `lines` to people."""
+        """Write the result: `value` with --json, else `lines`."""
         if self.as_json:
             output.say_json(value)
         else:
             output.say(*lines)
 
     def _flag_values(self) -> "dict[str, tuple[Any, str]]":
-        """The flags as fields of the configuration, each with the flag that gave it."""
+        """Return the flags as configuration fields, each with the name of its flag."""
         from holdfast.cli import tokens
 
         given = {name: (value, _flag(name, value)) for name, value in self._flags.items()}
         if "token" in given and "token_file" in given:
-            raise UsageError("--token and --token-file exclude each other")
+            raise UsageError("--token and --token-file cannot be used together")
         if "token" in given:
             given["provider_token"] = (tokens.given(given.pop("token")[0]), "--token")
         if "token_file" in given:
@@ -131,26 +131,22 @@ def _flag(name: str, value: Any) -> str:
 
 
 def group(**about: Any) -> typer.Typer:
-    """A place for commands, in the style of all of them."""
+    """Return a group of commands, with the settings that all groups share."""
     return typer.Typer(rich_markup_mode=None, add_completion=False, **about)
 
 
 def command(
-    app: typer.Typer, *shared: Callable[..., None], name: str | None = None
+    app: typer.Typer, *shared: Options, name: str | None = None
 ) -> Callable[[Command], Command]:
-    """Make a function that takes a `Run` a command of `app`, with the `shared` options too.
+    """Return a decorator that makes a function of a `Run` a command of `app`.
 
-    It looks at no field of the configuration that it has no option for, but for those that ask a
-    provider, which may need any.
+    The command gets the `shared` options too. It reads only the configuration fields that it has
+    options for; a command with `connection_options` reads all, because a provider may need any.
     """
 
     def register(function: Command) -> Command:
         own = list(inspect.signature(function).parameters.values())[1:]
-        added = [
-            parameter
-            for options in (*shared, output_options)
-            for parameter in inspect.signature(options).parameters.values()
-        ]
+        added = [parameter for options in (*shared, output_options) for parameter in options]
         fields = None if connection_options in shared else {each.name for each in added}
 
         @functools.wraps(function)

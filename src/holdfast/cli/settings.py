@@ -1,7 +1,7 @@
-"""The values of the configuration and where they came from.
+"""Collect the values of the configuration from all sources, and where each came from.
 
 Flags win over ``HOLDFAST_*`` variables, these over the project's ``holdfast.toml`` (the nearest one
-from the current folder upwards), and that over the one in the user's folder for settings.
+from the current folder upwards), and that over the user's ``holdfast.toml``.
 """
 
 import os
@@ -14,38 +14,25 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from holdfast import checks
-from holdfast.config import CHECKS, ClientConfig, unknown_field
-from holdfast.environment import READERS, read_environment, variable_of
+from holdfast.config import ClientConfig, checks
+from holdfast.config.environment import read_environment
+from holdfast.config.fields import FIELDS, unknown_field
+from holdfast.config.wrapping import wrap_secret, wrap_secrets
 from holdfast.errors import ConfigError
-from holdfast.locations import config_folder
+from holdfast.files.locations import config_folder
+from holdfast.registry import BUILT_IN, is_on_this_machine
 
 FILE_NAME: Final = "holdfast.toml"
-PROJECT_FIELDS: Final = frozenset(
-    {
-        *("provider", "gateway_url", "cid_version", "profile", "timeouts", "retries", "rate_limit"),
-        *("hedge_after", "max_json_bytes"),
-    }
-)
-"""What a project's file may say. It came with somebody's repository: it holds no secrets, says not
-where yours go, switches no check off, and chooses no folder in which files are made and removed."""
-
-FOLDER_FIELDS: Final = frozenset({"path", "cache_path"})
-"""The folders, which only the user chooses. Where the user did, a project's choice has no effect;
-else it is an error, so that nobody believes that the project's folder is used."""
-
-PROGRAM_FIELDS: Final = frozenset({"on_event", "ssl_context"})
-"""What only Python can give."""
-
+FOLDER_FIELDS: Final = {name for name, field in FIELDS.items() if field.is_folder}
 _IN_PYTHON: Final = re.compile(r"\b([a-z_]+)=(True|\d+|'[^']*')")
 
 
 class Setting(NamedTuple):
-    """A checked value, and where it came from; or what is wrong with it there."""
+    """A checked value and where it came from, or the error that the value there caused."""
 
     value: Any
     source: str
-    fault: str = ""
+    error: str = ""
 
 
 Named = tuple[str, Setting]
@@ -54,17 +41,23 @@ Named = tuple[str, Setting]
 def gather(
     flags: Mapping[str, tuple[Any, str]], fields: Collection[str] | None = None
 ) -> dict[str, Setting]:
-    """What somebody set, of these `fields` or of all; `flags` come with the names of theirs.
+    """Return the settings that any source gives, for these `fields` or for all.
 
-    A file that cannot be read stands here under its path, with what is wrong.
+    `flags` holds the value of each field that a flag sets, and the flag. A file that cannot be read
+    is returned under its path, with the error.
     """
     user, project = user_file(), _project_file()
-    own = _add({}, _file_layer(user, str(user)) if user is not None and _is_there(user) else ())
+    own = _add({}, _file_layer(user, str(user)) if user is not None and _exists(user) else ())
     environment = dict(_environment_layer())
-    given = {name: _checked(name, *value) for name, value in flags.items()}
-    chosen = FOLDER_FIELDS & {*own, *environment, *given}
+    given = {
+        name: _checked(name, wrap_secret(name, value), flag)
+        for name, (value, flag) in flags.items()
+    }
     found = dict(own)
     if project is not None:
+        # Where the user chose a folder, a project's choice has no effect. Elsewhere it is an error,
+        # so that nobody believes that the project's folder is used.
+        chosen = FOLDER_FIELDS & {*own, *environment, *given}
         _add(found, (each for each in _project_layer(project) if each[0] not in chosen))
     _add(found, environment.items())
     _add(found, given.items())
@@ -73,8 +66,8 @@ def gather(
             name: each for name, each in found.items() if name in fields or each.source == name
         }
     if project is not None:
-        _guard_secrets(found, own.get("provider"), str(project))
-        _tell_of_another_provider(found.get("provider"), own.get("provider"), str(project))
+        _refuse_destinations(found, own.get("provider"), str(project))
+        _warn_of_another_provider(found.get("provider"), own.get("provider"), str(project))
     profile = found.get("profile")
     if profile is not None and profile.value is not None and "cid_version" not in found:
         found["cid_version"] = Setting(checks.PROFILES[profile.value], f"profile, {profile.source}")
@@ -82,16 +75,17 @@ def gather(
 
 
 def config_of(settings: Mapping[str, Setting]) -> ClientConfig:
-    """The configuration that `settings` describe; `ConfigError` that tells all that is wrong."""
-    if faults := [each.fault for each in settings.values() if each.fault]:
-        error = ConfigError(faults[0])
-        for fault in faults[1:]:
-            error.add_note(fault)
+    """Return the configuration that `settings` describe, or raise one error for all of theirs."""
+    if messages := [each.error for each in settings.values() if each.error]:
+        error = ConfigError(messages[0])
+        for message in messages[1:]:
+            error.add_note(message)
         raise error
     fields = {name: each.value for name, each in settings.items()}
     token = settings.get("provider_token")
-    if fields.get("provider") == "local" and token is not None and token.source[0] != "-":
-        del fields["provider_token"]  # somebody chose to do without the service that it is for
+    on_disk = is_on_this_machine(fields.get("provider", ""))
+    if on_disk and token is not None and token.source[0] != "-":
+        del fields["provider_token"]  # the user chose not to use the service that it is for
     try:
         return ClientConfig(**fields)
     except ConfigError as error:
@@ -99,37 +93,37 @@ def config_of(settings: Mapping[str, Setting]) -> ClientConfig:
 
 
 def user_file() -> Path | None:
-    """The file with the user's own settings, be it there or not; None for a user without a home."""
+    """Return the path of the user's own file, which may not exist; None without a home folder."""
     folder = config_folder()
     return None if folder is None else folder / FILE_NAME
 
 
 def _project_file() -> Path | None:
-    """The nearest ``holdfast.toml`` from the current folder upwards, unless others may write it."""
+    """Return the nearest ``holdfast.toml`` from the current folder upwards, if it is trusted."""
     try:
         here = Path.cwd()
-    except OSError:  # it was removed
+    except OSError:  # the folder was removed
         return None
     candidates = (folder / FILE_NAME for folder in (here, *here.parents))
-    found = next(filter(_is_there, candidates), None)
+    found = next(filter(_exists, candidates), None)
     user = user_file()
     if found is None or (user is not None and found == user.resolve()):
         return None
-    if why := _distrust(found):
-        warnings.warn(f"{found} is ignored: {why}", UserWarning, stacklevel=2)
+    if reason := _reason_to_ignore(found):
+        warnings.warn(f"{found} is ignored: {reason}", UserWarning, stacklevel=2)
         return None
     return found
 
 
-def _is_there(file: Path) -> bool:
+def _exists(file: Path) -> bool:
     try:
         return file.is_file()
     except OSError:  # in a folder that this user cannot search
         return False
 
 
-def _distrust(file: Path) -> str:
-    """Why a file that the user did not name is not to be believed."""
+def _reason_to_ignore(file: Path) -> str:
+    """Return why a file that the user did not name is not trusted, or ""."""
     if sys.platform == "win32":
         return ""
     status = file.stat()
@@ -139,9 +133,9 @@ def _distrust(file: Path) -> str:
 
 
 def _add(found: dict[str, Setting], layer: Any) -> dict[str, Setting]:
-    """Put a layer on top. What is wrong stays: somebody relies on it."""
+    """Add a layer of settings, which win over those before. Errors stay, so that all are told."""
     for name, setting in layer:
-        if name not in found or not found[name].fault:
+        if name not in found or not found[name].error:
             found[name] = setting
     return found
 
@@ -158,15 +152,15 @@ def _file_layer(file: Path, source: str) -> Iterator[Named]:
 
 def _project_layer(file: Path) -> Iterator[Named]:
     for name, setting in _file_layer(file, str(file)):
-        if name in CHECKS and name not in PROJECT_FIELDS | PROGRAM_FIELDS:
-            yield name, Setting(None, setting.source, _for_yourself(name, file))
+        if name in FIELDS and FIELDS[name].file == "user":
+            yield name, Setting(None, setting.source, _not_in_project(name, file))
         else:
             yield name, setting
 
 
 def _environment_layer() -> Iterator[Named]:
-    for name in CHECKS:
-        source = variable_of(name)
+    for name, field in FIELDS.items():
+        source = field.variable
         try:
             values = read_environment([name])
         except ConfigError as error:
@@ -175,83 +169,83 @@ def _environment_layer() -> Iterator[Named]:
             yield from ((name, _checked(name, value, source)) for value in values.values())
 
 
-def _guard_secrets(found: dict[str, Setting], own: Setting | None, project: str) -> None:
-    """Mark what a project's file says, if it says where a secret of the user's goes."""
-    for name, secret in (
-        ("gateway_url", "gateway_token"),
-        ("provider", "provider_token"),
-        ("provider", "provider_options"),
-    ):
-        chosen = found.get(name)
-        if chosen is None or secret not in found or chosen.source != project or chosen.fault:
+def _refuse_destinations(found: dict[str, Setting], own: Setting | None, project: str) -> None:
+    """Turn a project's setting into an error if it decides where a secret of the user is sent."""
+    for secret in found:
+        name = FIELDS[secret].sent_to if secret in FIELDS else None
+        if name is None or not _is_from(project, found.get(name)):
             continue
+        chosen = found[name]
         if name == "provider" and _is_trusted(chosen.value, own):
             continue
-        fault = f"{project}: {name} decides where your {secret} goes: set it in {_own_place(name)}"
-        found[name] = chosen._replace(fault=fault)
+        place = _own_place(name)
+        error = f"{project}: {name} decides where your {secret} is sent: set {name} in {place}"
+        found[name] = chosen._replace(error=error)
 
 
-def _tell_of_another_provider(chosen: Setting | None, own: Setting | None, project: str) -> None:
-    """Nobody should believe that they pinned to a service when they wrote to their disk."""
-    if chosen is None or chosen.source != project or chosen.fault:
-        return
-    if own is not None and own.value != chosen.value:
+def _warn_of_another_provider(chosen: Setting | None, own: Setting | None, project: str) -> None:
+    """Warn if the project replaces the user's provider, so that nobody mistakes where data goes."""
+    if own and chosen and _is_from(project, chosen) and own.value != chosen.value:
         words = f"{project} chooses provider {chosen.value!r} in place of your {own.value!r}"
         warnings.warn(words, UserWarning, stacklevel=2)
 
 
 def _is_trusted(provider: str, own: Setting | None) -> bool:
-    """Whether a project may choose this provider for a user with secrets, and a choice of `own`."""
-    from holdfast.registry import BUILT_IN, SYNC_GROUP
+    """Return whether a project may choose this provider for a user with secrets.
 
+    `own` is the user's choice of a provider, if there is one.
+    """
     if own is None:
-        return provider in BUILT_IN[SYNC_GROUP]
-    return provider in {"local", own.value}
+        return provider in BUILT_IN
+    return is_on_this_machine(provider) or provider == own.value
 
 
-def _for_yourself(name: str, file: Path) -> str:
+def _is_from(project: str, setting: Setting | None) -> bool:
+    return setting is not None and setting.source == project and not setting.error
+
+
+def _not_in_project(name: str, file: Path) -> str:
     return (
-        f"{file}: {name} may not stand in a project's file, which is shared: "
-        f"take it out, and set it in {_own_place(name)}"
+        f"{file}: {name} is not allowed in a project's file, which is shared: "
+        f"remove it, and set it in {_own_place(name)}"
     )
 
 
 def _own_place(name: str) -> str:
-    """Where a user can set a field without sharing it."""
-    variable = variable_of(name) if name in READERS else None
+    """Return where a user can set a field without sharing it."""
+    variable = FIELDS[name].variable if FIELDS[name].read else None
     return " or ".join(str(each) for each in (user_file(), variable) if each)
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
+        values = wrap_secrets(tomllib.loads(file.read_text(encoding="utf-8")))
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        # A wrong line may hold a token: only words without a name or value in them are repeated.
+        # The wrong line may hold a token, so only reasons without a name or value are shown.
         reason, _, where = str(error).rpartition(" (")
         said = f"{reason}, {where}" if re.fullmatch(r"[A-Za-z ]+", reason) else where
         raise ConfigError(f"{file} is not TOML ({said.rstrip(')')})") from None
-    sealed: dict[str, Any] = checks.seal(values)
-    for name in ("path", "cache_path"):
-        if isinstance(sealed.get(name), str) and sealed[name]:
-            sealed[name] = str(file.parent / Path(sealed[name]).expanduser())
-    return sealed
+    for name in FOLDER_FIELDS & values.keys():
+        if isinstance(values[name], str) and values[name]:
+            values[name] = str(file.parent / Path(values[name]).expanduser())
+    return values
 
 
 def _checked(name: str, value: Any, source: str) -> Setting:
     try:
-        if name not in CHECKS:
-            raise ConfigError(unknown_field(name))  # noqa: TRY301 - told like any other fault
-        if name in PROGRAM_FIELDS:
-            raise ConfigError(f"{name} is for Python programs: leave it out")  # noqa: TRY301
-        return Setting(CHECKS[name](name, checks.seal({name: value})[name]), source)
+        if name not in FIELDS:
+            raise ConfigError(unknown_field(name))  # noqa: TRY301 - handled like those of checks
+        if FIELDS[name].file == "none":
+            raise ConfigError(f"{name} is for Python programs: remove it")  # noqa: TRY301
+        return Setting(FIELDS[name].check(name, value), source)
     except ConfigError as error:
         return Setting(None, source, f"{source}: {error}")
 
 
 def _as_flag(match: re.Match[str]) -> str:
-    """``cid_version=0``, as the command line has it."""
+    """Return a field and value such as ``cid_version=0`` as the flag that sets it."""
     name, value = match.groups()
     flag = f"--{name.replace('_', '-')}"
     return flag if value == "True" else f"{flag} {value.strip(chr(39))}"

@@ -1,8 +1,8 @@
-"""What is configured, and where it came from."""
+"""The command ``config``: each setting, and where it came from."""
 
 from typing import Any
 
-from holdfast.cli.exits import advise
+from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
@@ -14,45 +14,47 @@ WRONG = "(wrong)"
 @command(commands, *CONNECTED)
 def config(run: Run) -> None:
     """Show each setting, and where it came from."""
-    from holdfast.cli.settings import PROGRAM_FIELDS, Setting
-    from holdfast.config import CHECKS, ClientConfig
-    from holdfast.locations import cache_folder, data_folder
+    from holdfast.cli.settings import Setting
+    from holdfast.config import ClientConfig
+    from holdfast.config.fields import FIELDS
+    from holdfast.files.locations import cache_folder, data_folder
 
     default = {**ClientConfig().to_dict(), "cache_path": cache_folder()}
     if "path" not in run.settings:
         default["path"] = data_folder()
-    names = [*(name for name in CHECKS if name not in PROGRAM_FIELDS), *run.settings]
+    names = [*(name for name, field in FIELDS.items() if field.file != "none"), *run.settings]
     shown = {
         name: run.settings[name] if name in run.settings else Setting(default[name], "default")
         for name in names
     }
     rows = {name: _plain(name, each.value) for name, each in shown.items()}
-    texts = {name: WRONG if shown[name].fault else _text(value) for name, value in rows.items()}
+    texts = {name: WRONG if shown[name].error else _text(value) for name, value in rows.items()}
     width = max(map(len, texts.values()))
     run.emit(
         {
             name: {
                 "value": rows[name],
                 "source": each.source,
-                **({"error": each.fault} if each.fault else {}),
+                **({"error": each.error} if each.error else {}),
             }
             for name, each in shown.items()
         },
         *(f"{name:<17} {texts[name]:<{width}}  {each.source}" for name, each in shown.items()),
     )
     try:
-        run.config()  # what is wrong is said below the table
+        run.config()  # the errors are written below the table
     except ConfigError as error:
         raise advise(error, "change it in the place that the table names") from None
 
 
 def _plain(name: str, value: Any) -> Any:
-    """`value` as JSON has it; secrets, and what only one provider can judge, are masked."""
+    """Return `value` in a form that JSON can hold, masked if it is secret."""
     from dataclasses import asdict, is_dataclass
 
-    from holdfast.secret import MASK, Secret
+    from holdfast.config.fields import FIELDS
+    from holdfast.config.secret import MASK
 
-    if isinstance(value, Secret) or (name == "provider_options" and value):
+    if name in FIELDS and FIELDS[name].secret and value:
         return MASK
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)

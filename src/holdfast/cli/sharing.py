@@ -1,4 +1,4 @@
-"""What is kept and how it is reached: listing, links, the account."""
+"""Commands that list pins, open links and test the connection."""
 
 import warnings
 from dataclasses import asdict
@@ -8,18 +8,18 @@ import typer
 
 from holdfast.cli import output
 from holdfast.cli.content import CID
-from holdfast.cli.exits import advise
+from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
 
 commands = group()
-REMEDY = "name a gateway: `holdfast node`, then `--gateway-url http://127.0.0.1:5080/ipfs`"
+REMEDY = "use a gateway: `holdfast node`, then `--gateway-url http://127.0.0.1:5080/ipfs`"
 
 
 @command(commands, *CONNECTED)
 def test_connection(run: Run) -> None:
-    """Ask the provider whether the credentials are good."""
+    """Check that the provider accepts the credentials."""
     with run.client() as client:
         client.test_connection()
         provider = client.config.provider
@@ -32,7 +32,7 @@ def open_link(
     cid: CID,
     show: Annotated[bool, typer.Option("--show", help="Only write the link.")] = False,  # noqa: FBT002
 ) -> None:
-    """Open a CID in the browser; write the link."""
+    """Open a CID in the browser, and write the link."""
     import webbrowser
 
     from holdfast.content.reference import Reference
@@ -41,7 +41,7 @@ def open_link(
         link = client.url(cid)
         provider = client.config.provider
     if not show and not link.startswith("http"):
-        wrong = ConfigError(f"provider {provider!r} has no address for browsers")
+        wrong = ConfigError(f"provider {provider!r} has no URL for browsers")
         raise advise(wrong, REMEDY)
     opened = not show and webbrowser.open(link)
     if not show and not opened:
@@ -53,13 +53,13 @@ def open_link(
 def list_pins(
     run: Run,
     name: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="A part of the names to look for.")
+        str | None, typer.Option(metavar="TEXT", help="Only pins with this text in the name.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(metavar="NUMBER", min=1, help="How many at the most.")
+        int | None, typer.Option(metavar="NUMBER", min=1, help="The most pins to list.")
     ] = None,
 ) -> None:
-    """List what is pinned, newest first."""
+    """List the pins, newest first."""
     with run.client() as client:
         pins = client.pins(name=name, limit=limit)
     run.emit(

@@ -1,6 +1,6 @@
-"""The provider's token: from a file, or from whoever sits at the terminal, and from no pipe else.
+"""Read the provider's token from the command line, a file, standard input, or the terminal.
 
-No variable here holds it in the clear: a traceback would show it.
+No variable here holds the plain token: a traceback would show it.
 """
 
 import contextlib
@@ -9,9 +9,9 @@ import warnings
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from holdfast.cli.exits import advise
+from holdfast.cli.exit_codes import advise
+from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
-from holdfast.secret import Secret
 
 MAX_TOKEN: Final = 64 << 10
 OTHER_WAYS: Final = "set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
@@ -22,13 +22,13 @@ SEEN: Final = (
 
 
 def given(text: str) -> Secret:
-    """A token that stood on the command line."""
+    """Wrap a token that was given on the command line, and warn."""
     warnings.warn(SEEN, UserWarning, stacklevel=2)
     return Secret(text)
 
 
 def read(name: str, standard_input: BinaryIO | None) -> Secret:
-    """The token in the file of this name, or in `standard_input`."""
+    """Read the token from `standard_input` if it is given, else from the file `name`."""
     try:
         if standard_input is not None:
             return Secret(standard_input.read(MAX_TOKEN).decode())
@@ -43,10 +43,10 @@ def read(name: str, standard_input: BinaryIO | None) -> Secret:
 
 
 def ask(provider: str, address: str) -> Secret:
-    """The token, from whoever sits at the terminal. Standard input is not asked: it is content."""
+    """Ask for the token on the terminal, never on standard input, which may hold content."""
     try:
         if not sys.stderr.isatty():
-            raise OSError("nobody looks")  # noqa: TRY301 - as if there were no terminal
+            raise OSError("nobody would see the question")  # noqa: TRY301 - handled below
         token = _ask(f"Token for {address}: ")
     except (OSError, Warning):
         wrong = ConfigError(f"provider {provider!r} needs a token: {OTHER_WAYS}")
@@ -59,17 +59,17 @@ def ask(provider: str, address: str) -> Secret:
 if sys.platform == "win32":
 
     def _ask(prompt: str) -> Secret:
-        """A line from the console."""
+        """Read a line from the console without showing it."""
         from getpass import GetPassWarning, getpass
 
         with warnings.catch_warnings():
-            warnings.simplefilter("error", GetPassWarning)  # it would read standard input
+            warnings.simplefilter("error", GetPassWarning)  # else it reads standard input
             return Secret(getpass(prompt))
 
 else:
 
     def _ask(prompt: str) -> Secret:
-        """A line from the terminal, which does not show it."""
+        """Read a line from the terminal without showing it."""
         import termios
 
         with open("/dev/tty", "r+b", buffering=0) as terminal:  # noqa: PTH123
@@ -81,6 +81,6 @@ else:
                 terminal.write(prompt.encode())
                 return Secret(terminal.readline().decode(errors="replace"))
             finally:
-                with contextlib.suppress(termios.error, OSError):  # it may have hung up
+                with contextlib.suppress(termios.error, OSError):  # the terminal may be closed
                     termios.tcsetattr(terminal, termios.TCSAFLUSH, before)
                     terminal.write(b"\n")

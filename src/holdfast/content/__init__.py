@@ -1,1 +1,1 @@
-"""Pure: bytes to blocks to CIDs and back. Is fed buffers; no I/O, no clock, no threads."""
+"""From bytes to blocks to CIDs and back. Pure: no I/O, no clock, no threads."""

@@ -1,4 +1,4 @@
-"""A block: bytes, and the CID that they must prove."""
+"""Blocks: bytes whose hash must match their CID."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -9,10 +9,10 @@ from holdfast.content.hashes import FUNCTIONS, IDENTITY, name_of
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 
 MAX_BLOCK: Final = 2 << 20  # the limit of the IPFS protocols
-BLOCK_COST: Final = 512  # bytes of memory that a kept block and its CID take besides its content
+BLOCK_COST: Final = 512  # bytes of memory for a cached block and its CID, besides the content
 
 Emit: TypeAlias = Callable[[CID, bytes], None]
-"""Where an importer puts the blocks that it makes."""
+"""Receives the blocks that an importer makes."""
 
 
 def check_block(cid: CID, data: bytes) -> None:
@@ -31,7 +31,7 @@ def check_block(cid: CID, data: bytes) -> None:
 
 
 def inline_block(cid: CID) -> bytes | None:
-    """Return the block that `cid` itself carries, or None."""
+    """Return the block that `cid` itself contains (identity hash), or None."""
     return cid.digest if cid.hash_code == IDENTITY else None
 
 
@@ -51,9 +51,9 @@ def unsupported_hash(cid: CID) -> UnprovenError:
 
 
 def missing_block(cid: CID) -> UnprovenError:
-    """Return the error for a block that is needed and is not there.
+    """Return the error for a block that is needed and missing.
 
-    Where it could not be verified anyhow, the error says that instead.
+    If it could not be verified anyway, the error says that instead.
     """
     if not cid.is_provable:
         return unsupported_hash(cid)
@@ -61,7 +61,7 @@ def missing_block(cid: CID) -> UnprovenError:
 
 
 class BlockCache:
-    """Proven blocks that may be needed again: those used last, up to `limit` bytes of memory.
+    """Keeps the most recently used verified blocks, up to `limit` bytes of memory.
 
     Example:
         >>> cache = BlockCache(1000)
@@ -78,7 +78,7 @@ class BlockCache:
         self._blocks: OrderedDict[CID, bytes] = OrderedDict()
 
     def get(self, cid: CID) -> bytes | None:
-        """The block that `cid` names, if it is here or in the CID itself."""
+        """Return the block that `cid` names if it is cached or inside the CID, else None."""
         inline = inline_block(cid)
         if inline is not None or cid not in self._blocks:
             return inline
@@ -86,7 +86,7 @@ class BlockCache:
         return self._blocks[cid]
 
     def put(self, cid: CID, block: bytes) -> None:
-        """Keep `block`, which must be proven; those go that were not used for longest."""
+        """Keep `block`, which must be verified. The least recently used blocks are dropped."""
         if cid not in self._blocks:
             self._blocks[cid] = block
             self._size += len(block) + BLOCK_COST
@@ -100,12 +100,12 @@ class BlockCache:
             self._size -= len(dropped) + BLOCK_COST
 
     def copy(self) -> "BlockCache":
-        """Another cache with the same blocks."""
+        """Return another cache with the same blocks."""
         copy = BlockCache(self._limit)
         copy.put_all(self)
         return copy
 
     def put_all(self, other: "BlockCache") -> None:
-        """Keep all that `other` has."""
-        for cid, block in other._blocks.items():  # noqa: SLF001 - one of ours
+        """Keep all blocks of `other`."""
+        for cid, block in other._blocks.items():  # noqa: SLF001 - the same class
             self.put(cid, block)

@@ -1,29 +1,42 @@
-"""Limits on what one read may hold in memory or put on the disk before it is verified."""
+"""The budgets of one read: what it may hold in memory, on the disk or in flight.
+
+==========  =========================================================================
+memory      the constants below; the links of a walk are MAX_PENDING in `unixfs.walks`
+disk        `max_unverified_bytes` of the configuration and MAX_RAW, by `SizeLimit`
+time        `timeouts` of the configuration; `_async.reads.body_budget` checks them
+the reply   bytes that are not content: `protocol.overhead`, for every request
+==========  =========================================================================
+"""
 
 from dataclasses import dataclass
 from typing import Final
 
 from holdfast.content.cid import CID, RAW
 from holdfast.content.hashes import IDENTITY
+from holdfast.content.proof import wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 
-# Memory. Together with the links of a walk (MAX_PENDING) and the batches of a transfer this stays
-# below 64 MiB for any DAG and any archive.
+# Memory. All of it together, with the links of a walk, stays below 64 MiB for any DAG and archive.
+BATCH_SIZE: Final = 2 << 20  # bytes of a body that go to a worker thread at a time
+ARCHIVE_BATCH: Final = 1 << 20  # the same for an archive, whose proof holds blocks as well
+SMALL_BATCH: Final = 1 << 16  # so many bytes are hashed faster than they get to a worker thread
+SMALL_BLOCK: Final = SMALL_BATCH  # a raw block up to here is read in one piece
+LINGER: Final = 1.0  # seconds after which a batch goes on as it is, where bytes come slowly
+BLOCKS_AT_ONCE: Final = 8  # blocks that one read fetches at the same time
 OUTPUT_SIZE: Final = 1 << 20  # bytes that a proof gives out at a time, and a block more at the most
 PIECE_COST: Final = 256  # bytes of memory that a piece takes besides its content
 MAX_KEPT: Final = 8 << 20  # blocks of an archive that came early or may be needed again
 MAX_UNRELATED: Final = MAX_KEPT  # blocks of an archive that the file has not asked for so far
 MAX_CACHED: Final = 8 << 20  # inner blocks that one read keeps
 
-# Disk: see `max_unverified_bytes` in the configuration, and for single blocks:
-# Blocks of more than 2 MiB do not travel between IPFS nodes, but a gateway may have one.
-MAX_RAW: Final = 64 << 20
+# Disk. Blocks of more than 2 MiB do not travel between IPFS nodes, but a gateway may have one.
+MAX_RAW: Final = 64 << 20  # bytes of a raw block that are taken before it is verified
 
 
 @dataclass(frozen=True, slots=True)
 class SizeLimit:
-    """How many bytes a body may have that is verified only at its end, and the error beyond that.
+    """The largest size of a body that is verified only at its end, and the error for a larger one.
 
     Example:
         >>> limit = SizeLimit(10, UnprovenError("larger than max_unverified_bytes (10)"))
@@ -38,7 +51,7 @@ class SizeLimit:
     error: VerificationError
 
     def check(self, size: int) -> None:
-        """Raise the error if `size` is beyond the limit."""
+        """Raise the error if `size` exceeds the limit."""
         if size > self.size:
             raise self.error
 
@@ -50,16 +63,15 @@ def unverified_limit(
 
     Args:
         reference: What is read, for the error.
-        cid: What the reference leads to, where that is verified.
-        size: The bytes of the file, where a verified block tells them.
+        cid: The CID at the end of the path, if it is verified.
+        size: The size of the file, if a verified block tells it.
         allowed: `max_unverified_bytes`.
     """
     about = str(reference)
     if cid is not None and cid.codec == RAW and cid.hash_code == IDENTITY:
         size = len(cid.digest)
     if size is not None:
-        words = f"the bytes that came for {about} are not what this CID names"
-        return SizeLimit(size, VerificationError(words, cid=about))
+        return SizeLimit(size, wrong_bytes(reference))
     if cid is not None and cid.codec == RAW and allowed > MAX_RAW:
         words = (
             f"the body for {about}, a single block, is larger than {MAX_RAW} bytes, the limit for "

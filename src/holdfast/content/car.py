@@ -1,7 +1,7 @@
-"""CAR archives: blocks in a row, each behind its length and its CID, after a small header.
+"""CAR archives: a small header, then blocks, each after its length and its CID.
 
-Version 1 is written. Read are version 1 and, inside of version 2, the version 1 that it wraps; the
-index of version 2 and the roots in the header are nothing but hints, and are not believed.
+We write version 1. We read version 1, and the version 1 inside of version 2. The index of version 2
+and the roots in the header are not trusted.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -9,27 +9,27 @@ from typing import Final, TypeAlias
 
 from holdfast.content import varint
 from holdfast.content.blocks import MAX_BLOCK, check_block
+from holdfast.content.car_header import decode_header, encode_header
 from holdfast.content.cid import CID
 from holdfast.errors import MalformedError, UnprovenError
 
 MAX_HEADER: Final = 1 << 20  # thousands of roots; go-car allows 32 MiB
-MAX_CID: Final = 256  # more than the bytes of any CID
+MAX_CID: Final = 256  # no CID has as many bytes
 MAX_SECTION: Final = MAX_BLOCK + MAX_CID
 # Kubo ends an archive that it cannot complete with "\n\n[Gateway Error: CAR stream truncated, …]".
-# Read as a section, the first newline is a length of 10, and this is what the length stands for.
-BROKEN_OFF: Final = b"\n[Gateway "
+# Read as a section, the first newline is a length of 10, and these are the ten bytes.
+GATEWAY_ERROR: Final = b"\n\n[Gateway Error"
+GATEWAY_ERROR_SECTION: Final = GATEWAY_ERROR[1:11]
 V2_PRAGMA: Final = bytes.fromhex("a16776657273696f6e02")  # the header {"version": 2}
 V2_FIXED_HEADER: Final = 40
 V2_DATA_START: Final = 1 + len(V2_PRAGMA) + V2_FIXED_HEADER
-
-GATEWAY_ERROR: Final = b"\n\n[Gateway Error"
 
 Block: TypeAlias = tuple[CID, bytes]
 
 
 def write_car(roots: Iterable[CID], blocks: Iterable[Block]) -> Iterator[bytes]:
-    """The archive of `blocks`, piece by piece."""
-    header = _encode_header(list(roots))
+    """Yield the archive of `blocks` in pieces."""
+    header = encode_header(list(roots))
     yield varint.encode(len(header)) + header
     for cid, data in blocks:
         name = bytes(cid)
@@ -40,8 +40,8 @@ def write_car(roots: Iterable[CID], blocks: Iterable[Block]) -> Iterator[bytes]:
 class CarReader:
     """Parses an archive that arrives in pieces of any size, and verifies each block in it.
 
-    A block whose hash function is not supported is passed over: it may not be needed, and whoever
-    needs it finds that it is missing.
+    A block whose hash function is not supported is skipped: it may not be needed. If it is, the
+    caller finds that it is missing.
 
     Example:
         >>> cid = CID.of_raw(b"x")
@@ -63,29 +63,17 @@ class CarReader:
 
     def update(self, data: bytes) -> list[Block]:
         """Take the next bytes and return the blocks that they complete."""
-        del self._buffer[: self._position]
-        self._position = 0
-        self._buffer += data
-        return list(self._run())
+        self.push(data)
+        return list(iter(self.next_block, None))
 
     def finish(self) -> None:
         """Raise `MalformedError` unless the archive ended at the end of a block."""
         self._ended = True
-        for _ in self._run():
+        if self.next_block() is not None:
             raise MalformedError("CAR: the archive ends within a block")
 
-    def _run(self) -> Iterator[Block]:
-        if self._failed:
-            raise MalformedError("CAR: the archive was refused before")
-        self._failed = True
-        for block in self._parser:
-            if block is None:
-                break
-            yield block
-        self._failed = False
-
     def push(self, data: bytes) -> None:
-        """Take the next bytes, for `next_block`."""
+        """Take the next bytes. `next_block` returns their blocks."""
         del self._buffer[: self._position]
         self._position = 0
         self._buffer += data
@@ -93,19 +81,19 @@ class CarReader:
     def next_block(self) -> Block | None:
         """Return the next verified block, or None until more bytes are pushed.
 
-        One block at a time: those of a small piece may take far more memory than it.
+        One at a time, because all blocks of a small piece may take much more memory than it does.
         """
         if self._failed:
-            raise MalformedError("CAR: the archive was refused before")
+            raise MalformedError("CAR: an earlier part of the archive was malformed")
         self._failed = True
         block = next(self._parser, None)
         self._failed = False
         return block
 
     def arriving(self) -> tuple[CID | None, int]:
-        """Return the CID of the block that has come in part, where it is known, and its bytes."""
+        """Return the CID of the block that has arrived in part, if it is known, and its bytes."""
         count = len(self._buffer) - self._position
-        if count <= varint.MAX_BYTES:  # perhaps no more than the length before it
+        if count <= varint.MAX_BYTES:  # perhaps only the length before the block
             return None, 0
         try:
             cid, _ = CID.read(bytes(self._buffer[self._position : self._position + 256]))
@@ -115,17 +103,17 @@ class CarReader:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether a gateway wrote behind the blocks that it cannot give the rest, as Kubo does."""
-        start = max(0, self._position - 1)  # its first byte was taken for a length
+        """Whether the archive ends with a gateway's message that it is incomplete."""
+        start = max(0, self._position - 1)  # the first byte was read as a length
         return bytes(self._buffer[start : start + len(GATEWAY_ERROR)]) == GATEWAY_ERROR
 
     def close(self) -> None:
-        """Let go of the bytes, where the archive is not read to its end."""
+        """Drop the bytes of an archive that is not read to its end."""
         self._parser.close()
         self._buffer = bytearray()
         self._position = 0
 
-    # The parser is one generator; it yields None where it needs more bytes than there are.
+    # The parser is one generator. It yields None when it needs more bytes.
 
     def _parse(self) -> Generator[Block | None]:
         size, header = yield from self._section(MAX_HEADER)
@@ -134,11 +122,11 @@ class CarReader:
             fixed = yield from self._take(V2_FIXED_HEADER)
             start, left = (int.from_bytes(fixed[at : at + 8], "little") for at in (16, 24))
             if start < V2_DATA_START:
-                raise MalformedError("CAR: version 2 with its data inside of its header")
+                raise MalformedError("CAR: version 2 whose data starts inside its header")
             yield from self._skip(start - V2_DATA_START)
             size, header = yield from self._section(MAX_HEADER, left)
             left -= size
-        self.roots = _decode_header(header)
+        self.roots = decode_header(header)
         while left != 0 and (yield from self._more()):
             prefix, size = yield from self._length(MAX_SECTION, left)
             yield from self._await(size)
@@ -153,7 +141,7 @@ class CarReader:
     def _section(
         self, limit: int, left: int | None = None
     ) -> Generator[None, None, tuple[int, bytes]]:
-        """Return the bytes behind the next length, and how many there were with that length."""
+        """Return the size of the next section with its length, and its bytes without it."""
         prefix, size = yield from self._length(limit, left)
         section = yield from self._take(size)
         return prefix + size, section
@@ -161,7 +149,7 @@ class CarReader:
     def _length(
         self, limit: int, left: int | None = None
     ) -> Generator[None, None, tuple[int, int]]:
-        """Read the length of the next section: the bytes that it takes itself, and its value."""
+        """Read the length of the next section. Return how many bytes it takes, and its value."""
         count = 1
         while True:
             if len(self._buffer) - self._position < count:
@@ -177,11 +165,11 @@ class CarReader:
         if left is not None:
             limit = min(limit, left - count)
         if not 0 < size <= limit:
-            raise MalformedError(f"CAR: a section of {size} bytes, where 1 to {limit} may stand")
+            raise MalformedError(f"CAR: a section of {size} bytes; 1 to {limit} are allowed")
         return count, size
 
     def _await(self, size: int) -> Generator[None]:
-        """Wait for the next `size` bytes. No memory is set aside for them before they come."""
+        """Wait for the next `size` bytes. No memory is allocated before they arrive."""
         while len(self._buffer) - self._position < size:
             if self._ended:
                 raise MalformedError("CAR: the archive is cut off")
@@ -193,16 +181,16 @@ class CarReader:
         return self._cut(self._position + size)
 
     def _cut(self, stop: int) -> bytes:
-        """Return the bytes up to `stop`, all of which are here, copied once."""
+        """Return the bytes up to `stop`, which have arrived. They are copied only once."""
         with memoryview(self._buffer) as view:
             data = bytes(view[self._position : stop])
         self._position = stop
         return data
 
     def _block(self, size: int) -> Block | None:
-        """Return the block in the next `size` bytes; None where its hash is not supported."""
+        """Return the block in the next `size` bytes, or None if its hash is not supported."""
         start, stop = self._position, self._position + size
-        if self._buffer[start:stop] == BROKEN_OFF:
+        if self._buffer[start:stop] == GATEWAY_ERROR_SECTION:
             raise UnprovenError("CAR: the gateway says that the archive is incomplete")
         try:
             cid, end = CID.read(bytes(self._buffer[start : min(stop, start + MAX_CID)]))
@@ -217,7 +205,7 @@ class CarReader:
         return cid, data
 
     def _skip(self, size: int | None) -> Generator[None]:
-        """Pass over `size` bytes, or over all that come."""
+        """Skip `size` bytes, or all further ones."""
         while size is None or size > 0:
             step = len(self._buffer) - self._position
             step = step if size is None else min(step, size)
@@ -231,80 +219,9 @@ class CarReader:
                 yield None
 
     def _more(self) -> Generator[None, None, bool]:
-        """Whether the archive goes on."""
+        """Wait for the next byte; return False at the end of the archive."""
         while self._position == len(self._buffer):
             if self._ended:
                 return False
             yield None
         return True
-
-
-# The header is DAG-CBOR, {"roots": [CIDs], "version": 1}: too little of it for a codec.
-
-_ROOTS: Final = b"\x65roots"
-_VERSION: Final = b"\x67version"
-
-
-def _encode_header(roots: list[CID]) -> bytes:
-    out = bytearray(b"\xa2" + _ROOTS + _cbor_head(0x80, len(roots)))
-    for root in roots:
-        cid = b"\x00" + bytes(root)
-        out += b"\xd8\x2a" + _cbor_head(0x40, len(cid)) + cid
-    return bytes(out + _VERSION + b"\x01")
-
-
-def _decode_header(header: bytes) -> list[CID]:
-    if not header.startswith(b"\xa2"):
-        raise MalformedError("CAR: the header is not one of version 1")
-    position = 1
-    roots: list[CID] | None = None
-    version: int | None = None
-    while position < len(header):
-        if header.startswith(_VERSION, position) and version is None:
-            version, position = _cbor_number(header, position + len(_VERSION), 0x00)
-        elif header.startswith(_ROOTS, position) and roots is None:
-            roots, position = _decode_roots(header, position + len(_ROOTS))
-        else:
-            raise MalformedError("CAR: the header holds something unknown")
-    if version != 1 or roots is None:
-        raise MalformedError("CAR: the header is not one of version 1")
-    return roots
-
-
-def _decode_roots(header: bytes, position: int) -> tuple[list[CID], int]:
-    count, position = _cbor_number(header, position, 0x80)
-    roots = []
-    for _ in range(count):
-        if header[position : position + 2] != b"\xd8\x2a":
-            raise MalformedError("CAR: a root is not a CID")
-        size, position = _cbor_number(header, position + 2, 0x40)
-        link = header[position : position + size]
-        position += size
-        if len(link) != size or not link.startswith(b"\0"):
-            raise MalformedError("CAR: a root is cut off, or without its zero byte")
-        try:
-            roots.append(CID.from_bytes(link[1:]))
-        except ValueError as error:
-            raise MalformedError(f"CAR: a root is not a CID: {error}") from None
-    return roots, position
-
-
-def _cbor_head(major: int, number: int) -> bytes:
-    """A type and its number, in the shortest form."""
-    if number < 24:
-        return bytes([major | number])
-    size = 1 if number < 1 << 8 else 2 if number < 1 << 16 else 4
-    return bytes([major | 24 + size.bit_length() - 1]) + number.to_bytes(size, "big")
-
-
-def _cbor_number(data: bytes, position: int, major: int) -> tuple[int, int]:
-    """The number in the head at `position`, which must be of this type; and where it ends."""
-    first = data[position] if position < len(data) else 0xFF
-    small = first & 0x1F
-    if first & 0xE0 == major and small < 24:
-        return small, position + 1
-    if first & 0xE0 == major and small <= 26:
-        end = position + 1 + (1 << small - 24)
-        if end <= len(data):
-            return int.from_bytes(data[position + 1 : end], "big"), end
-    raise MalformedError("CAR: the header is not sound DAG-CBOR")

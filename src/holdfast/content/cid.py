@@ -1,4 +1,4 @@
-"""The CID: what names a block by its codec and its hash. Parsed strictly, compared by content."""
+"""The CID: names a block by its codec and its hash. Parsing is strict."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ RAW: Final = 0x55
 DAG_PB: Final = 0x70
 
 SHA2_256_SIZE: Final = 32
-MAX_DIGEST: Final = 128  # what Kubo allows for the longest, an inlined identity digest
-MAX_TEXT: Final = 256  # base58 takes quadratic time: nothing longer is even looked at
+MAX_DIGEST: Final = 128  # Kubo's limit for identity digests, which are the longest
+MAX_TEXT: Final = 256  # base58 takes quadratic time, so longer texts are not decoded
 V0_TEXT: Final = 46
 V0_PREFIX: Final = bytes([SHA2_256, SHA2_256_SIZE])
 V0_SIZE: Final = len(V0_PREFIX) + SHA2_256_SIZE
 RAW_PREFIX: Final = bytes([1, RAW]) + V0_PREFIX
 V1_SIZE: Final = len(RAW_PREFIX) + SHA2_256_SIZE
 
-# The codecs by the first four bytes of a CIDv1 with SHA-256: nearly all CIDs that are met.
+# The codecs of nearly all CIDs, by the first four bytes of a CIDv1 with SHA-256.
 _COMMON: Final = {RAW_PREFIX: RAW, bytes([1, DAG_PB]) + V0_PREFIX: DAG_PB}
 
 
@@ -44,14 +44,14 @@ class CID:
 
     @classmethod
     def of_raw(cls, data: bytes) -> "CID":
-        """The CID of `data` as one raw block."""
+        """Return the CID of `data` as one raw block."""
         return cls(1, RAW, SHA2_256, hashlib.sha256(data).digest())
 
     @classmethod
     def parse(cls, text: str) -> "CID":
-        """The CID that `text` spells; `InvalidCIDError` where it spells none.
+        """Return the CID in `text`; raise `InvalidCIDError` if it is not one.
 
-        Taken are CIDv0 and CIDv1 in base32 (lower or upper case), base36 and base58btc.
+        `text` is a CIDv0, or a CIDv1 in base32 (lower or upper case), base36 or base58btc.
         """
         if len(text) > MAX_TEXT:
             raise InvalidCIDError(reason=f"a CID has at most {MAX_TEXT} characters")
@@ -66,12 +66,12 @@ class CID:
         except ValueError as error:
             raise InvalidCIDError(reason=str(error)) from None
         if cid.version != wanted or end != len(data):
-            raise InvalidCIDError(reason="not one CID of the version that its text shows")
+            raise InvalidCIDError(reason="the text is not exactly one CID of its version")
         return cid
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "CID":
-        """The CID that `data` is, and nothing else; `ValueError` where it is none."""
+        """Return the CID in `data`; raise `ValueError` if it is not exactly one CID."""
         cid, end = cls.read(bytes(data))
         if end != len(data):
             raise ValueError("bytes follow the CID")
@@ -79,7 +79,7 @@ class CID:
 
     @classmethod
     def read(cls, data: bytes, start: int = 0) -> tuple["CID", int]:
-        """Return the CID that begins at `start`, and the position behind it.
+        """Return the CID that begins at `start`, and the position after it.
 
         Raise `ValueError` if there is none.
         """
@@ -99,7 +99,7 @@ class CID:
         hash_code, position = varint.decode(data, position)
         size, position = varint.decode(data, position)
         if size > MAX_DIGEST or has_wrong_length(hash_code, size):
-            raise ValueError("no digest of this hash function has this length")
+            raise ValueError("wrong digest length for this hash function")
         end = position + size
         if len(data) < end:
             raise ValueError("the CID is cut off")
@@ -107,7 +107,7 @@ class CID:
 
     @property
     def is_provable(self) -> bool:
-        """Whether its hash function is one that can be computed here."""
+        """Whether its hash function is supported, so that content can be verified."""
         return self.hash_code in FUNCTIONS or self.hash_code == IDENTITY
 
     def __eq__(self, other: object) -> bool:
@@ -133,7 +133,10 @@ class CID:
 
 
 def raw_text(digest: bytes) -> str:
-    """The text of the CID of one raw block with the SHA-256 `digest`: the common case, fast."""
+    """Return the text of the CID of one raw block with the SHA-256 `digest`.
+
+    The same as `str` of the CID, but faster.
+    """
     return "b" + multibase.base32_encode(RAW_PREFIX + digest)
 
 
@@ -151,4 +154,4 @@ def _decode_v1_text(text: str) -> bytes:
         case "z":
             return multibase.base58_decode(payload)
         case _:
-            raise ValueError("not a CIDv0, and no base32, base36 or base58btc prefix")
+            raise ValueError("neither a CIDv0 nor a CIDv1 in base32, base36 or base58btc")

@@ -5,8 +5,8 @@
     PBNode   2 Links (repeated PBLink), 1 Data       the links are written first
     PBLink   1 Hash (binary CID), 2 Name, 3 Tsize    all three are written, an empty Name as 12 00
 
-Written to the byte as Kubo writes it. Read in either order of Links and Data, but nothing twice,
-nothing unknown, and no length beyond the end.
+We write the same bytes as Kubo. We read Links and Data in either order; a repeated or unknown field
+and a length beyond the end are errors.
 """
 
 import re
@@ -22,8 +22,8 @@ VARINT: Final = 0
 BYTES: Final = 2
 MAX_LINKS: Final = 50_000  # more than fit into a block of 2 MiB with ordinary CIDs
 
-# A link of a file's node, as nearly all are written: the CID in version 1 or 0 with SHA-256, an
-# empty name, the size. Its own length (group 1) must be compared with what it covers.
+# The usual link of a file's node: a CID of version 1 or 0 with SHA-256, an empty name, the size.
+# The length that it states (group 1) must be compared with its actual length (group 2).
 _COMMON_LINK: Final = re.compile(
     rb"\x12(.)(\x0a(?:\x24(\x01[\x55\x70]\x12\x20.{32})|\x22(\x12\x20.{32}))"
     rb"\x12\x00\x18((?:[\x80-\xff]{0,8}[\x01-\x7f])|\x00))",
@@ -32,7 +32,7 @@ _COMMON_LINK: Final = re.compile(
 
 
 class Link(NamedTuple):
-    """A link to another node; `size` is the bytes of the whole DAG under it."""
+    """A link to another node; `size` is the number of bytes of all blocks under it."""
 
     cid: CID
     name: bytes
@@ -40,14 +40,14 @@ class Link(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A node: what it links to, and its data."""
+    """A node: its links and its data."""
 
     links: list[Link]
     data: bytes
 
 
 def encode(links: Iterable[Link], data: bytes) -> bytes:
-    """The block of a node."""
+    """Return the block of a node."""
     out = bytearray()
     for link in links:
         body = encode_link(link)
@@ -57,7 +57,7 @@ def encode(links: Iterable[Link], data: bytes) -> bytes:
 
 
 def encode_link(link: Link) -> bytes:
-    """The PBLink of `link`, without its own tag and length."""
+    """Return the PBLink of `link` without its tag and length."""
     cid = bytes(link.cid)
     return b"".join(
         (
@@ -74,7 +74,7 @@ def encode_link(link: Link) -> bytes:
 
 
 def decode(block: bytes) -> Node:
-    """Return the node of `block`; raise `MalformedError` if it is none."""
+    """Return the node in `block`; raise `MalformedError` if it is not valid."""
     links: list[Link] = []
     data: bytes | None = None
     position = 0
@@ -90,16 +90,16 @@ def decode(block: bytes) -> Node:
         elif number == 1 and isinstance(value, bytes) and data is None:
             data = value
         else:
-            raise MalformedError(f"dag-pb: field {number} is out of place")
+            raise MalformedError(f"dag-pb: unexpected field {number}")
     if len(links) > MAX_LINKS:
         raise MalformedError(f"dag-pb: a node with more than {MAX_LINKS} links")
     return Node(links, data or b"")
 
 
 def _decode_common_links(block: bytes, position: int, links: list[Link]) -> int:
-    """Append the links of the common form that begin at `position`; return where they end.
+    """Append the usual links that begin at `position`; return the position after them.
 
-    Other links are left to the general decoder, which is several times slower.
+    All other links go to the general decoder, which is several times slower.
     """
     match = _COMMON_LINK.match
     while (found := match(block, position)) is not None and len(links) <= MAX_LINKS:
@@ -132,7 +132,7 @@ def _decode_link(body: bytes) -> Link:
         elif number == 3 and isinstance(value, int) and size is None:
             size = value
         else:
-            raise MalformedError(f"dag-pb: field {number} of a link is out of place")
+            raise MalformedError(f"dag-pb: unexpected field {number} in a link")
     if cid is None:
         raise MalformedError("dag-pb: a link without a CID")
     return Link(cid, name or b"", size or 0)
@@ -141,7 +141,7 @@ def _decode_link(body: bytes) -> Link:
 def read_field(data: bytes, position: int) -> tuple[int, int | bytes, int]:
     """Read the field of a protobuf message that begins at `position`.
 
-    Return its number, its value (varints as int, strings and messages as bytes), and where it ends.
+    Return its number, its value (varints as int, strings and messages as bytes), and its end.
     """
     key, position = read_varint(data, position)
     number, wire_type = key >> 3, key & 7
@@ -151,12 +151,12 @@ def read_field(data: bytes, position: int) -> tuple[int, int | bytes, int]:
     if wire_type == VARINT:
         return number, value, position
     if value > len(data) - position:
-        raise MalformedError("protobuf: a length runs over the end")
+        raise MalformedError("protobuf: a length exceeds the message")
     return number, data[position : position + value], position + value
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """Read the varint at `position`; return it and where it ends."""
+    """Return the varint at `position`, and its end."""
     try:
         return varint.decode(data, position)
     except ValueError as error:

@@ -1,8 +1,8 @@
 """The hash functions that CIDs can be verified with, by their multicodec codes.
 
-A digest has the full length of its function: a truncated one is not accepted as a CID. SHA-1 and
-MD5 are left out because collisions can be made for them; BLAKE3 because Python has no
-implementation of it. Content under such a CID cannot be verified.
+A digest must have the full length of its function: a CID with a truncated one is refused. SHA-1 and
+MD5 are missing because collisions can be made for them, BLAKE3 because Python does not have it.
+Content under such a CID cannot be verified.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ SHA2_256: Final = 0x12
 
 
 class Hasher(Protocol):
-    """A hash that is being computed."""
+    """A hash computation that takes bytes step by step."""
 
     def update(self, data: Any, /) -> None:
         """Add the next bytes."""
@@ -25,7 +25,7 @@ class Hasher(Protocol):
 
 
 class HashFunction(NamedTuple):
-    """A hash function: its name, the bytes of its digest, and how to start it."""
+    """A hash function: its name, the size of its digest in bytes, and its constructor."""
 
     name: str
     size: int
@@ -43,18 +43,18 @@ FUNCTIONS: Final[Mapping[int, HashFunction]] = {
     0xB260: HashFunction("blake2s-256", 32, hashlib.blake2s),
 }
 
-# Names for messages only: content under these is refused.
+# Names for error messages. Content under these is refused.
 REFUSED_NAMES: Final[Mapping[int, str]] = {0x11: "sha1", 0xD5: "md5", 0x1E: "blake3"}
 
 
 def has_wrong_length(code: int, size: int) -> bool:
-    """Return whether the hash function `code` is known and no digest of it has `size` bytes."""
+    """Return whether the hash function `code` is known and its digests do not have `size` bytes."""
     function = FUNCTIONS.get(code)
     return function is not None and function.size != size
 
 
 def name_of(code: int) -> str:
-    """Return the name of a hash function for a message; of an unknown one, its code."""
+    """Return the name of a hash function for a message, or its code if it is unknown."""
     function = FUNCTIONS.get(code)
     if function is not None:
         return function.name

@@ -1,12 +1,12 @@
-"""Media types by the extensions of names."""
+"""Media types by file name extension."""
 
 import posixpath
 from typing import Final
 
 OCTETS: Final = "application/octet-stream"
 
-# A table of ours: those of the systems differ, and what is read out of it is kept with the pins.
-# Lines as in mime.types: a type, then the extensions that stand for it.
+# Our own table, because the types are stored with pins and the tables of operating systems differ.
+# Lines as in mime.types: a type, then its extensions.
 TABLE: Final = """
 application/gzip gz tgz
 application/json json
@@ -132,11 +132,11 @@ EXTENSIONS: Final = {
 
 
 def named_type(name: str) -> str | None:
-    """The type that the extension of `name` stands for, if it is known."""
+    """Return the media type for the extension of `name`, or None if it is unknown."""
     found = EXTENSIONS.get(posixpath.splitext(name)[1].lower().removeprefix("."))
     return f"{found}; charset=utf-8" if found and found.startswith("text/") else found
 
 
 def told_type(type: str, name: str) -> str:
-    """The type that an upload came with; where that says nothing, the one of its name."""
+    """Return the media type given with an upload, or that of its name if it says nothing."""
     return type if type.lower() not in {"", OCTETS} else named_type(name) or type

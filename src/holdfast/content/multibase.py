@@ -1,4 +1,4 @@
-"""The text alphabets of CIDs: base32, base36 and base58btc, each strict and without padding."""
+"""The text encodings of CIDs: base32, base36 and base58btc, strict and without padding."""
 
 import base64
 import re
@@ -10,41 +10,41 @@ BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE58_VALUES: Final = {character: value for value, character in enumerate(BASE58)}
 _BASE32_TEXT: Final = re.compile(r"[a-z2-7]+")
 _BASE36_TEXT: Final = re.compile(r"[0-9a-z]+")
-# int() reads base 32 with the digits 0-9a-v, much faster than the base64 module does.
+# int() reads base 32 with the digits 0-9a-v, and is much faster than the base64 module.
 _TO_INT_DIGITS: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", BASE36[:32])
 
 
 def base32_decode(text: str) -> bytes:
-    """Bytes of lower-case base32; `ValueError` for a wrong character or bits left over."""
+    """Decode lower-case base32; raise `ValueError` for a wrong character or leftover bits."""
     if not _BASE32_TEXT.fullmatch(text):
         raise ValueError("not base32")
     size, left_over = divmod(len(text) * 5, 8)
     number = int(text.translate(_TO_INT_DIGITS), 32)
-    # No whole byte needs more than four bits to round up; a fifth would be a character too many.
+    # The last byte leaves at most four bits unused. Five would be one character too many.
     if left_over > 4 or number & ((1 << left_over) - 1):
-        raise ValueError("base32 with bits left over")
+        raise ValueError("base32 with leftover bits")
     return (number >> left_over).to_bytes(size, "big")
 
 
 def base32_encode(data: bytes) -> str:
-    """Lower-case base32 without padding."""
+    """Encode as lower-case base32 without padding."""
     return base64.b32encode(data).decode("ascii").rstrip("=").lower()
 
 
 def base36_decode(text: str) -> bytes:
-    """Bytes of lower-case base36. Quadratic: callers cap the length."""
+    """Decode lower-case base36. Takes quadratic time: callers limit the length."""
     if not _BASE36_TEXT.fullmatch(text):
         raise ValueError("not base36")
     return _with_leading_zeros(int(text, 36), len(text) - len(text.lstrip("0")))
 
 
 def base36_encode(data: bytes) -> str:
-    """Lower-case base36."""
+    """Encode as lower-case base36."""
     return _encode(data, BASE36)
 
 
 def base58_decode(text: str) -> bytes:
-    """Bytes of base58btc. Quadratic: callers cap the length."""
+    """Decode base58btc. Takes quadratic time: callers limit the length."""
     number = 0
     try:
         for character in text:
@@ -55,7 +55,7 @@ def base58_decode(text: str) -> bytes:
 
 
 def base58_encode(data: bytes) -> str:
-    """Base58btc."""
+    """Encode as base58btc."""
     return _encode(data, BASE58)
 
 

@@ -1,4 +1,4 @@
-"""Named ways to cut content into blocks. Equal bytes under an equal profile have an equal CID."""
+"""Named layouts of content in blocks. Equal bytes with the same profile have the same CID."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from holdfast.content.hashes import FUNCTIONS, SHA2_256, Hasher
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
-SHARD_THRESHOLD: Final = 256 * KIB  # a directory of more than this is sharded, in every profile
+SHARD_THRESHOLD: Final = 256 * KIB  # larger directories are sharded, in every profile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,13 +17,13 @@ class Profile:
     """How files and directories become blocks.
 
     Attributes:
-        name: What the profile is called.
+        name: The name of the profile.
         cid_version: 0 or 1.
         chunk_size: The bytes of a file in one leaf.
-        width: The children of an inner node at the most.
-        raw_leaves: Whether a leaf is the bare bytes, or wrapped in dag-pb.
-        directory_size: What is measured against the threshold for sharding: the names and CIDs of
-            the links, or the whole block.
+        width: The maximum number of children of an inner node.
+        raw_leaves: Whether a leaf is a raw block; else it is wrapped in dag-pb.
+        directory_size: What is compared with the threshold for sharding: the names and CIDs of the
+            links, or the whole block.
         hash_code: The hash function of all blocks, by its multicodec code.
     """
 
@@ -48,13 +48,13 @@ class Profile:
         return FUNCTIONS[self.hash_code].new(data)
 
     def with_hash(self, code: int) -> "Profile":
-        """Return the same layout with another hash function; CIDv0 has sha2-256 only."""
+        """Return the same layout with another hash function. CIDv0 allows only sha2-256."""
         if code == self.hash_code:
             return self
         return replace(self, cid_version=1, hash_code=code)
 
 
-# IPIP-499's two, and what Kubo made with --cid-version=1 before them.
+# The two profiles of IPIP-499, and Kubo's layout for --cid-version=1 before them.
 UNIXFS_V1_2025: Final = Profile(
     name="unixfs-v1-2025",
     cid_version=1,
@@ -79,10 +79,10 @@ PROFILES: Final[Mapping[str, Profile]] = {
     profile.name: profile for profile in (UNIXFS_V1_2025, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1)
 }
 
-# Kubo's test-cid-v1 profile, met in the wild: worth a try when proving, not worth a name.
+# Kubo's profile test-cid-v1 exists in the wild: it is tried on verification, but has no name here.
 _LARGE_CHUNKS: Final = replace(KUBO_LEGACY_CIDV1, name="kubo-test-cidv1", chunk_size=MIB)
 CANDIDATES: Final = (UNIXFS_V1_2025, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1, _LARGE_CHUNKS)
-"""The layouts that are tried to prove a CID by importing the content anew."""
+"""The layouts that are tried to verify content by importing it again."""
 
 
 def candidates_for(cid: CID) -> tuple[Profile, ...]:
@@ -93,19 +93,19 @@ def candidates_for(cid: CID) -> tuple[Profile, ...]:
 
 
 def leaves_alike(one: Profile, other: Profile) -> bool:
-    """Whether two layouts cut a file into the same leaves."""
+    """Return whether two layouts split a file into the same leaves."""
     return (one.chunk_size, one.raw_leaves) == (other.chunk_size, other.raw_leaves)
 
 
 def profile_for(name: str | None, cid_version: int) -> Profile:
-    """The profile called `name`; without a name, the one that its CID version stands for."""
+    """Return the profile `name`, or without a name the default for the CID version."""
     if name is not None:
         return profile_named(name)
     return UNIXFS_V1_2025 if cid_version else UNIXFS_V0_2015
 
 
 def profile_named(name: str) -> Profile:
-    """The profile called `name`; `ValueError` with the names there are, otherwise."""
+    """Return the profile `name`; raise `ValueError`, which lists the names, if it is unknown."""
     try:
         return PROFILES[name]
     except KeyError:

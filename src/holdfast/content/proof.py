@@ -1,11 +1,12 @@
-"""Proving bytes against the CID that names them, as they pass by.
+"""Verifying a body against the CID that names it, while it arrives.
 
-A proof is fed a body and gives back what of it may go on: at once where each piece proves itself,
-otherwise provisionally, and `finish` says whether all of it was right.
+A proof is fed the body and returns the bytes that may be used: verified ones where each piece can
+be verified alone, otherwise all of them, and `finish` tells whether they were right.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final
 
 from holdfast.content.blocks import unsupported_hash
 from holdfast.content.cid import CID, RAW
@@ -16,76 +17,92 @@ from holdfast.errors import VerificationError
 JOINED_SIZE: Final = 1 << 16  # pieces below this size are joined before they are written
 
 
-class Proof(Protocol):
-    """Is fed every byte of a body in order.
+class Proof(ABC):
+    """Verifies a body whose bytes are fed to it in order.
+
+    A proof overrides what differs from the answers here, which are those of one that needs no
+    blocks beside the body.
 
     Attributes:
-        incremental: Whether what `update` gives is proven by then; otherwise only `finish` tells.
-        has_more: Whether there is more to give now: then call `update` again, with nothing.
+        incremental: Whether what `update` returns is verified; otherwise only `finish` tells.
+        has_more: Whether there is more to return at once: then call `update` again, with nothing.
     """
 
-    incremental: ClassVar[bool]
-    has_more: bool
+    incremental: ClassVar[bool] = True
+    has_more: bool = False
 
     @property
     def need(self) -> CID | None:
-        """The block that must be fed before more of the body can be proven, or None."""
+        """The block that must be fed before more of the body can be verified, or None."""
+        return None
 
     @property
     def size(self) -> int | None:
-        """The bytes of the whole file, where that is proven."""
+        """The bytes of the whole file, where that is verified."""
+        return None
 
-    def feed_block(self, block: bytes) -> list[Any]:
-        """Take the block that is needed; give what of the body is proven by it."""
+    @property
+    def progress(self) -> int | None:
+        """A number that grows with every byte that is of use, and with no other; None if unknown.
 
+        An archive may bring other blocks than those of the file; then this number stays.
+        """
+        return None
+
+    @abstractmethod
     def update(self, data: bytes) -> list[Any]:
-        """Take the next bytes; give those that may go on."""
+        """Feed the next bytes and return those that may be used."""
 
+    def update_all(self, chunks: Sequence[bytes]) -> list[Any]:
+        """Feed several chunks, or none while `has_more`; return the bytes that may be used."""
+        pieces: list[Any] = []
+        for chunk in chunks or [b""]:
+            pieces += self.update(chunk)
+        return pieces
+
+    @abstractmethod
     def finish(self) -> None:
         """Raise `VerificationError` unless all the bytes were right."""
 
 
-class PassingProof:
-    """What the proofs have in common that look at the bytes and let them pass provisionally."""
+class PassingProof(Proof):
+    """A proof that returns all bytes at once, and verifies them at the end."""
 
     incremental: ClassVar[bool] = False
-    has_more: bool = False
-    need: CID | None = None
-    size: int | None = None
-
-    def feed_block(self, block: bytes) -> list[Any]:  # noqa: ARG002 - as in the others
-        """Never asked for."""
-        raise ValueError("no block is needed")
 
     def update(self, data: bytes) -> list[Any]:
-        """Look at the next bytes, and let them pass."""
-        self._look(data)
+        """Note the next bytes and return them."""
+        self._note(data)
         return [data]
 
-    def finish(self) -> None:
-        """Nothing."""
-
-    def _look(self, data: bytes) -> None:
-        pass
+    @abstractmethod
+    def _note(self, data: bytes) -> None:
+        """Take the next bytes into account."""
 
 
 class NoProof(PassingProof):
-    """For `verify=False`: everything passes."""
+    """For ``verify=False``: any bytes are right."""
+
+    def finish(self) -> None:
+        """Do nothing."""
+
+    def _note(self, data: bytes) -> None:
+        pass
 
 
 class HashProof(PassingProof):
-    """For one raw block: compares the hash of all bytes with the CID's digest."""
+    """For one raw block: compares the hash of all bytes with the digest in the CID."""
 
     def __init__(self, reference: Reference, cid: CID) -> None:
         self._reference = reference
         self._digest = cid.digest
         self._hash = FUNCTIONS[cid.hash_code].new()
 
-    def _look(self, data: bytes) -> None:
+    def _note(self, data: bytes) -> None:
         self._hash.update(data)
 
     def finish(self) -> None:
-        """Compare the digests."""
+        """Raise `VerificationError` unless the digests are equal."""
         if self._hash.digest() != self._digest:
             raise wrong_bytes(self._reference)
 
@@ -98,12 +115,12 @@ class IdentityProof(PassingProof):
         self._rest = cid.digest
         self._right = True
 
-    def _look(self, data: bytes) -> None:
+    def _note(self, data: bytes) -> None:
         self._right = self._right and self._rest.startswith(data)
         self._rest = self._rest[len(data) :]
 
     def finish(self) -> None:
-        """Raise unless every byte of the CID's came, and no other."""
+        """Raise `VerificationError` unless the bytes were those in the CID."""
         if not self._right or self._rest:
             raise wrong_bytes(self._reference)
 
@@ -139,12 +156,12 @@ def joined(pieces: Sequence[Any]) -> Iterator[Any]:
 
 
 def is_raw(cid: CID) -> bool:
-    """Whether `cid` names one raw block, whose hash is the whole proof."""
+    """Return whether `cid` names one raw block, whose hash is all that is to be verified."""
     return cid.codec == RAW
 
 
 def wrong_bytes(reference: Reference) -> VerificationError:
-    """The error for bytes that are not what `reference` names."""
+    """Return the error for bytes that are not what `reference` names."""
     return VerificationError(
         f"the bytes that came for {reference} are not what this CID names", cid=str(reference)
     )

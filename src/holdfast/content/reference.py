@@ -1,4 +1,4 @@
-"""What people hand in as "a CID": the CID itself, a path, or a gateway's or native URL."""
+"""What users pass as "a CID": a CID, a path under it, a gateway URL, or an ``ipfs://`` URL."""
 
 import re
 from dataclasses import dataclass
@@ -16,24 +16,24 @@ MAX_REFERENCE = 8192
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A CID as it was given, and the path under it, name by name."""
+    """A CID as it was given, and the names of the path under it."""
 
     text: str
     cid: CID
     path: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The CID and path as they go behind a gateway's address: every name quoted whole."""
+        """Return the CID and path for a gateway's URL, with every name percent-encoded."""
         return "/".join((self.text, *(quote(name, safe="") for name in self.path)))
 
     @classmethod
     def parse(cls, given: object) -> "Reference":
-        """The reference that `given` spells, by the spec's rules; else `InvalidCIDError`.
+        """Return the reference in `given` by the rules of the spec, or raise `InvalidCIDError`.
 
-        Trimmed first; what follows the first ``/ipfs/`` counts, as do ``ipfs://CID`` and
-        ``https://CID.ipfs.host``; query, fragment and trailing slashes go; names in a path are
-        percent-decoded. What comes from outside
-        never shapes a request: only a sound CID and plain names are let through.
+        White space around it, the query, the fragment and trailing slashes are removed. The CID is
+        what follows the first ``/ipfs/``, ``ipfs://``, or the subdomain in
+        ``https://CID.ipfs.host``. Names in a path are percent-decoded. Only a valid CID and plain
+        names are accepted, so that no input can change the rest of a request.
 
         Example:
             >>> str(Reference.parse(" https://ipfs.io/ipfs/bafkqaaa/a%20b.json?download=1 "))
@@ -43,14 +43,14 @@ class Reference:
             raise InvalidCIDError(reason=f"a CID is a string, not {type(given).__name__}")
         if len(given) > MAX_REFERENCE:
             raise InvalidCIDError(reason=f"longer than {MAX_REFERENCE} characters")
-        # The query goes first: what stands in it is somebody else's.
+        # Remove the query first: an ``/ipfs/`` inside it does not count.
         address = re.split(r"[?#]", given.strip(), maxsplit=1)[0]
         text, *names = _after_ipfs(address).rstrip("/").split("/")
         return cls(text, CID.parse(text), tuple(map(_name, names)))
 
     @classmethod
     def parse_cid(cls, given: object) -> str:
-        """The bare CID that `given` spells; with a path under it, `InvalidCIDError`."""
+        """Return the CID in `given`; raise `InvalidCIDError` if a path follows it."""
         reference = cls.parse(given)
         if reference.path:
             raise InvalidCIDError(reason="a path inside a CID cannot be used here, only a CID")
@@ -58,7 +58,7 @@ class Reference:
 
 
 def _after_ipfs(text: str) -> str:
-    """`text` from its CID on."""
+    """Return `text` from its CID on."""
     _, found, rest = text.partition("/ipfs/")
     if found:
         return rest
@@ -70,12 +70,12 @@ def _after_ipfs(text: str) -> str:
 
 
 def _name(quoted: str) -> str:
-    """One name of the path, percent-decoded; it must be a name, not a way out of the path."""
+    """Return one name of the path, percent-decoded; refuse names that could change the path."""
     try:
         name = unquote(quoted, errors="strict")
         name.encode()
     except UnicodeError:
         raise InvalidCIDError(reason="the path is not UTF-8") from None
     if name in {"", ".", ".."} or "/" in name or any(c < " " or c == "\x7f" for c in name):
-        raise InvalidCIDError(reason=f"{name!r} is no name of a file in a directory")
+        raise InvalidCIDError(reason=f"{name!r} is not a valid path segment")
     return name

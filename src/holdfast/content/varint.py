@@ -1,17 +1,17 @@
-"""Unsigned varints as multiformats has them: little-endian groups of 7 bits, shortest form only."""
+"""Unsigned varints of multiformats: little-endian groups of 7 bits, in the shortest form only."""
 
 MAX_BYTES = 9  # the multiformats limit: 63 bits
 
 
 def decode(data: bytes | bytearray, start: int = 0) -> tuple[int, int]:
-    """The number at `start` and the position behind it; `ValueError` where it is not sound."""
+    """Return the number at `start` and the position after it; raise `ValueError` if not valid."""
     value = shift = 0
     for position in range(start, min(len(data), start + MAX_BYTES)):
         byte = data[position]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             if byte == 0 and shift:
-                raise ValueError("a varint is longer than it needs to be")
+                raise ValueError("a varint is not in its shortest form")
             return value, position + 1
         shift += 7
     raise ValueError(
@@ -20,7 +20,7 @@ def decode(data: bytes | bytearray, start: int = 0) -> tuple[int, int]:
 
 
 def encode(value: int) -> bytes:
-    """`value` in its shortest form."""
+    """Encode `value` in its shortest form."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

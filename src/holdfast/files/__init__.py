@@ -1,1 +1,1 @@
-"""Local bytes: what can be uploaded (sources) and where downloads go (sinks)."""
+"""Local files: what can be uploaded, where downloads go, and their CIDs."""

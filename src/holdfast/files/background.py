@@ -1,20 +1,19 @@
-"""Jobs on a thread of their own, one after the other, while the caller goes on."""
+"""A thread that runs jobs one after the other while the caller continues."""
 
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, Final, ParamSpec, Self
 
 P = ParamSpec("P")
 
-DEPTH: Final = 3  # jobs in line, so that the thread does not run dry
+DEPTH: Final = 3  # waiting jobs, so that the thread always has work
 
 
 class Background:
-    """A thread for what may overlap with the network: hashing, and writing to disk.
+    """A thread for work beside the network: hashing, and writing to the disk.
 
-    It starts with the first job. Jobs must be short: whoever leaves waits for those under way.
+    It starts with the first job. Jobs must be short, because `close` waits for the current one.
 
     Example:
         >>> with Background() as background:
@@ -29,7 +28,7 @@ class Background:
         self._jobs: deque[Future[Any]] = deque()
 
     def submit(self, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> list[Any]:
-        """Put a job in line, when there is room; the results that were waited for, in order."""
+        """Queue a job. If `DEPTH` jobs wait, wait for the first of them and return its result."""
         results = [] if len(self._jobs) < DEPTH else [self._jobs.popleft().result()]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="holdfast-background")
@@ -38,28 +37,23 @@ class Background:
 
     @property
     def is_idle(self) -> bool:
-        """Whether a job would begin at once."""
+        """Whether a new job would start at once."""
         return all(job.done() for job in self._jobs)
 
     def drain(self) -> list[Any]:
-        """Wait for all jobs; their results."""
+        """Wait for all jobs; return the results that `submit` did not return."""
         results = []
         while self._jobs:
             results.append(self._jobs.popleft().result())
         return results
 
     def close(self) -> None:
-        """Wait for the job under way, forget the others, and let the thread go."""
+        """Wait for the current job, cancel the others, and end the thread."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,4 +1,4 @@
-"""From what lies on this machine to its DAG: files, directories with all in them, streams."""
+"""Importing local content: build the DAG of a file, a directory or a stream."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -10,11 +10,11 @@ from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory, build_symlink
 from holdfast.content.unixfs.files import FileImporter, LeafCutter, Part, Tree
-from holdfast.files.hashing import hash_leaves
+from holdfast.files.leaves import hash_leaves
 from holdfast.files.sources import Uploadable, changed_while_read, existing_path, open_source
 
 Seen: TypeAlias = Callable[[int], None]
-"""Is told how many more bytes have been read."""
+"""Called with the number of bytes that were read since the last call."""
 
 
 def import_content(
@@ -25,10 +25,11 @@ def import_content(
     threads: int | None = None,
     seen: Seen | None = None,
 ) -> Part:
-    """The DAG of `given`: a path (of a file or directory), bytes, a binary file or an iterable.
+    """Build the DAG of a path (file or directory), bytes, a binary file or an iterable of bytes.
 
-    Its blocks go to `emit`, if there is one. Files in a directory whose names begin with a dot are
-    left out, as Kubo does; symbolic links in it are kept as links, but `given` itself is followed.
+    Return its root, and call `emit` for each of its blocks. In a directory, names that begin with a
+    dot are left out, as Kubo does, and symbolic links are stored as links. `given` itself may be a
+    symbolic link, which is followed.
     """
     if isinstance(given, str | os.PathLike):
         path = existing_path(given)
@@ -42,7 +43,7 @@ def import_content(
 
 
 def chunks_of(given: Uploadable, seen: Seen | None = None) -> Iterator[Any]:
-    """The bytes of `given`, in pieces."""
+    """Yield the bytes of `given` in pieces."""
     if isinstance(given, bytes | bytearray | memoryview):
         if seen is not None:
             seen(memoryview(given).nbytes)
@@ -58,7 +59,7 @@ def chunks_of(given: Uploadable, seen: Seen | None = None) -> Iterator[Any]:
 def leaves_of(
     path: Path, profile: Profile, *, threads: int | None = None, seen: Seen | None = None
 ) -> Iterator[Part]:
-    """The leaves of a file on disk; on several threads, where it is one that stays in its place."""
+    """Yield the leaves of a file on disk; a regular file is hashed by several threads."""
     for leaf in _leaves_of(path, profile, threads):
         if seen is not None:
             seen(leaf.size)
@@ -99,15 +100,15 @@ def _import_file(
 
 
 @dataclass(slots=True)
-class _Folder:
-    """A directory on the way: what is still to be looked at in it, and what is done."""
+class _ListedDirectory:
+    """A directory during the import: the entries that remain, and the parts that are built."""
 
     path: Path
-    left: list[os.DirEntry[str]]
-    done: list[tuple[bytes, Part]] = field(default_factory=list)
+    remaining: list[os.DirEntry[str]]
+    parts: list[tuple[bytes, Part]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, path: Path) -> "_Folder":
+    def of(cls, path: Path) -> "_ListedDirectory":
         with os.scandir(path) as entries:
             return cls(path, [entry for entry in entries if not entry.name.startswith(".")])
 
@@ -115,26 +116,26 @@ class _Folder:
 def _import_directory(
     root: Path, profile: Profile, emit: Emit | None, threads: int | None, seen: Seen | None
 ) -> Part:
-    # A stack, not recursion: directories may be nested deeper than Python's own stack.
-    stack = [_Folder.of(root)]
+    # Not recursive: directories may be nested more deeply than Python's stack allows.
+    stack = [_ListedDirectory.of(root)]
     while True:
-        folder = stack[-1]
-        if not folder.left:
-            part = build_directory(folder.done, profile, emit)
+        directory = stack[-1]
+        if not directory.remaining:
+            part = build_directory(directory.parts, profile, emit)
             stack.pop()
             if not stack:
                 return part
-            stack[-1].done.append((os.fsencode(folder.path.name), part))
+            stack[-1].parts.append((os.fsencode(directory.path.name), part))
             continue
-        entry = folder.left.pop()
+        entry = directory.remaining.pop()
         path = Path(entry.path)
         if entry.is_dir(follow_symlinks=False):
-            stack.append(_Folder.of(path))
+            stack.append(_ListedDirectory.of(path))
             continue
         if entry.is_symlink():
             part = build_symlink(os.fsencode(path.readlink()), profile, emit)
         elif entry.is_file(follow_symlinks=False):
             part = _import_file(path, profile, emit, threads, seen)
         else:
-            raise OSError(f"{path} is no file, directory or link, and cannot be stored")
-        folder.done.append((os.fsencode(entry.name), part))
+            raise OSError(f"{path} is not a file, directory or link, and cannot be stored")
+        directory.parts.append((os.fsencode(entry.name), part))

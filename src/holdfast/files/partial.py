@@ -1,8 +1,8 @@
-"""A download on its way, in a cache folder, where what is verified of it survives an interruption.
+"""The file of an unfinished download, in a cache folder, from which a later download continues.
 
-On Linux the file has no name until there are verified bytes worth keeping, so bytes that are not
-verified never outlive the process. On other systems it has a name of its own until then, and a
-later download removes what an ended process has left. On Windows it has its final name at once.
+On Linux the file has no name until it holds enough verified bytes, so bytes that are not verified
+never outlive the process. On other systems it has a temporary name until then, and a later download
+removes such files of processes that have ended. On Windows it has its final name from the start.
 """
 
 import contextlib
@@ -16,74 +16,75 @@ import time
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from holdfast.atomic import (
+from holdfast.content.reference import Reference
+from holdfast.errors import ConfigError
+from holdfast.files.atomic import (
     OPEN_FILES,
     PendingFile,
     check_size,
     open_unnamed,
     sync_data,
-    sync_folder,
+    sync_name,
 )
-from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError
-from holdfast.folders import Folder, check_owner
-from holdfast.locks import try_lock
+from holdfast.files.folders import Folder, check_owner
+from holdfast.files.locks import try_lock
 
 SUFFIX: Final = ".part"
 NAME: Final = re.compile(r"[0-9a-f]{40}(?P<own>\.[0-9a-f]{16})?\.part")
-FORGOTTEN_AFTER: Final = 7 * 24 * 3600  # seconds since it was last written to
-OWN_FORGOTTEN_AFTER: Final = 3600  # the same for a name that only one download has used
+FORGOTTEN_AFTER: Final = 7 * 24 * 3600  # seconds since the last write
+OWN_FORGOTTEN_AFTER: Final = 3600  # the same for a temporary name
 WORTH_KEEPING: Final = 1 << 20
-COPY_SIZE: Final = 1 << 20
 
 
 class PartialFile:
-    """What has come of `reference` so far, in `folder`; `keep` names it after the reference.
+    """The bytes of `reference` that were downloaded so far, in `folder`.
 
-    One download at a time has that name. A second one of the same content writes a file of its own,
-    and keeps nothing. What is found was verified when it was written, but not since: verify it
-    again. A symbolic or hard link, or a file of another user, under that name is left alone.
+    `keep` gives the file a name that is made from the reference. Only one download at a time uses
+    this name. Another download of the same content at the same time writes to a file of its own,
+    and saves nothing. The bytes of an earlier download were verified when they were written. The
+    caller must verify them again. A symbolic link, a hard link or a file of another user under this
+    name is not used and not changed.
 
     Attributes:
-        kept: How many bytes were found.
+        saved_size: How many bytes an earlier download saved.
     """
 
     def __init__(self, folder: Path, reference: Reference) -> None:
         self._folder = Folder(folder.parent, folder.name)
         self._shared_name = _key(reference) + SUFFIX
         self._file: BinaryIO | None = None
-        self._name: str | None = None  # what the file is called now, if anything
+        self._name: str | None = None  # the current name of the file, if it has one
         self._may_keep = True
-        self.kept = 0
+        self.saved_size = 0
 
     def open(self) -> None:
-        """Open what an earlier download left, or make a file; `OSError` where that cannot be."""
+        """Open the file of an earlier download, or make one; raise `OSError` if neither works."""
         try:
             self._folder.make(0o700)
-            _forget_old(self._folder)
-            there = self._folder.status(self._shared_name) is not None
-            self._file = _open_locked(self._folder, self._shared_name) if there else None
+            _remove_old(self._folder)
+            exists = self._folder.status(self._shared_name) is not None
+            self._file = _open_locked(self._folder, self._shared_name) if exists else None
             if self._file is None:
-                self._may_keep = not there
-                self._begin()
+                self._may_keep = not exists
+                self._make()
             else:
                 self._name = self._shared_name
         except ConfigError as error:  # a symbolic link, or a folder of another user
             raise OSError(errno.EPERM, str(error)) from None
         file = self._opened()
-        self.kept = os.fstat(file.fileno()).st_size
+        self.saved_size = os.fstat(file.fileno()).st_size
         file.seek(0, os.SEEK_END)
 
-    def _begin(self) -> None:
-        """Make an empty file: without a name where the system can do that."""
+    def _make(self) -> None:
+        """Make an empty file, without a name if the system can do that."""
         self._name = None
         with self._folder.opened() as place:
             if place.dir_fd is not None:
                 self._file = open_unnamed(Path(OPEN_FILES, str(place.dir_fd)))
         if self._file is None or self._file.closed:
             # Windows cannot rename an open file.
-            has_it = os.name == "nt" and self._may_keep
-            name = self._shared_name if has_it else self._own_name()
+            is_shared = os.name == "nt" and self._may_keep
+            name = self._shared_name if is_shared else self._own_name()
             self._file = self._folder.create(name)
             self._name = name
         try:
@@ -94,20 +95,21 @@ class PartialFile:
         self._may_keep = self._may_keep and locked
 
     def keep(self) -> None:
-        """Name the file so that a later download finds it, unless another has that name.
+        """Give the file its final name, so that a later download finds it.
 
-        All that is written by then, and later, must be verified.
+        All bytes in it must be verified, and all that are written later too. If another download
+        has the name, the file goes on without it.
         """
         if not self._may_keep or self._name == self._shared_name:
             return
         try:
             self._opened().flush()
             self._link(self._shared_name)
-        except OSError:  # another download was first; or the system cannot do it
+        except OSError:  # another download has the name, or the system cannot do it
             self._may_keep = False
 
     def _link(self, name: str) -> None:
-        """Give the file `name`, which must be free, instead of the one that it has, if any."""
+        """Give the file `name`, which must not exist, instead of its current name."""
         before = self._name
         with self._folder.opened() as place:
             source = f"{OPEN_FILES}/{self._opened().fileno()}" if before is None else before
@@ -120,7 +122,7 @@ class PartialFile:
                     name,
                     src_dir_fd=source_folder,
                     dst_dir_fd=place.dir_fd,
-                    follow_symlinks=before is None,  # the system's link to an open file
+                    follow_symlinks=before is None,  # the link of the system to the open file
                 )
         self._name = name
         if before is not None:
@@ -130,10 +132,10 @@ class PartialFile:
         return f"{self._shared_name.removesuffix(SUFFIX)}.{secrets.token_hex(8)}{SUFFIX}"
 
     def read(self, start: int, size: int) -> bytes:
-        """Some of the bytes that were found."""
+        """Return some of the bytes that an earlier download saved."""
         file = self._opened()
         file.seek(start)
-        return file.read(min(size, self.kept - start))
+        return file.read(min(size, self.saved_size - start))
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
@@ -143,7 +145,7 @@ class PartialFile:
             raise _with_remedy(error, self._folder.path) from None
 
     def check_size(self, size: int) -> None:
-        """An `OSError` unless the file has `size` bytes."""
+        """Raise `OSError` unless the file has `size` bytes."""
         try:
             self._opened().flush()
         except OSError as error:
@@ -151,29 +153,29 @@ class PartialFile:
         check_size(self._opened(), size)
 
     def sync(self) -> None:
-        """Bring to the disk what was written so far; another thread may go on writing."""
+        """Make durable what was written so far. Another thread may write meanwhile."""
         sync_data(self._opened())
 
     def truncate(self, size: int) -> None:
-        """Keep the first `size` bytes, and go on behind them.
+        """Remove all but the first `size` bytes. The next bytes are written after them.
 
-        Where too few are left to be worth a name, the file loses it: what comes next may not be
-        verified.
+        If so few remain that they are not worth keeping, the file loses its final name, because the
+        next bytes may not be verified.
         """
         file = self._opened()
         if self._name == self._shared_name and size < WORTH_KEEPING:
             file.seek(0)
             data = file.read(size)
             self._remove()
-            self._begin()
+            self._make()
             self._opened().write(data)
         else:
             file.seek(size)
             file.truncate()
-        self.kept = min(self.kept, size)
+        self.saved_size = min(self.saved_size, size)
 
     def commit(self, target: Path, mode: int | None) -> None:
-        """Make the bytes durable, then give them the name `target` in one step."""
+        """Make the bytes durable, then move the file to `target` in one step."""
         file = self._opened()
         file.flush()
         os.fsync(file.fileno())
@@ -183,7 +185,7 @@ class PartialFile:
             self._link(self._own_name())
         name = str(self._name)
         if os.name == "nt":
-            file.close()  # or it cannot be renamed
+            file.close()  # Windows does not rename an open file
         try:
             self._folder.move_out(name, target)
         except OSError as error:
@@ -191,19 +193,19 @@ class PartialFile:
                 raise
             self._copy_to(name, target)
         file.close()
-        # The file has its name; a file system that cannot promise more is no reason to fail.
-        with contextlib.suppress(OSError):
-            sync_folder(target.parent)
+        sync_name(target)
 
     def close(self, *, proven: int) -> None:
-        """Leave: keep the first `proven` bytes for another time, where they are worth it.
+        """Save the first `proven` bytes for a later download if they are worth it, and close.
 
-        Does nothing after `commit`.
+        After `commit` this does nothing.
         """
         if self._file is None or self._file.closed:
             return
         if self._may_keep and proven >= WORTH_KEEPING:
-            with contextlib.suppress(OSError):  # a full disk, say: what is kept is checked anyway
+            with contextlib.suppress(
+                OSError
+            ):  # a full disk, for example: saved bytes are verified later anyway
                 self.truncate(proven)
                 self.keep()
         if self._name == self._shared_name and proven >= WORTH_KEEPING:
@@ -216,18 +218,17 @@ class PartialFile:
         """Close the file, and remove its name if it has one."""
         file, name = self._opened(), self._name
         if os.name == "nt":
-            file.close()  # or it cannot be removed
+            file.close()  # Windows does not remove an open file
         if name is not None:
             self._folder.remove(name)
             self._name = None
-        with contextlib.suppress(OSError):  # a full disk, say: it is of no use any more
+        with contextlib.suppress(OSError):  # a full disk, for example: its bytes are not needed
             file.close()
 
     def _copy_to(self, name: str, target: Path) -> None:
-        """For a target on another file system: there, too, it appears whole or not at all."""
+        """Copy the file to a target on another file system, where it appears in one step too."""
         with os.fdopen(self._folder.open(name), "rb") as file, PendingFile(target) as pending:
-            while chunk := file.read(COPY_SIZE):
-                pending.write(chunk)
+            pending.copy_from(file)
             pending.commit()
         self._folder.remove(name)
 
@@ -238,16 +239,16 @@ class PartialFile:
 
 
 def _key(reference: Reference) -> str:
-    """A file name for the content of `reference`, however its CID was spelt."""
+    """Return a file name for the content of `reference`, the same for all forms of its CID."""
     cid = reference.cid
     content = (cid.codec, cid.hash_code, cid.digest, reference.path)
     return hashlib.sha256(repr(content).encode()).hexdigest()[:40]
 
 
 def _open_locked(folder: Folder, name: str) -> BinaryIO | None:
-    """Open the file and lock it against other downloads; return None where that cannot be.
+    """Open the file and lock it against other downloads; return None if that is impossible.
 
-    Another download may have it, or it may be nothing that a download of ours has left.
+    Another download may use it, or it may be a file that Holdfast did not make.
     """
     try:
         file = os.fdopen(folder.open(name, os.O_RDWR), "r+b")
@@ -257,10 +258,10 @@ def _open_locked(folder: Folder, name: str) -> BinaryIO | None:
         status = os.fstat(file.fileno())
         check_owner(status, folder.path / name)
         locked = try_lock(file.fileno())
-        # Another may have finished in between, and the name be gone with its file.
-        there = folder.status(name)
-        is_there = there is not None and (there.st_ino, there.st_nlink) == (status.st_ino, 1)
-        if locked and is_there:
+        # Another download may have finished in between, and moved the file away.
+        named = folder.status(name)
+        has_name = named is not None and (named.st_ino, named.st_nlink) == (status.st_ino, 1)
+        if locked and has_name:
             return file
     except (OSError, ConfigError):
         pass
@@ -268,15 +269,16 @@ def _open_locked(folder: Folder, name: str) -> BinaryIO | None:
     return None
 
 
-def _forget_old(folder: Folder) -> None:
+def _remove_old(folder: Folder) -> None:
+    """Remove the files of downloads that nobody continued for a long time."""
     now = time.time()
     for match in filter(None, map(NAME.fullmatch, folder.entries().files)):
         name = match.string
         oldest = now - (OWN_FORGOTTEN_AFTER if match["own"] else FORGOTTEN_AFTER)
-        with contextlib.suppress(OSError):  # another process may be at it too
+        with contextlib.suppress(OSError):  # another process may remove it at the same time
             status = folder.status(name)
             if status is not None and status.st_mtime < oldest:
-                # The clock may have jumped: the lock says whether a download still has it.
+                # The clock may have jumped, so only the lock shows whether a download uses it.
                 file = _open_locked(folder, name)
                 if file is not None:
                     folder.remove(name)
@@ -284,6 +286,7 @@ def _forget_old(folder: Folder) -> None:
 
 
 def _with_remedy(error: OSError, folder: Path) -> OSError:
+    """Return the error of a full disk with advice; any other error as it is."""
     if error.errno != errno.ENOSPC:
         return error
     return OSError(

@@ -1,4 +1,9 @@
-"""Where downloaded bytes go until they are proven: memory, a temporary file, or beside a target."""
+"""Sinks: where a download is written, until all of it is verified.
+
+A reader writes the bytes to a sink in order. Some strategies only verify them at the end, so nobody
+may see them before `commit`. If they turn out to be wrong, `restart` removes them and the reader
+tries again. A download that is interrupted calls `discard`.
+"""
 
 import contextlib
 import errno
@@ -7,109 +12,109 @@ import tempfile
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from holdfast.atomic import PendingFile, check_size, check_target
-from holdfast.blob import Blob
 from holdfast.content.reference import Reference
 from holdfast.errors import SerializationError
+from holdfast.files.atomic import PendingFile, check_size, check_target
 from holdfast.files.background import Background
+from holdfast.files.blob import Blob
 from holdfast.files.partial import WORTH_KEEPING, PartialFile
 
-FLUSH_SIZE = 64 << 20  # bytes to a target that are brought to the disk at a time
-SPOOL_SIZE = 4 << 20  # up to here a download stays in memory
+FLUSH_SIZE = 64 << 20  # bytes after which what was written to a target is made durable
+SPOOL_SIZE = 4 << 20  # a larger download goes to a temporary file
 
 
 class Sink(Protocol):
-    """Takes bytes; nobody sees them before the caller says that they are good.
+    """Takes the bytes of a download.
 
     Attributes:
-        proven: How many of the bytes that were written are proven, which whoever writes says.
+        proven: How many of the written bytes are verified. The writer sets it.
     """
 
     proven: int
 
     @property
-    def kept(self) -> int:
-        """How many bytes an earlier download left, to be proven again."""
+    def saved_size(self) -> int:
+        """How many bytes an earlier download saved. They must be verified again."""
 
     def expect(self, size: int) -> None:
-        """Raise an error if the sink cannot take `size` bytes in all."""
+        """Raise an error if the sink cannot take `size` bytes in total."""
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Append `data`."""
 
-    def read_kept(self, start: int, size: int) -> bytes:
-        """Some of the bytes that an earlier download left."""
+    def read_saved(self, start: int, size: int) -> bytes:
+        """Return some of the bytes that an earlier download saved."""
 
     def restart(self, size: int = 0) -> None:
-        """Forget what was written, but for the first `size` bytes."""
+        """Remove what was written, apart from the first `size` bytes."""
 
     def discard(self) -> None:
-        """Remove what was written, unless it was handed out already."""
+        """Remove what was written, unless it was committed."""
 
 
-class _FreshSink:
-    """What the sinks have in common that find nothing from earlier downloads."""
+class _UnsavedSink:
+    """The base of sinks that save nothing for later downloads."""
 
     proven = 0
 
     def expect(self, size: int) -> None:
-        """Do nothing: any size will do."""
+        """Accept any size."""
 
     @property
-    def kept(self) -> int:
-        """Nothing is."""
+    def saved_size(self) -> int:
+        """Zero: earlier downloads saved nothing."""
         return 0
 
-    def read_kept(self, start: int, size: int) -> bytes:
-        """Nothing."""
-        raise ValueError(f"nothing was kept: no {size} bytes at {start}")
+    def read_saved(self, start: int, size: int) -> bytes:
+        """Raise ValueError: there are no saved bytes."""
+        raise ValueError(f"nothing was saved: no {size} bytes at {start}")
 
 
-class MemorySink(_FreshSink):
-    """A few bytes, wanted at once."""
+class MemorySink(_UnsavedSink):
+    """A few bytes in memory."""
 
     def __init__(self) -> None:
         self.data = bytearray()
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Append `data`."""
         self.data += data
 
     def restart(self, size: int = 0) -> None:
-        """Forget what was written, but for the first `size` bytes."""
+        """Remove what was written, apart from the first `size` bytes."""
         del self.data[size:]
 
     def discard(self) -> None:
-        """Forget what was written."""
+        """Remove what was written."""
         self.data.clear()
 
 
-class RangeSink(_FreshSink):
-    """A range of `size` bytes, wanted at once, for which the memory is set aside beforehand."""
+class RangeSink(_UnsavedSink):
+    """A range of `size` bytes in memory, which is allocated beforehand."""
 
     def __init__(self, size: int) -> None:
         self.data = bytearray(size)
         self._written = 0
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes; raise ValueError when they are too many."""
+        """Append `data`; raise ValueError if the range has too many bytes then."""
         stop = self._written + len(data)
         if stop > len(self.data):
-            raise ValueError(f"a range of {len(self.data)} bytes is over")
+            raise ValueError(f"{stop} bytes are more than the {len(self.data)} of the range")
         self.data[self._written : stop] = data
         self._written = stop
 
     def restart(self, size: int = 0) -> None:
-        """Forget what was written, but for the first `size` bytes."""
+        """Remove what was written, apart from the first `size` bytes."""
         self._written = size
 
     def discard(self) -> None:
-        """Forget what was written."""
+        """Remove what was written."""
         self._written = 0
 
 
 class TextSink(MemorySink):
-    """A JSON document on its way, of at most `limit` bytes."""
+    """A JSON document of at most `limit` bytes, in memory."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -124,15 +129,15 @@ class TextSink(MemorySink):
             )
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes; raise SerializationError when they are too many."""
+        """Append `data`; raise SerializationError if the document is too large then."""
         self.expect(len(self.data) + len(data))
         super().write(data)
 
 
-class SpoolSink(_FreshSink):
+class SpoolSink(_UnsavedSink):
     """A download without a target: in memory while it is small, then in a temporary file.
 
-    That file has no name, so nothing is left of it, however the process ends.
+    This file has no name, so the system removes it when the process ends.
     """
 
     def __init__(self) -> None:
@@ -141,12 +146,12 @@ class SpoolSink(_FreshSink):
         self.size = 0
 
     def open(self) -> None:
-        """Nothing: the memory is there."""
+        """Do nothing: memory needs no preparation."""
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Append `data`."""
         if self._file is None and self.size + len(data) > SPOOL_SIZE:
-            # Unlinked when it is made; on Windows, removed by the system when it is closed.
+            # It has no name from the start; Windows removes it when it is closed.
             file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - the blob closes it
             self._file = cast("BinaryIO", file)
             self._file.write(self._memory)
@@ -158,7 +163,7 @@ class SpoolSink(_FreshSink):
         self.size += len(data)
 
     def restart(self, size: int = 0) -> None:
-        """Forget what was written, but for the first `size` bytes."""
+        """Remove what was written, apart from the first `size` bytes."""
         if self._file is not None:
             self._file.seek(size)
             self._file.truncate()
@@ -167,31 +172,32 @@ class SpoolSink(_FreshSink):
         self.size = size
 
     def commit(self) -> None:
-        """All has come, and is good."""
+        """End the download. All bytes are verified."""
         if self._file is not None:
             self._file.flush()
             check_size(self._file, self.size)
 
     def blob(self, *, type: str, name: str | None) -> Blob:
-        """What was committed."""
+        """Return the blob of what was committed."""
         if self._file is None:
             return Blob(self._memory, type=type, name=name)
         file, self._file = self._file, None
         return Blob.of_temporary(file, size=self.size, type=type, name=name)
 
     def discard(self) -> None:
-        """Close the temporary file, unless a blob owns it by now."""
+        """Remove what was written, unless a blob has it."""
         if self._file is not None:
-            with contextlib.suppress(OSError):  # a full disk, say: it is of no use any more
+            with contextlib.suppress(OSError):  # a full disk, for example: its bytes are not needed
                 self._file.close()
             self._file = None
 
 
 class TargetSink:
-    """A download to a file that appears under its name whole, or not at all.
+    """A download to a file, which appears under its name complete, or not at all.
 
-    Until then it is in the `cache` folder, where what is verified of it outlives an interruption.
-    Where there can be no such folder, it is in the folder of the target and does not.
+    Before `commit` the bytes are in a file in the `cache` folder. If the download is interrupted,
+    the verified bytes stay there, and the next download of the same content continues after them.
+    Without a usable cache folder, the bytes are in the folder of the target, and nothing is saved.
     """
 
     def __init__(
@@ -209,7 +215,7 @@ class TargetSink:
 
     @property
     def proven(self) -> int:
-        """How many of the bytes are verified. Enough of them outlive an interruption."""
+        """How many of the bytes are verified. If they are enough, an interruption saves them."""
         return self._proven
 
     @proven.setter
@@ -219,15 +225,15 @@ class TargetSink:
             self._partial.keep()
 
     @property
-    def kept(self) -> int:
-        """How many bytes an earlier download left."""
-        return self._partial.kept if self._partial is not None else 0
+    def saved_size(self) -> int:
+        """How many bytes an earlier download saved."""
+        return self._partial.saved_size if self._partial is not None else 0
 
     def expect(self, size: int) -> None:
-        """Do nothing: any size will do."""
+        """Accept any size."""
 
     def open(self) -> None:
-        """See that the target can be written, and make the file; an `OSError` where it cannot."""
+        """Open the file; raise `OSError` if it or the target cannot be written."""
         self._mode = check_target(self._target, self._given)
         if not os.access(self._target.parent, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self._target.parent))
@@ -238,31 +244,31 @@ class TargetSink:
                 self._partial = None
         if self._partial is None:
             self._pending.open()
-        self.size = self.kept
+        self.size = self.saved_size
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Append `data`."""
         file = self._partial or self._pending
         file.write(data)
         self.size += len(data)
-        # So that the disk has little left to do at the end, when all wait for it.
+        # Then `commit`, for which the caller waits, has little left to write.
         if self.size - self._flushed >= FLUSH_SIZE and self._flusher.is_idle:
             self._flushed = self.size
             self._flusher.submit(file.sync)
 
-    def read_kept(self, start: int, size: int) -> bytes:
-        """Some of the bytes that an earlier download left."""
+    def read_saved(self, start: int, size: int) -> bytes:
+        """Return some of the bytes that an earlier download saved."""
         return b"" if self._partial is None else self._partial.read(start, size)
 
     def restart(self, size: int = 0) -> None:
-        """Forget what was written, but for the first `size` bytes."""
+        """Remove what was written, apart from the first `size` bytes."""
         self._flusher.drain()
         (self._partial or self._pending).truncate(size)
         self.size = size
         self._flushed = min(self._flushed, size)
 
     def commit(self) -> None:
-        """All has come, and is good: the file gets its name."""
+        """Give the file its name. All bytes are verified."""
         self._flusher.drain()
         (self._partial or self._pending).check_size(self.size)
         if self._partial is None:
@@ -271,13 +277,16 @@ class TargetSink:
             self._partial.commit(self._target, self._mode)
 
     def blob(self, *, type: str, name: str | None) -> Blob:
-        """What was committed."""
+        """Return the blob of what was committed."""
         return Blob.of_file(
             self._target, size=self.size, type=type, name=name or self._target.name, temporary=False
         )
 
     def discard(self) -> None:
-        """Remove what was written, unless it has its name by now, or is worth keeping."""
+        """Remove what was written, apart from verified bytes that are worth saving.
+
+        After `commit` this does nothing.
+        """
         self._flusher.close()
         if self._partial is None:
             self._pending.discard()

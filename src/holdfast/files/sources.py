@@ -1,7 +1,7 @@
-"""What can be uploaded, as one thing: a `Source` of chunks, with its size and its name.
+"""Sources: everything that can be uploaded, as chunks of bytes with a size and a name.
 
-Everything that can be wrong with the caller's argument shows when the source is made, before
-anything is sent; what goes wrong with a file later (it shrinks, grows, changes) while it is read.
+An argument that cannot be uploaded is an error when the source is made, before anything is sent. A
+file that shrinks, grows or changes later is an error while it is read.
 """
 
 import errno
@@ -10,18 +10,18 @@ import io
 import os
 import stat
 import threading
+import warnings
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Self, TypeAlias, cast
 
-from holdfast.blob import Blob
+from holdfast.files.blob import Blob
 
-CHUNK_SIZE = 1 << 20  # one hop to a worker thread carries this much
+CHUNK_SIZE = 1 << 20  # bytes that a worker thread reads at a time
 
 Progress: TypeAlias = Callable[[int, int | None], None]
-"""Is told how many bytes are done, and of how many, where that is known."""
+"""Called with the bytes that are done, and with the total or None if that is unknown."""
 
 Uploadable: TypeAlias = (
     "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO | Blob | Iterable[bytes]"
@@ -33,9 +33,9 @@ class Source:
 
     Attributes:
         name: The file's own base name, or None.
-        size: How many bytes there are, or None where only reading will tell.
+        size: How many bytes there are; None if only reading shows it.
         type: A media type, or "".
-        read_bytes: How many bytes the last `chunks` gave so far.
+        bytes_read: How many bytes the last `chunks` has given so far.
     """
 
     def __init__(
@@ -52,56 +52,62 @@ class Source:
         self.name = name
         self.size = size
         self.type = type
-        self.read_bytes = 0
+        self.bytes_read = 0
         self._file = file
         self._check_unchanged = check
         self._rewind = rewind
-        self._touched = False
-        self._reading = threading.Lock()
-        self._turn = 0
+        self._started = False
+        self._lock = threading.Lock()
+        self._reading = 0  # the number of the current call of `chunks`
         self._close = close
 
     @property
+    def read_bytes(self) -> int:
+        """The old name of `bytes_read`."""
+        warnings.warn("Source.read_bytes is now bytes_read", DeprecationWarning, stacklevel=2)
+        return self.bytes_read
+
+    @property
     def repeatable(self) -> bool:
-        """Whether `chunks` can be had from the start, be it for the first time."""
-        return self._rewind is not None or not self._touched
+        """Whether the next `chunks` can start from the beginning."""
+        return self._rewind is not None or not self._started
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes, in pieces; `OSError` where they are not as many as `size` says.
+        """Yield the bytes in pieces; raise `OSError` if there are not `size` bytes.
 
-        Who asks for them anew ends an earlier reading, for which a thread may still be waiting.
+        A new call ends an earlier one, for which another thread may still be reading.
         """
-        with self._reading:
-            if self._touched and self._rewind is not None:
+        with self._lock:
+            if self._started and self._rewind is not None:
                 self._rewind()
-            self._touched = True
-            self.read_bytes = 0
-            self._turn += 1
-            mine = self._turn
-        while chunk := self._next(mine):
+            self._started = True
+            self.bytes_read = 0
+            self._reading += 1
+            reading = self._reading
+        while chunk := self._next(reading):
             yield chunk
-        if mine == self._turn:
-            if self.size is not None and self.read_bytes < self.size:
-                raise self._changed(f"ended after {self.read_bytes} of {self.size} bytes")
+        if reading == self._reading:
+            if self.size is not None and self.bytes_read < self.size:
+                raise self._changed(f"ended after {self.bytes_read} of {self.size} bytes")
             self.check_unchanged()
 
-    def _next(self, turn: int) -> bytes:
-        with self._reading:
-            chunk = self._read() if turn == self._turn else b""
+    def _next(self, reading: int) -> bytes:
+        with self._lock:
+            chunk = self._read() if reading == self._reading else b""
             if not isinstance(chunk, bytes):
                 raise TypeError(f"the file gave {type(chunk).__name__}, not bytes")
-            self.read_bytes += len(chunk)
-            if self.size is not None and self.read_bytes > self.size:
+            self.bytes_read += len(chunk)
+            if self.size is not None and self.bytes_read > self.size:
                 raise self._changed(f"grew beyond the {self.size} bytes that it had")
             return chunk
 
     @property
     def file(self) -> BinaryIO:
-        """The file underneath, for readers that know what they do."""
+        """The open file, for callers that read it without `chunks`."""
         return self._file
 
     def check_unchanged(self) -> None:
-        """An `OSError` where the file was written to since it was opened."""
+        """Raise `OSError` if the file was written to since it was opened."""
         if self._check_unchanged is not None:
             self._check_unchanged()
 
@@ -115,24 +121,19 @@ class Source:
         return changed_while_read(self.name, how)
 
     def close(self) -> None:
-        """Close the file, if it was opened here."""
+        """Close the file, unless the caller opened it."""
         if self._close:
             self._file.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def open_source(given: Uploadable) -> Source:
-    """The source that `given` is; `TypeError` or the `OSError` of ``open`` where it is none."""
+    """Return a source of `given`; raise `TypeError`, or the `OSError` of ``open``."""
     if isinstance(given, Blob):
         file = given.open()
         return Source(
@@ -166,36 +167,35 @@ def _open_pieces(given: Iterable[bytes]) -> Source:
     size = None
     if isinstance(given, list | tuple):
         size = sum(memoryview(_piece(each)).nbytes for each in given)
-    pieces = _Pieces(given)
-    # Of other iterables nobody can tell whether they begin anew: a streamed HTTP reply goes on in
-    # the middle.
-    again = None if size is None else pieces.rewind
-    return Source(cast("BinaryIO", pieces), size=size, rewind=again)
+    file = _IterableFile(given)
+    # Another iterable may not start from the beginning again: a streamed HTTP reply continues.
+    rewind = None if size is None else file.rewind
+    return Source(cast("BinaryIO", file), size=size, rewind=rewind)
 
 
 def _piece(given: bytes) -> bytes:
-    """`given`, if it is bytes; whoever iterates can give anything."""
+    """Return `given`; raise `TypeError` if it is not bytes."""
     if not isinstance(given, bytes | bytearray | memoryview):
         raise TypeError(f"cannot read {type(given).__name__}: the iterable must give bytes")
     return given
 
 
-class _Pieces:
-    """An iterable of bytes, read like a file."""
+class _IterableFile:
+    """An iterable of bytes that can be read like a file."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = pieces
         self.rewind()
 
     def rewind(self) -> None:
-        self._left = iter(self._pieces)
+        self._iterator = iter(self._pieces)
         self._rest = memoryview(b"")
 
     def read(self, size: int) -> bytes:
         parts: list[memoryview] = []
         while size:
             if not self._rest:
-                piece = next(self._left, None)
+                piece = next(self._iterator, None)
                 if piece is None:
                     break
                 self._rest = memoryview(_piece(piece)).cast("B")
@@ -205,11 +205,14 @@ class _Pieces:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Nothing: the iterable is the caller's."""
+        """Do nothing: the iterable belongs to the caller."""
 
 
 def existing_path(given: str | os.PathLike[str]) -> Path:
-    """`given` as a path. An empty one is no path: `Path` would take it for the current folder."""
+    """Return `given` as a path; raise `FileNotFoundError` if it is empty.
+
+    `Path` would take an empty text for the current folder.
+    """
     if not os.fspath(given):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "")
     return Path(given)
@@ -217,11 +220,11 @@ def existing_path(given: str | os.PathLike[str]) -> Path:
 
 def _open_path(path: Path) -> Source:
     if path.is_dir():
-        # Windows calls this a PermissionError; here it is the same everywhere.
+        # Windows raises PermissionError; Holdfast raises the same error on all systems.
         raise IsADirectoryError(f"{path} is a directory, not a file")
     file = path.open("rb")
     before = os.fstat(file.fileno())
-    # Some files of the system say that they have no bytes, and have some.
+    # Some files of the system report a size of 0 and have content.
     if not stat.S_ISREG(before.st_mode) or (before.st_size == 0 and file.peek(1)):
         return Source(file, size=None, name=path.name)
 
@@ -244,7 +247,7 @@ def _state(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _open_file(file: BinaryIO) -> Source:
-    """A file of the caller's, read from where it stands and left open."""
+    """Return a source of the caller's open file, which is read from its current position."""
     if getattr(file, "closed", False):
         raise ValueError("the file is closed; open it again")
     if inspect.iscoroutinefunction(file.read):
@@ -254,30 +257,30 @@ def _open_file(file: BinaryIO) -> Source:
         )
     if isinstance(file.read(0), str):
         raise TypeError("the file is open in text mode; open it with 'rb'")
-    here, size = _ahead(file)
-    rewind = None if here is None else lambda: file.seek(here)
+    start, size = _start_and_size(file)
+    rewind = None if start is None else lambda: file.seek(start)
     return Source(file, size=size, name=_file_name(file), rewind=rewind, close=False)
 
 
-def _ahead(file: BinaryIO) -> tuple[int | None, int | None]:
-    """Where the file stands and how many bytes lie ahead; None where it cannot go back, or tell."""
+def _start_and_size(file: BinaryIO) -> tuple[int | None, int | None]:
+    """Return the position of the file, and how many bytes follow; None if it cannot seek."""
     try:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             return None, None
     except (OSError, AttributeError):
-        pass  # no file of the system, but it may know its length all the same
+        pass  # not a file of the system, but it may be able to seek
     try:
-        here = file.tell()
+        start = file.tell()
         file.seek(0, os.SEEK_END)
         end = file.tell()
-        file.seek(here)
+        file.seek(start)
     except (OSError, AttributeError):
         return None, None
-    return here, max(0, end - here)
+    return start, max(0, end - start)
 
 
 def _file_name(file: BinaryIO) -> str | None:
-    """The base name of an open file; pipes and the like have numbers or ``<stdin>`` for a name."""
+    """Return the base name of an open file. Pipes have numbers or ``<stdin>`` as names."""
     name = getattr(file, "name", None)
     if not isinstance(name, str) or name.startswith("<"):
         return None
@@ -285,5 +288,5 @@ def _file_name(file: BinaryIO) -> str | None:
 
 
 def changed_while_read(name: str | None, how: str) -> OSError:
-    """The error for a file that did not keep still."""
+    """Return the error for a file that changed while it was read."""
     return OSError(f"{name or 'the file'} {how} while it was read; try again")

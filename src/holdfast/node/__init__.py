@@ -1,9 +1,17 @@
-"""The local node: the pinning API and the gateway protocols over one repository."""
+"""The local node: the pinning API and the gateway protocols over one repository.
+
+- `application`: the ASGI application, which routes requests to the three folders below it
+- `pinning_api/`: pin, unpin and list, as the pinning service does
+- `gateway/`: read content under ``/ipfs/{cid}``
+- `page/`: the page for browsers
+- `http_server/`: connections, request bodies and replies, within limits of time and memory
+- `node_server` and `foreground`: run the application on a thread, or until interrupted
+"""
 
 from importlib.util import find_spec
 
-for _needed in ("starlette", "uvicorn", "multipart"):
-    if find_spec(_needed) is None:
+for _package in ("starlette", "uvicorn", "multipart"):
+    if find_spec(_package) is None:
         raise ModuleNotFoundError(
-            f"the node needs {_needed}: pip install 'holdfast[node]'", name=_needed
+            f"the node needs {_package}: pip install 'holdfast[node]'", name=_package
         )

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from holdfast.errors import ClientError
-from holdfast.locations import data_folder
+from holdfast.files.locations import data_folder
 from holdfast.node.foreground import Addresses, read_tokens, serve
 
 
@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
             announce=_print_lines,
         )
     except KeyboardInterrupt:
-        return 130  # as shells have it
+        return 130  # the code of shells for an interrupt
     except (ClientError, OSError) as error:
         print(f"holdfast.node: {error}", file=sys.stderr)  # noqa: T201
         return 2
@@ -38,22 +38,25 @@ def _print_lines(addresses: Addresses) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="holdfast.node", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on")
-    parser.add_argument("--port", type=_port, default=5080, help="the port; 0 for any")
-    parser.add_argument("--path", type=_path, help="the store's folder")
-    parser.add_argument("--token", help="the token; others on this machine can see it here")
+    parser.add_argument("--port", type=_port, default=5080, help="the port; 0 for any free port")
+    parser.add_argument("--path", type=_path, help="the folder of the store")
+    parser.add_argument("--token", help="the token; other users of this machine can see it")
     parser.add_argument(
-        "--token-file", type=Path, help="a file with a token on each line, and its scopes behind it"
+        "--token-file", type=Path, help="a file with one token a line, followed by its scopes"
     )
     parser.add_argument("--rate-limit", type=int, help="requests a minute for each token")
     parser.add_argument(
-        "--gateway", action="append", default=[], help="where pinByHash finds content; repeatable"
+        "--gateway",
+        action="append",
+        default=[],
+        help="a gateway from which pinByHash fetches content; repeatable",
     )
     return parser
 
 
 def _path(text: str) -> Path:
     if not text:
-        raise argparse.ArgumentTypeError("a folder has a name; without the option, there is one")
+        raise argparse.ArgumentTypeError("must not be empty; leave the option out for the default")
     return Path(text)
 
 

@@ -1,4 +1,4 @@
-"""A node in the foreground: its tokens, where it listens, and its run until it is interrupted."""
+"""Run a node in the foreground until it is interrupted, and read its tokens."""
 
 import os
 import secrets
@@ -9,27 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from holdfast import checks
+from holdfast.config import checks
+from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
-from holdfast.node.accepting import raise_descriptor_limit
-from holdfast.node.server import NodeServer, check_host, page_url
+from holdfast.node.http_server.acceptor import raise_descriptor_limit
+from holdfast.node.node_server import NodeServer, check_host, page_url
 from holdfast.node.settings import SCOPES, NodeSettings, NodeToken
 from holdfast.repository import Repository
-from holdfast.secret import Secret
 
 TOKEN_VARIABLE: Final = "HOLDFAST_NODE_TOKEN"  # noqa: S105 - a name
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a node can be reached, and with what.
+    """The URLs, the store and the token of a node.
 
     Attributes:
-        pin_api_url: The pinning API.
-        gateway_url: The gateway.
+        pin_api_url: The URL of the pinning API.
+        gateway_url: The URL of the gateway.
         path: The folder of the store.
-        provider_token: The token that was made up; None where the user gave one.
-        page_url: The page, for a browser.
+        provider_token: The generated token; None if the user gave one.
+        page_url: The URL of the page.
     """
 
     pin_api_url: str
@@ -39,18 +39,18 @@ class Addresses:
     page_url: str
 
     def lines(self) -> list[str]:
-        """For people."""
-        told = {
+        """Return the lines to print for people."""
+        labels = {
             "Pinning API": self.pin_api_url,
             "Gateway": self.gateway_url,
             "Store": self.path,
             "Token": self.provider_token,
             "Page": self.page_url,
         }
-        return [f"{label:<12} {value}" for label, value in told.items() if value is not None]
+        return [f"{label:<12} {value}" for label, value in labels.items() if value is not None]
 
     def to_dict(self) -> dict[str, str | None]:
-        """For machines: as `Client.init` takes them, and the page."""
+        """Return the fields as JSON, named as `Client.init` takes them."""
         return {
             "pinApiUrl": self.pin_api_url,
             "gatewayUrl": self.gateway_url,
@@ -70,59 +70,59 @@ def serve(
     gateways: Sequence[str],
     announce: Callable[[Addresses], None],
 ) -> None:
-    """Run a node until it is interrupted; `announce` is told where it listens, when it does."""
+    """Run a node until it is interrupted; call `announce` with its addresses once it listens."""
     check_host(host, token_given=bool(tokens))
     if rate_limit is not None and rate_limit < 1:
         raise ConfigError("--rate-limit must be 1 or more")
-    fresh = None if tokens else secrets.token_urlsafe(24)
+    generated = None if tokens else secrets.token_urlsafe(24)
     settings = NodeSettings(
-        tokens=tuple(tokens) or (NodeToken(token=fresh or ""),),
+        tokens=tuple(tokens) or (NodeToken(token=generated or ""),),
         rate_limit=rate_limit,
         gateways=(checks.gateways("--gateway", list(gateways)) or ()) if gateways else (),
     )
     raise_descriptor_limit()
     with Repository(path) as repository:
-        repository.totals()  # a store that cannot be read is an error now, not for each client
+        repository.totals()  # fail now, not at the first request, if the store cannot be read
         server = NodeServer(repository, settings, host=host, port=port)
         addresses = Addresses(
             pin_api_url=server.url,
             gateway_url=f"{server.url}/ipfs",
             path=str(repository.path),
-            provider_token=fresh,
-            page_url=page_url(server.url, fresh),
+            provider_token=generated,
+            page_url=page_url(server.url, generated),
         )
-        with _ended_by_a_hang_up(server):
+        with _stopped_by_hangup(server):
             server.run(lambda: announce(addresses))
 
 
 @contextmanager
-def _ended_by_a_hang_up(server: NodeServer) -> Iterator[None]:
-    """Have a terminal that is closed end the server in order, and not in the midst of a step."""
-    hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
-    before = None if hang_up is None else signal.getsignal(hang_up)
-    if hang_up is None or before is signal.SIG_IGN:  # under nohup
+def _stopped_by_hangup(server: NodeServer) -> Iterator[None]:
+    """Stop the server in order when its terminal is closed (SIGHUP), then exit."""
+    hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+    before = None if hangup is None else signal.getsignal(hangup)
+    if hangup is None or before is signal.SIG_IGN:  # under nohup
         yield
         return
-    has_come = False
+    received = False
 
     def end(*_: object) -> None:
-        nonlocal has_come
-        has_come = True
+        nonlocal received
+        received = True
         server.end()
 
-    signal.signal(hang_up, end)
+    signal.signal(hangup, end)
     try:
         yield
     finally:
-        signal.signal(hang_up, before)
-    if has_come:
-        raise SystemExit(128 + hang_up)
+        signal.signal(hangup, before)
+    if received:
+        raise SystemExit(128 + hangup)
 
 
 def read_tokens(file: Path | None, given: str | None = None) -> list[NodeToken]:
-    """The tokens that the node takes: one `given`, one in the environment, those in a file."""
+    """Return the tokens of a node: `given`, the one in the environment, and those in `file`."""
     tokens = [
-        NodeToken(token=_sound(source, text))
+        NodeToken(token=_checked(source, text))
         for source, text in (("--token", given), (TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE)))
         if text and text.strip()
     ]
@@ -133,12 +133,12 @@ def read_tokens(file: Path | None, given: str | None = None) -> list[NodeToken]:
             raise ConfigError(f"unknown scope {min(unknown)!r} in the token file: {known}")
         if token:
             scope = frozenset(scopes) if scopes else None
-            tokens.append(NodeToken(token=_sound("--token-file", token), scopes=scope))
+            tokens.append(NodeToken(token=_checked("--token-file", token), scopes=scope))
     return tokens
 
 
-def _sound(source: str, text: str) -> str:
-    """`text` as it can stand in a header."""
+def _checked(source: str, text: str) -> str:
+    """Return `text` trimmed; raise ConfigError if it cannot be sent in a header."""
     token = checks.token(source, Secret(text))
     return "" if token is None else token.reveal()
 

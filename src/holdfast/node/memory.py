@@ -1,4 +1,4 @@
-"""What requests hold in memory, within a limit that they share."""
+"""Limits of memory: one for the bytes that requests hold, one for the cache."""
 
 import ctypes
 import threading
@@ -6,14 +6,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Self
 
-HELD_LIMIT: Final = 96 << 20  # an upload of 100,000 files with long names takes 80
+HELD_LIMIT: Final = 96 << 20  # an upload of 100,000 files with long names takes 80 MiB
 CACHE_LIMIT: Final = 32 << 20
-SMALL: Final = 16 << 10  # a request that holds less is not counted: there are 1,024 at the most
+SMALL: Final = 16 << 10  # a request that holds less is not counted: there are at most 1,024
 GIVE_BACK_AFTER: Final = 8 << 20
 
 
 def _find_malloc_trim() -> Callable[[int], int] | None:
-    """Return glibc's `malloc_trim`; None where the C library is another one."""
+    """Return glibc's `malloc_trim`, or None with another C library."""
     try:
         function: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (OSError, TypeError, AttributeError):
@@ -25,11 +25,11 @@ _malloc_trim = _find_malloc_trim()
 
 
 class MemoryShare:
-    """What one request holds of a `HeldMemory`. A context manager: at its end it holds nothing.
+    """The bytes that one request holds. A context manager that releases them at its end.
 
     Attributes:
-        is_ended: Whether the request is to end, since others need the memory.
-        on_end: Called when that is so; has the request end soon.
+        is_ended: Whether the request must end, because other requests need the memory.
+        on_end: Called when the request must end.
     """
 
     def __init__(self, memory: "HeldMemory", on_end: Callable[[], None] | None = None) -> None:
@@ -38,11 +38,11 @@ class MemoryShare:
         self.on_end = on_end
 
     def hold(self, size: int, *, progress: bool = True) -> None:
-        """Hold `size` bytes from now on; `progress` says whether the peer got on since the last."""
+        """Set the bytes held to `size`; `progress` says whether the client sent or read some."""
         self._memory.set(self, size, progress=progress)
 
     def end(self) -> None:
-        """Have the request end."""
+        """Tell the request to end."""
         self.is_ended = True
         if self.on_end is not None:
             self.on_end()
@@ -55,11 +55,11 @@ class MemoryShare:
 
 
 class HeldMemory:
-    """The bytes that requests hold while they wait for their peers.
+    """The bytes that all requests hold while they wait for their clients.
 
-    When they hold more than the limit together, the request ends whose peer has made no progress
-    for longest. So peers that stand still can use up no memory that others need. A request that
-    holds less than `SMALL` never ends for the memory of others. To be used in the event loop only.
+    When they hold more than the limit together, the request is ended whose client has made no
+    progress for longest. So stalled clients cannot use up memory that others need. A request that
+    holds less than `SMALL` is never ended. Use it in the event loop only.
 
     Example:
         >>> memory = HeldMemory(limit=100_000)
@@ -73,14 +73,14 @@ class HeldMemory:
     def __init__(self, limit: int = HELD_LIMIT) -> None:
         self._limit = limit
         self._total = 0
-        self._freed = 0  # bytes that were released since `give_back` was called
+        self._freed = 0  # bytes released since `give_back` was called
         self._sizes: OrderedDict[MemoryShare, int] = OrderedDict()
 
     def set(self, share: MemoryShare, size: int, *, progress: bool) -> None:
-        """Note that `share` holds `size` bytes; end others, or itself, where that is too much."""
+        """Record that `share` holds `size` bytes; end requests while the limit is exceeded."""
         if share.is_ended:
             return
-        if size < SMALL:  # to end it would free nothing that counts
+        if size < SMALL:  # ending it would free almost nothing
             self.release(share)
             return
         self._total += size - self._sizes.get(share, 0)
@@ -93,16 +93,16 @@ class HeldMemory:
             longest.end()
 
     def release(self, share: MemoryShare) -> None:
-        """Note that `share` holds nothing any more."""
+        """Record that `share` holds nothing."""
         size = self._sizes.pop(share, 0)
         self._total -= size
         self._freed += size
 
     def give_back(self) -> None:
-        """Return free memory to the system, if much was released since the last time.
+        """Return free memory to the system, if much was released since the last call.
 
-        The C library keeps freed memory between blocks that are still in use. Many requests that
-        end early would leave several times the limit behind.
+        The C library keeps freed memory that lies between blocks in use. After many requests that
+        ended early, it would keep several times the limit.
         """
         if self._freed >= GIVE_BACK_AFTER and _malloc_trim is not None:
             self._freed = 0
@@ -110,7 +110,7 @@ class HeldMemory:
 
 
 class Cache:
-    """Values that can be made again: those used last, up to a weight. For any number of threads.
+    """The most recently used values, up to a total weight. Safe for several threads.
 
     Example:
         >>> cache = Cache(limit=3)
@@ -127,7 +127,7 @@ class Cache:
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
 
     def get(self, key: Hashable) -> Any:
-        """Return the value of `key`, or None where it is not here, or not any more."""
+        """Return the value of `key`, or None if it is not in the cache."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -136,7 +136,7 @@ class Cache:
             return entry[0]
 
     def put(self, key: Hashable, value: Any, *, weight: int) -> None:
-        """Keep a value; those go that were not used for longest."""
+        """Add a value, and remove the least recently used ones above the limit."""
         with self._lock:
             _, before = self._entries.pop(key, (None, 0))
             self._entries[key] = (value, weight)

@@ -1,4 +1,4 @@
-"""What a node is told: who may do what, and where its patience ends."""
+"""The settings of a node: its tokens and its limits."""
 
 import hmac
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ DEFAULT_KEY: Final = "holdfast"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeToken:
-    """A credential that the node takes, and what it is good for.
+    """A credential of the node, and the endpoints that it may use.
 
-    As a key pair it is `key` with the token as the secret.
+    Clients send it as a bearer token, or as a key pair with the token as the secret.
 
     Attributes:
         token: The bearer token.
         key: The key of the pair.
-        scopes: The calls that it allows; None allows all.
+        scopes: The endpoints that it may use; None for all.
     """
 
     token: str
@@ -35,17 +35,17 @@ class NodeToken:
         return f"NodeToken(key={self.key!r}, scopes={self.scopes!r})"
 
     def is_bearer(self, given: str) -> bool:
-        """Whether `given` is this token; takes as long for every wrong one."""
+        """Return whether `given` is this token, in constant time."""
         return hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode())
 
     def is_pair(self, key: str, secret: str) -> bool:
-        """Whether the key pair is this one."""
+        """Return whether the key pair is this one."""
         return hmac.compare_digest(
             key.encode("utf-8", "replace"), self.key.encode()
         ) and self.is_bearer(secret)
 
     def allows(self, scope: str | None) -> bool:
-        """Whether a call of this scope may be made; a call without one always may."""
+        """Return whether the token may use an endpoint of this scope; None is always allowed."""
         return scope is None or self.scopes is None or scope in self.scopes
 
 
@@ -54,13 +54,13 @@ class NodeSettings:
     """The settings of a node.
 
     Attributes:
-        tokens: Who is let in.
-        rate_limit: Requests to the pinning API a minute and token; None for any number.
-        gateways: Where `pinByHash` looks for what is not here.
-        max_json: The bytes of a JSON body at the most; the service's own limit.
-        max_upload: The bytes of an upload at the most; the service's own limit.
-        idle_seconds: How long a request may stand still before it is given up.
-        cache_bytes: The bytes of verified blocks that all readers share in memory.
+        tokens: The credentials that the node accepts.
+        rate_limit: Requests to the pinning API for each token and minute; None for no limit.
+        gateways: The gateways from which `pinByHash` fetches missing content.
+        max_json: The most bytes of a JSON body; the service's own limit.
+        max_upload: The most bytes of an upload; the service's own limit.
+        idle_seconds: How long the body of a request may stall.
+        cache_bytes: The bytes of the cache of verified blocks, which all requests share.
     """
 
     tokens: tuple[NodeToken, ...]

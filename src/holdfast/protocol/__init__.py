@@ -1,1 +1,1 @@
-"""Pure: what goes over the wire. Builds requests and reads replies; sends nothing."""
+"""What goes over the wire: builds requests and reads replies. Pure: sends nothing, has no clock."""

@@ -1,4 +1,4 @@
-"""Reading through an IPFS gateway: the request, its redirects, and what its replies mean."""
+"""Requests to IPFS gateways, their redirects, and the checks of their replies."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
+from holdfast.config.secret import MASK, Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import NotAFileError, ProviderError
-from holdfast.protocol import addresses
-from holdfast.protocol.failures import failure, provider_error
+from holdfast.protocol import host_privacy
 from holdfast.protocol.http import Reply, Request, origin
-from holdfast.secret import MASK, Secret
+from holdfast.protocol.status_errors import failure, provider_error
 
 DEFAULT_GATEWAYS: Final = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
 TOKEN_HEADER: Final = "x-pinata-gateway-token"  # noqa: S105 - the header's name
@@ -22,34 +22,42 @@ INTO_PRIVATE: Final = "into a private network"
 PARTIAL: Final = 206
 RAW_TYPE: Final = "application/vnd.ipld.raw"
 CAR_TYPE: Final = "application/vnd.ipld.car"
-# What gateways say to a request for plain content that give blocks and archives only (Kubo: 406).
+# What gateways that give only blocks and archives reply to a request for plain content (Kubo: 406).
 FORMAT_REFUSALS: Final = frozenset({406, 501})
 TRUSTLESS_FOR: Final = 3600.0  # seconds for which such a gateway is not asked for plain content
-AVOIDED_FOR: Final = 300.0  # seconds that a gateway comes last after it has sent wrong bytes
+AVOIDED_FOR: Final = 300.0  # seconds for which a gateway that sent wrong bytes is asked last
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The gateway at `base_url`, and the token that it alone gets."""
+    """The gateway at `base_url`. No other host gets its `token`."""
 
     base_url: str
     token: Secret | None = None
 
     def content(self, reference: Reference, start: int = 0, stop: int | None = None) -> Request:
-        """The content itself, as plain bytes; or those from `start` up to `stop`."""
+        """Build the request for the content as plain bytes, or for its bytes `start` to `stop`."""
         headers = {"Accept": "*/*"}
         if start or stop is not None:
             headers["Range"] = f"bytes={start}-{'' if stop is None else stop - 1}"
         return self._get(self.url(reference), headers)
 
     def block(self, cid: CID) -> Request:
-        """One block as it is."""
+        """Build the request for one block."""
         url = f"{self.base_url}/{cid}?format=raw"
         return self._get(url, {"Accept": RAW_TYPE})
 
+    def whole_dag(self, cid: CID) -> Request:
+        """Build the request for an archive of all blocks under `cid`, each of them once."""
+        url = f"{self.base_url}/{cid}?format=car"
+        return self._get(url, {"Accept": f"{CAR_TYPE};version=1;dups=n"})
+
     def archive(self, reference: Reference, start: int = 0, stop: int | None = None) -> Request:
-        """The blocks of a file and of the way to it; or those for its bytes in a range."""
+        """Build the request for an archive of a file and of the path to it.
+
+        With a range, the archive has only the blocks for those bytes.
+        """
         url = f"{self.url(reference)}?format=car&dag-scope=entity&car-dups=y"
         if start or stop is not None:
             url += f"&entity-bytes={start}:{'*' if stop is None else max(start, stop - 1)}"
@@ -57,32 +65,32 @@ class Gateway:
 
     @property
     def peer(self) -> str:
-        """Its host, for messages."""
+        """The host, for messages."""
         return urlsplit(self.base_url).netloc
 
     def url(self, reference: Reference) -> str:
-        """The address of `reference` at this gateway."""
+        """Return the URL of `reference` at this gateway."""
         return f"{self.base_url}/{reference}"
 
     def redirected(
         self, request: Request, reply: Reply, reference: Reference, address: str | None
     ) -> Request:
-        """Return the request that `reply` redirects to; raise an error where it must not be sent.
+        """Return the request that `reply` redirects to; raise an error if it must not be sent.
 
-        `address` is the one that `request` was sent to, or None where only a proxy knows it. The
-        new request may not go to a more private one.
+        `address` is the one that `request` was sent to, or None if a proxy made the connection. The
+        new request must not go to a more private address.
         """
         location = reply.headers.get("location", "")
         if MASK in location:
-            raise self.not_followed(request, reply, "to an address that holds a credential")
+            raise self.not_followed(request, reply, "to a URL that contains a credential")
         host = address or urlsplit(request.url).hostname
-        most = min(request.max_privacy, addresses.privacy(host))
+        most = min(request.max_privacy, host_privacy.privacy(host))
         try:
             target = urljoin(request.url, location)
             is_directory = urlsplit(target).path == urlsplit(request.url).path + "/"
             objection = _objection(request.url, target, most)
         except ValueError:
-            is_directory, objection = False, "to something that is no address"
+            is_directory, objection = False, "to an invalid URL"
         if is_directory:
             raise NotAFileError(f"{reference} is a directory; read a file in it by its path")
         if objection:
@@ -96,7 +104,7 @@ class Gateway:
         return failure(words, reply, secret=self.token)
 
     def check(self, reply: Reply) -> None:
-        """Nothing, unless `reply` is a failure or not the plain bytes that were asked for."""
+        """Raise an error if `reply` is a failure or its body is compressed."""
         if not reply.ok:
             raise provider_error(reply, secret=self.token)
         encoding = reply.headers.get("content-encoding", "identity").strip().lower()
@@ -105,9 +113,9 @@ class Gateway:
             raise failure(words, reply, secret=self.token)
 
     def skipped(self, reply: Reply, start: int) -> int:
-        """How many bytes of the body stand before `start`, where the body was asked for from there.
+        """Return how many bytes of the body come before `start`, from which on it was requested.
 
-        A server may send all of it instead; a part that begins elsewhere is an error.
+        A server may send the whole content instead. A part that begins elsewhere is an error.
         """
         if reply.status != PARTIAL:
             return start
@@ -127,7 +135,8 @@ class Gateway:
 class Gateways:
     """Gateways in the order in which they are asked.
 
-    `avoided` says until when each comes last; clients that share their connections share it.
+    `avoided` holds the time until which a gateway is asked last. Clients that share connections
+    share it.
     """
 
     def __init__(self, gateways: Iterable[Gateway], avoided: dict[str, float]) -> None:
@@ -135,30 +144,30 @@ class Gateways:
         self._avoided_until = avoided
 
     def in_order(self, now: float) -> list[Gateway]:
-        """As configured, but those last that have sent wrong bytes lately."""
+        """Return the gateways as configured, but those last that have sent wrong bytes lately."""
         return sorted(
             self._gateways, key=lambda each: self._avoided_until.get(each.base_url, 0.0) > now
         )
 
     def avoid(self, gateway: Gateway, now: float) -> None:
-        """It has sent wrong bytes."""
+        """Ask `gateway` last for some time: it has sent wrong bytes."""
         self._avoided_until[gateway.base_url] = now + AVOIDED_FOR
 
 
 def too_many_redirects(request: Request) -> ProviderError:
-    """The error for a gateway that leads us in circles."""
+    """Return the error for a gateway that redirects again and again."""
     return ProviderError(f"{request.peer} redirects more than {MAX_REDIRECTS} times")
 
 
 def _objection(source: str, target: str, max_privacy: int) -> str:
-    """Say why a redirect from `source` to `target` is not followed; "" if it is."""
+    """Return why a redirect from `source` to `target` is not followed, or "" if it is."""
     here, there = urlsplit(source), urlsplit(target)
     if there.port == 0:
-        return "to something that is no address"
+        return "to an invalid URL"
     if there.scheme not in {"http", "https"} or not there.hostname:
-        return "to something that is not on the web"
+        return "to a URL that is not http or https"
     if here.scheme == "https" and there.scheme == "http":
         return "from https to http"
     if there.username is not None or there.password is not None:
-        return "to an address with a user name"
-    return INTO_PRIVATE if addresses.privacy(there.hostname) > max_privacy else ""
+        return "to a URL with a user name"
+    return INTO_PRIVATE if host_privacy.privacy(there.hostname) > max_privacy else ""

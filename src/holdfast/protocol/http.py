@@ -1,4 +1,4 @@
-"""A request to be sent and a reply that came, as plain values."""
+"""A request and a reply, as plain values."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -6,8 +6,8 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from holdfast._version import __version__
-from holdfast.protocol import addresses
-from holdfast.secret import Secret
+from holdfast.config.secret import Secret
+from holdfast.protocol import host_privacy
 
 USER_AGENT = f"holdfast/{__version__}"
 PIECE_SIZE = 1 << 18
@@ -16,18 +16,18 @@ MAX_REPLY = 1 << 20  # an API's reply is a few hundred bytes; an error page may 
 
 
 class StreamBody(Protocol):
-    """A body that is read while it is sent. `length` is None where nobody knows it beforehand."""
+    """A body that is read while it is sent."""
 
     @property
     def length(self) -> int | None:
-        """The number of bytes that `chunks` gives."""
+        """The number of bytes, or None if it is not known beforehand."""
 
     @property
     def repeatable(self) -> bool:
-        """Whether `chunks` can be had again, from the start."""
+        """Whether `chunks` can be called again and starts from the beginning."""
 
     def chunks(self) -> Iterator[bytes]:
-        """The bytes. Reading them may block: the transport says on which thread."""
+        """Yield the bytes. This may block: the transport chooses the thread."""
 
 
 class BytesBody:
@@ -40,22 +40,22 @@ class BytesBody:
         self.length = len(data)
 
     def chunks(self) -> Iterator[bytes]:
-        """The pieces."""
+        """Yield the pieces."""
         for start in range(0, self.length, PIECE_SIZE):
             yield self._data[start : start + PIECE_SIZE]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to send. Secret headers stay wrapped until the HTTP library takes them.
+    """A request. Secret headers stay wrapped until the HTTP library takes them.
 
     Attributes:
         method: GET, POST or DELETE.
-        url: The absolute address.
-        headers: Header fields; a `Secret` is masked everywhere but on the wire.
-        body: The body, whole or streamed; None for none.
-        on_sent: Told how many bytes of a streamed body are sent so far.
-        max_reply: How many bytes of the reply are kept, where it is read whole.
+        url: The absolute URL.
+        headers: The header fields; a `Secret` is masked everywhere but on the wire.
+        body: The body, whole or streamed, or None.
+        on_sent: Called with the number of bytes of a streamed body that are sent so far.
+        max_reply: How many bytes of the reply are kept when it is read whole.
         max_privacy: How private the address may be that it is sent to, after a redirect.
     """
 
@@ -65,21 +65,21 @@ class Request:
     body: bytes | StreamBody | None = None
     on_sent: Callable[[int], None] | None = None
     max_reply: int = MAX_REPLY
-    max_privacy: int = addresses.METADATA
+    max_privacy: int = host_privacy.METADATA
 
     @property
     def peer(self) -> str:
-        """The host that the request goes to, for messages."""
+        """The host that the request is sent to, for messages."""
         return urlsplit(self.url).netloc
 
     @property
     def is_secure(self) -> bool:
-        """Whether it goes over TLS."""
+        """Whether it is sent over TLS."""
         return urlsplit(self.url).scheme == "https"
 
     @property
     def length(self) -> int | None:
-        """The bytes of the body, where that is known."""
+        """The size of the body in bytes, or None if it is not known."""
         if self.body is None:
             return 0
         return len(self.body) if isinstance(self.body, bytes) else self.body.length
@@ -90,9 +90,9 @@ class Request:
         return self.body is None or isinstance(self.body, bytes) or self.body.repeatable
 
     def header_values(self) -> dict[str, str]:
-        """The header fields in the clear, for the HTTP library alone."""
+        """Return the header fields with their secrets, only for the HTTP library."""
         length = None if self.body is None else self.length
-        # In one expression: a local variable would be shown in a traceback.
+        # One expression, because a traceback may show local variables.
         return {
             "User-Agent": USER_AGENT,
             "Accept-Encoding": "identity",
@@ -113,11 +113,10 @@ class Request:
 class Reply:
     """A reply that was read whole. The names in `headers` are in lower case.
 
-    A credential that the peer has echoed is masked in its headers and its body. They are not shown
-    all the same.
+    Credentials that the peer repeats are masked. Headers and body are not in its `repr` anyway.
 
     Attributes:
-        reply_lost: Whether the request had gone out whole before, and no reply had come to it.
+        reply_lost: Whether an earlier attempt sent the whole request and got no reply.
     """
 
     status: int
@@ -127,12 +126,12 @@ class Reply:
 
     @property
     def ok(self) -> bool:
-        """Whether the status tells of success."""
+        """Whether the status is a success."""
         return 200 <= self.status < 300
 
     @property
     def length(self) -> int | None:
-        """The Content-Length, where there is one that can be true, and that counts."""
+        """The Content-Length, or None if there is none, or none that is valid and applies."""
         if "transfer-encoding" in self.headers:
             return None
         value = self.headers.get("content-length", "")
@@ -140,7 +139,10 @@ class Reply:
 
     @property
     def is_framed(self) -> bool:
-        """Whether it tells where its body ends; else a broken connection looks like the end."""
+        """Whether the headers tell where the body ends.
+
+        If not, a broken connection cannot be told from the end.
+        """
         return self.length is not None or "transfer-encoding" in self.headers
 
     @property
@@ -150,6 +152,6 @@ class Reply:
 
 
 def origin(url: str) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port: who a credential may be sent to."""
+    """Return scheme, host and port. A credential is sent to one origin only."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)

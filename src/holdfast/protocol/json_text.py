@@ -1,4 +1,4 @@
-"""JSON as text: written compactly, read strictly. What JSON cannot say is an error, not a guess."""
+"""Write JSON compactly and read it strictly. What JSON cannot express is an error."""
 
 import json
 from typing import Any, NoReturn
@@ -7,7 +7,7 @@ from holdfast.errors import SerializationError
 
 
 def to_text(value: Any) -> str:
-    """The JSON text of `value`: no spaces, non-ASCII as it is, keys in the caller's order.
+    """Return the JSON text of `value`: no spaces, non-ASCII as it is, keys in the caller's order.
 
     Example:
         >>> to_text({"name": "Zoë", "tags": ("a", 1)})
@@ -27,7 +27,7 @@ def to_text(value: Any) -> str:
 
 
 def from_text(data: bytes | bytearray) -> Any:
-    """The value of the JSON text `data`, which must be UTF-8 and hold nothing else."""
+    """Return the value of the JSON text `data`, which must be UTF-8."""
     try:
         return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse)
     except UnicodeDecodeError:
@@ -43,7 +43,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _check_keys(value: Any) -> None:
-    """The standard library makes keys of numbers, True and None; JSON knows only strings."""
+    """Raise `TypeError` for a key that is not a string: `json` converts numbers and None."""
     pending = [value]
     while pending:
         each = pending.pop()

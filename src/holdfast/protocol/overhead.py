@@ -1,22 +1,21 @@
-"""How much of a reply may be something else than content."""
+"""How many bytes of a reply may be other than content."""
 
 from typing import Final
 
 MAX_OVERHEAD: Final = 1 << 20
-"""Bytes of heads, chunk sizes, chunk extensions and trailers that may come without any content."""
+"""Bytes of heads, chunk sizes, chunk extensions and trailers that are allowed without content."""
 
 MAX_INFORMATIONAL: Final = 100
-"""Informational replies (status 100 to 199) that may come before the real one."""
+"""Informational replies (status 100 to 199) that are allowed before the final one."""
 
-PER_CONTENT_BYTE: Final = 16  # a chunk of one byte has five bytes around it
+PER_CONTENT_BYTE: Final = 16  # a chunk of one byte needs five more
 
 
 class Overhead:
     """Counts the bytes of one reply that are not content.
 
-    Content makes up for overhead: each byte of it allows `PER_CONTENT_BYTE` further bytes, so that
-    a body may come in tiny chunks. `slack` is the number of bytes that may have been received
-    without having been recognised as content yet.
+    Each byte of content allows `PER_CONTENT_BYTE` further bytes, so that a body may arrive in tiny
+    chunks. `slack` is the number of received bytes that may not be recognised as content yet.
 
     Example:
         >>> overhead = Overhead()
@@ -33,15 +32,15 @@ class Overhead:
 
     @property
     def is_too_much(self) -> bool:
-        """Whether the limit is passed."""
+        """Whether the limit is exceeded."""
         return self._left < 0 or self._informational > MAX_INFORMATIONAL
 
     def receive(self, count: int) -> None:
-        """Count bytes that came from the connection, whatever they are."""
+        """Count bytes from the connection, of any kind."""
         self._left -= count
 
     def take_content(self, count: int) -> None:
-        """Count bytes among those that are content."""
+        """Count received bytes that are content."""
         self._left = min(self._most, self._left + count * (1 + PER_CONTENT_BYTE))
 
     def take_informational(self) -> None:

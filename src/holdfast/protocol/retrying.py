@@ -1,26 +1,26 @@
-"""When a failed request is sent again, and when a request may be sent at all: pure decisions."""
+"""Decide when a failed request is sent again, and when the next request may be sent."""
 
-import random
+from collections.abc import Callable
 from typing import Final
 
+from holdfast.config import Retries
 from holdfast.errors import ClientError, NetworkError, ProviderError
-from holdfast.limits import Retries
 
 RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 MINUTE: Final = 60.0
 
 
 def is_transient(error: ClientError) -> bool:
-    """Whether the same request may succeed when it is sent again."""
+    """Return whether the same request may succeed when it is sent again."""
     if isinstance(error, NetworkError):
         return error.transient
     return isinstance(error, ProviderError) and error.status in RETRIED
 
 
 class RetryBudget:
-    """Repeats that are left to all calls of a client together. A success gives one back.
+    """The retries that all calls of a client may still make together. A success gives one back.
 
-    Threads may lose a count to each other here; that does no harm.
+    There is no lock: two threads may count as one, which does no harm.
     """
 
     def __init__(self, size: int) -> None:
@@ -28,42 +28,45 @@ class RetryBudget:
         self._left = size
 
     def take(self) -> bool:
-        """Whether one more repeat may be made; if so, it is counted."""
+        """Count one more retry and return True, or return False if none is left."""
         if self._left < 1:
             return False
         self._left -= 1
         return True
 
     def give_back(self) -> None:
-        """A request succeeded."""
+        """Give one retry back, after a request that succeeded."""
         self._left = min(self._size, self._left + 1)
 
 
 class Backoff:
     """The waits between the attempts of one call.
 
+    `uniform` returns a random number between two others: `random.uniform`.
+
     Example:
-        >>> backoff = Backoff(Retries(attempts=3, base=1), RetryBudget(10))
-        >>> 0 <= backoff.next_delay() <= 1, 0 <= backoff.next_delay() <= 2
-        (True, True)
-        >>> backoff.next_delay() is None
-        True
+        >>> backoff = Backoff(Retries(attempts=3, base=1), RetryBudget(10), lambda low, high: high)
+        >>> backoff.next_delay(), backoff.next_delay(), backoff.next_delay()
+        (1.0, 2.0, None)
     """
 
-    def __init__(self, retries: Retries, budget: RetryBudget) -> None:
+    def __init__(
+        self, retries: Retries, budget: RetryBudget, uniform: Callable[[float, float], float]
+    ) -> None:
         self._retries = retries
         self._budget = budget
+        self._uniform = uniform
         self._failures = 0
 
     def next_delay(
         self, asked: float | None = None, left: float | None = None, waited: float = 0.0
     ) -> float | None:
-        """Return the seconds until the next attempt, or None where there is to be none.
+        """Return the seconds until the next attempt, or None if there must be no other.
 
         Args:
-            asked: The wait that the peer asks for, if it does.
-            left: The time that the call still has. A wait that was asked for does not use it up.
-            waited: How long the call has waited so far because it was asked to.
+            asked: The wait that the peer asks for, or None.
+            left: The time that the call still has. A wait that the peer asks for does not count.
+            waited: How long the call has waited so far because peers asked for it.
         """
         self._failures += 1
         if self._failures >= self._retries.attempts:
@@ -79,12 +82,12 @@ class Backoff:
         return delay
 
     def _jitter(self) -> float:
-        """Full jitter: callers that failed together do not come back together."""
+        """Return a random wait, so that clients that failed together do not retry together."""
         most = min(self._retries.cap, self._retries.base * 2.0 ** min(self._failures - 1, 60))
-        return random.uniform(0, most)  # noqa: S311 - no secret depends on it
+        return self._uniform(0.0, most)
 
     def restart(self) -> None:
-        """Progress was made: count anew."""
+        """Count the attempts from the start again, after progress."""
         self._failures = 0
 
 
@@ -102,11 +105,11 @@ class RateLimiter:
         self._next = float("-inf")
 
     def reserve(self, now: float) -> float:
-        """Take the next turn; how many seconds from `now` it is."""
+        """Reserve the next turn and return the seconds from `now` until then."""
         turn = max(now, self._next)
         self._next = turn + self._interval
         return turn - now
 
     def give_back(self) -> None:
-        """The turn that was taken last is not used."""
+        """Give the last turn back unused."""
         self._next -= self._interval

@@ -1,8 +1,8 @@
-"""The embedded engine: blocks and pins on disk, safe for many threads and processes at once."""
+"""The embedded store: blocks and pins on disk, for many threads and processes at once."""
 
-from holdfast.repository.garbage import Collected, Damage
-from holdfast.repository.pins import Pin, PinQuery
-from holdfast.repository.repair import Repaired, Root
+from holdfast.repository.pin_queries import PinQuery
 from holdfast.repository.store import Repository
+from holdfast.repository.upkeep.garbage import Collected, Damage
+from holdfast.repository.upkeep.repair import Repaired, Root
 
-__all__ = ["Collected", "Damage", "Pin", "PinQuery", "Repaired", "Repository", "Root"]
+__all__ = ["Collected", "Damage", "PinQuery", "Repaired", "Repository", "Root"]

@@ -1,6 +1,6 @@
-"""Checking, before a DAG is pinned, that the sizes in its files agree with what they hold.
+"""Checking, before a DAG is pinned, that the sizes in its files are true.
 
-A file whose nodes contradict each other would be read in one way here and in another way elsewhere.
+Readers of IPFS disagree on how to read a file whose nodes declare wrong sizes.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import FileNode, file_node, kind_of, malformed
-from holdfast.repository.blocks import cid_of, key_of
+from holdfast.content.unixfs.file_nodes import FileNode, file_node, kind_of, malformed
+from holdfast.repository.rows import cid_of, key_of
 
 
 def check_file_sizes(
@@ -17,11 +17,11 @@ def check_file_sizes(
 ) -> None:
     """Raise `MalformedError` if a node of a file declares other sizes than its children have.
 
-    `block_sizes` has the key and the size of every block of the DAG; `find` returns a block. What
-    is missing is None in both, and not complained of here. Each dag-pb block is read once.
+    `block_sizes` has the key and the size of every block of the DAG; `find` returns a block. For a
+    missing block both give None, and it is not checked. Each dag-pb block is read once.
     """
-    # By the key of a dag-pb block: how many bytes of a file it has (None: it is not a file), and
-    # the size that its first parent declares.
+    # By the key of a dag-pb block: how many bytes of a file it holds (None: it is not a file), and
+    # the size that its first parent declares for it.
     held: dict[bytes, int | None] = {}
     declared: dict[bytes, tuple[CID, int]] = {}
     for key in block_sizes:
@@ -44,7 +44,7 @@ def _check_children(
     block_sizes: Mapping[bytes, int | None],
     declared: dict[bytes, tuple[CID, int]],
 ) -> None:
-    """Compare the raw children of a node with its sizes; note the sizes of the others."""
+    """Compare the raw children of a node with its sizes; collect the sizes for the others."""
     for child, size in node.children:
         if child.codec == RAW:
             inline = inline_block(child)
@@ -52,7 +52,9 @@ def _check_children(
             if held is not None:
                 _compare(cid, child, size, held)
         elif declared.setdefault(key_of(child), (cid, size))[1] != size:
-            raise malformed(cid, f"it declares {size} bytes for {child}, which another node denies")
+            raise malformed(
+                cid, f"it declares {size} bytes for {child}, but another node declares another size"
+            )
 
 
 def _compare(parent: CID, child: CID, declared: int, held: int | None) -> None:

@@ -1,7 +1,8 @@
-"""Who uses a repository now: each open one keeps a file of its own locked, in the folder `owners`.
+"""Owners: which open repositories use a store now.
 
-Adds and temporary files name their owner. The operating system releases the lock when the process
-ends, also by ``kill -9``, so an owner whose lock can be taken is dead. No clock is asked.
+Each open repository has a file in the folder `owners` and holds a lock on it. Adds and temporary
+files carry the name of their owner. The operating system releases the lock when the process ends,
+however it ends. So an owner is dead if another process can take its lock. No clock is needed.
 """
 
 import contextlib
@@ -17,9 +18,9 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import ConfigError
-from holdfast.folders import Folder, check_owner
-from holdfast.forks import renew_after_fork
-from holdfast.locks import try_lock
+from holdfast.files.folders import Folder, check_owner
+from holdfast.files.locks import try_lock
+from holdfast.forks import ForkAware
 
 NAME: Final = re.compile("[0-9a-f]{32}")
 OWNERS: Final = "owners"
@@ -28,26 +29,27 @@ ATTEMPTS: Final = 10
 PAUSE: Final = 0.05
 
 
-class Owner:
-    """The file in `folder` that this open repository keeps locked, until `close`.
+class Owner(ForkAware):
+    """The file in `folder` on which this open repository holds a lock, until `close`.
 
-    A forked child makes a file of its own when it first needs one.
+    A forked child makes its own file when it first needs one.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = threading.Lock()
         self._file: _LockedFile | None = None
-        renew_after_fork(self)
+        self.watch_forks()
 
     def claim(self) -> None:
-        """Make and lock the file, and remove those of the dead; `ConfigError` during a repair.
+        """Make and lock the file, and remove the files of dead owners.
 
-        Where it cannot be made, on a full disk say, an add will be told; the rest needs none.
+        If it cannot be made, for example on a full disk, the next add raises the error; other calls
+        need no owner. Raise `ConfigError` while the store is being repaired.
         """
         with contextlib.suppress(OSError):
             _ = self.name
-        # A repair takes its lock before it looks for owners: one of the two sees the other.
+        # A repair takes its lock before it looks for owners, so one of the two sees the other.
         if _is_repairing(self.folder):
             self.close()
             raise ConfigError(f"the store in {self.folder.parent} is being repaired: wait for it")
@@ -55,16 +57,16 @@ class Owner:
 
     @property
     def name(self) -> str:
-        """The name of the locked file; made now if there is none yet."""
+        """The name of the locked file, which is made when it is first needed."""
         with self._lock:
             if self._file is None:
                 self._file = _make(self.folder)
             return self._file.path.name
 
     def is_alive(self, name: str) -> bool:
-        """Return whether an owner of this name has the repository open, here or elsewhere.
+        """Return whether the owner `name` has the store open, in any process.
 
-        Where that cannot be told (a file system without locks), it counts as alive.
+        On a file system without locks, every owner counts as alive.
         """
         path = self.folder / name
         try:
@@ -85,13 +87,13 @@ class Owner:
     def remove_dead(self) -> None:
         """Remove the files of owners that are dead."""
         for name in _names(self.folder):
-            # Unlinked under its lock: `_make` sees that a file is gone when it gets the lock.
+            # Remove it under its lock: `_make` checks that its file exists after it has locked it.
             with contextlib.suppress(OSError), _opened(self.folder / name) as descriptor:
                 if try_lock(descriptor):
                     _unlink(self.folder / name)
 
-    def after_fork(self) -> None:
-        """Leave the parent's file to the parent."""
+    def after_fork_in_child(self) -> None:
+        """Leave the file to the parent process."""
         self._lock = threading.Lock()
         if self._file is not None:
             self._file.close()
@@ -107,12 +109,12 @@ class Owner:
 
 @contextlib.contextmanager
 def alone(owner: Owner) -> Iterator[bool]:
-    """Keep others from opening the repository; yield False where some have it open already."""
+    """Keep others from opening the store; yield False if another owner has it open already."""
     locked = False
     _make_folder(owner.folder)
     descriptor = Folder(owner.folder).open(REPAIR, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        # Those who look whether an owner is alive, or a repair under way, hold its lock for a
+        # Repeat: whoever asks whether an owner is alive, or a repair runs, holds that lock for a
         # moment.
         for _ in range(ATTEMPTS):
             locked = locked or _lock_for_repair(descriptor, owner.folder)
@@ -130,23 +132,23 @@ def _lock_for_repair(descriptor: int, folder: Path) -> bool:
         return try_lock(descriptor)
     except OSError as error:
         raise ConfigError(
-            f"the file system of {folder} has no locks ({error.strerror}), so nobody can tell "
+            f"the file system of {folder} has no locks ({error.strerror}), so Holdfast cannot tell "
             "whether the store is in use: copy the store to another disk, and repair it there"
         ) from None
 
 
 def _is_repairing(folder: Path) -> bool:
-    """Return whether a repair is under way."""
+    """Return whether a repair is running."""
     try:
         with _opened(folder / REPAIR) as descriptor:
-            # Shared: several may look at the same time, and must not take each other for a repair.
+            # Shared: processes that look at the same time must not take each other for a repair.
             return not try_lock(descriptor, shared=True)
     except OSError:
         return False
 
 
 class _LockedFile:
-    """An open descriptor with a lock; closed with this object at the latest."""
+    """An open file with a lock. It is closed when this object goes away, or earlier."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -155,10 +157,10 @@ class _LockedFile:
 
 def _release(path: Path, descriptor: int, process: int) -> None:
     if os.name == "nt":
-        os.close(descriptor)  # or it cannot be removed
+        os.close(descriptor)  # Windows does not remove an open file
         _unlink(path)
         return
-    if os.getpid() == process:  # a forked child has only its own descriptor to close
+    if os.getpid() == process:  # a forked child only closes its descriptor
         _unlink(path)
     os.close(descriptor)
 
@@ -172,8 +174,8 @@ def _make(folder: Path) -> _LockedFile:
         try:
             locked = try_lock(descriptor)
         except OSError:
-            locked = True  # no locks here: all owners count as alive, `is_alive` says why
-        # Between the two calls another process may have taken it for that of a dead owner.
+            locked = True  # no locks on this file system: see `is_alive`
+        # Between `open` and `try_lock` another process may have removed it as that of a dead owner.
         if locked and path.exists():
             return _LockedFile(path, descriptor)
         _unlink(path)
@@ -186,8 +188,8 @@ def _make_folder(folder: Path) -> None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise ConfigError(
-            f"{folder} is not a folder, and Holdfast follows no symbolic link inside a store: "
-            "remove it"
+            f"{folder} is not a folder, and Holdfast does not follow symbolic links inside a "
+            "store: remove it"
         )
     check_owner(status, folder)
 

@@ -1,7 +1,7 @@
-"""For tests of your own: a real node, servers that fail as told, and the contract of providers.
+"""Tools for your own tests: a real node, servers with faults on request, and tests of providers.
 
-With pytest, the fixtures `holdfast_node`, `holdfast_client` and `holdfast_async_client` are there
-as soon as Holdfast is installed; see `holdfast.testing.plugin`.
+With pytest, the fixtures `holdfast_node`, `holdfast_client` and `holdfast_async_client` exist as
+soon as Holdfast is installed; see `holdfast.testing.plugin`.
 
 Example:
     >>> from holdfast import Client
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from holdfast.testing._async.provider_tests import AsyncProviderTests
     from holdfast.testing._sync.provider_tests import ProviderTests
     from holdfast.testing.faults import Part
-    from holdfast.testing.node import RunningNode, running_node
-    from holdfast.testing.scripted import Scripted
-    from holdfast.testing.server import Script, ScriptedServer, forward_to
-    from holdfast.testing.wire import Recorded
+    from holdfast.testing.recorded_requests import Recorded
+    from holdfast.testing.running_nodes import RunningNode, running_node
+    from holdfast.testing.scripted_reply import Scripted
+    from holdfast.testing.scripted_server import Script, ScriptedServer, forward_to
 
 __all__ = [
     "AsyncProviderTests",
@@ -39,20 +39,20 @@ __all__ = [
     "running_node",
 ]
 
-# Imported when first asked for: pytest loads this package with the plugin, in every run of any
-# tests; the node needs the extra of that name, and the contract needs pytest.
+# Imported on first use: pytest loads this package with the plugin in every run of any tests, the
+# node needs the extra `node`, and the tests of providers need pytest.
 _LAZY = {
     "AsyncProviderTests": "holdfast.testing._async.provider_tests",
     "NodeToken": "holdfast.node.settings",
     "Part": "holdfast.testing.faults",
     "ProviderTests": "holdfast.testing._sync.provider_tests",
-    "Recorded": "holdfast.testing.wire",
-    "RunningNode": "holdfast.testing.node",
-    "Script": "holdfast.testing.server",
-    "Scripted": "holdfast.testing.scripted",
-    "ScriptedServer": "holdfast.testing.server",
-    "forward_to": "holdfast.testing.server",
-    "running_node": "holdfast.testing.node",
+    "Recorded": "holdfast.testing.recorded_requests",
+    "RunningNode": "holdfast.testing.running_nodes",
+    "Script": "holdfast.testing.scripted_server",
+    "Scripted": "holdfast.testing.scripted_reply",
+    "ScriptedServer": "holdfast.testing.scripted_server",
+    "forward_to": "holdfast.testing.scripted_server",
+    "running_node": "holdfast.testing.running_nodes",
 }
 
 

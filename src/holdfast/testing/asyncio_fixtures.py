@@ -1,4 +1,4 @@
-"""The part of the pytest plugin that is awaited; loaded where pytest-asyncio is active."""
+"""The async fixture of the pytest plugin, which is loaded only if pytest-asyncio is active."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING

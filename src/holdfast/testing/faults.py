@@ -1,7 +1,7 @@
-"""Faults on command, between the network and a node: replies pass through, piece by piece.
+"""Faults that a test injects into the replies of a node.
 
-Each fault waits in a queue for the next request that it is meant for, and spoils that one's reply.
-What is wrong with a fault itself shows when it is made, in the test that asks for it.
+Faults wait in a queue. Each applies to the reply of the next request that it matches. Invalid
+values raise an error when the fault is created, in the test that asks for it.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.node.connections import CONNECTION
+from holdfast.node.http_server.http_connection import CONNECTION
 
 Part: TypeAlias = Literal["any", "api", "gateway"]
-"""The part of a node that a request is for: its pinning API, or its gateway, ``/ipfs/…``."""
+"""The part of a node that receives a request: its pinning API, or its gateway, ``/ipfs/…``."""
 
 INVERTED = bytes(255 - value for value in range(256))
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
-# These follow from the body. Replies whose body is framed wrongly are for `ScriptedServer`.
+# The body determines these. To send wrong ones, use `ScriptedServer`.
 FRAMING = frozenset({"content-length", "transfer-encoding"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What is to go wrong with one reply; `on` says which requests it may meet."""
+    """A fault of one reply. It applies to requests to the part `on`."""
 
     on: Part
 
@@ -36,14 +36,14 @@ class Fault:
         if self.on not in get_args(Part):
             raise ValueError(f"on must be one of {', '.join(get_args(Part))}, not {self.on!r}")
 
-    def is_for(self, path: str) -> bool:
-        """Whether it may meet a request for `path`."""
+    def matches(self, path: str) -> bool:
+        """Return whether the fault applies to requests for `path`."""
         return self.on == "any" or (self.on == "gateway") == path.startswith("/ipfs/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure(Fault):
-    """A reply in place of the node's, which never sees the request."""
+class ErrorReply(Fault):
+    """A reply that is sent instead of the node's. The node does not receive the request."""
 
     status: int
     headers: Mapping[str, str]
@@ -51,7 +51,7 @@ class Failure(Fault):
 
     @classmethod
     def of(cls, *, on: Part, status: int, headers: Mapping[str, str], body: Any) -> Self:
-        """The failure with this `body`: bytes as they are, all else as JSON, None for none."""
+        """Return the reply with this `body`: bytes are sent unchanged, None is empty, else JSON."""
         check_whole("status", status)
         if not 300 <= status <= 599:
             raise ValueError(f"status must be that of a failure, 300 to 599, not {status}")
@@ -71,7 +71,7 @@ class Failure(Fault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay(Fault):
-    """A wait before the node sees the request."""
+    """A wait before the node receives the request."""
 
     seconds: float
 
@@ -84,8 +84,11 @@ class Delay(Fault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spoiling(Fault):
-    """A body of which the first `after` bytes are right; it waits for one that has as many."""
+class BodyFault(Fault):
+    """A fault in the body of a reply after its first `after` bytes.
+
+    It stays in the queue until a reply has a body of that length.
+    """
 
     after: int
 
@@ -96,47 +99,47 @@ class Spoiling(Fault):
             raise ValueError(f"after must be 0 or more, not {self.after}")
 
 
-class Corruption(Spoiling):
-    """The bytes that follow are wrong."""
+class CorruptBody(BodyFault):
+    """All bytes after the first `after` are wrong."""
 
     __slots__ = ()
 
 
-class Cut(Spoiling):
-    """The connection ends there, also where no bytes would follow."""
+class CutBody(BodyFault):
+    """The connection is closed after the first `after` bytes, even if the body ends there."""
 
     __slots__ = ()
 
 
 def check_whole(name: str, value: object) -> None:
-    """Refuse what is no whole number."""
+    """Raise TypeError unless `value` is an int."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be a whole number, not {value!r}")
 
 
 def check_header(name: object, value: object) -> None:
-    """Refuse what cannot stand in a head, or is not for a test to say."""
+    """Raise an error for a header field that cannot be sent, or that the body determines."""
     if not isinstance(name, str) or not isinstance(value, str):
         raise TypeError(f"headers must be text, not {name!r}: {value!r}")
     if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
         raise ValueError(f"headers must be one line of Latin-1 each, not {name!r}: {value!r}")
     if name.lower() in FRAMING:
-        raise ValueError(f"headers must not hold {name}: it follows from the body")
+        raise ValueError(f"headers must not have {name}: it follows from the body")
 
 
-class Faults:
-    """The queue of faults, and the application that stands around the node's and obeys it."""
+class FaultQueue:
+    """The queue of faults, and the ASGI middleware that applies them."""
 
     def __init__(self) -> None:
         self._queue: list[Fault] = []
         self._requests: list[str] = []
         self._lock = threading.Lock()
         self._stopping = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None  # the node's, once it had a request
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the node, set by a request
         self._connections: set[asyncio.Transport] = set()  # of the requests under way
 
     def add(self, fault: Fault, times: int) -> None:
-        """Let `fault` spoil the next replies, `times` of them."""
+        """Apply `fault` to the next `times` replies that it matches."""
         check_whole("times", times)
         if times < 1:
             raise ValueError(f"times must be 1 or more, not {times}")
@@ -144,35 +147,35 @@ class Faults:
             self._queue += [fault] * times
 
     def clear(self) -> None:
-        """Forget the faults that are left, and the requests that came."""
+        """Remove the remaining faults and the recorded requests."""
         with self._lock:
             self._queue.clear()
             self._requests.clear()
 
     @property
     def left(self) -> int:
-        """How many faults have spoilt no reply yet."""
+        """The number of faults that were not applied yet."""
         with self._lock:
             return len(self._queue)
 
     @property
     def requests(self) -> list[str]:
-        """What was asked for, in order."""
+        """The requests so far, in order."""
         with self._lock:
             return list(self._requests)
 
     def stop(self) -> None:
-        """Hang up on all whose requests are under way."""
+        """Abort the connections of all requests that are under way."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._hang_up)
+            self._loop.call_soon_threadsafe(self._abort_connections)
 
-    def _hang_up(self) -> None:
+    def _abort_connections(self) -> None:
         self._stopping.set()
         for connection in self._connections:
             connection.abort()
 
     def around(self, app: ASGIApp) -> ASGIApp:
-        """`app`, with the faults."""
+        """Return `app` with the faults applied."""
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -189,29 +192,32 @@ class Faults:
         return serve
 
     async def _serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        fault = self._meet(scope)
-        if isinstance(fault, Failure):
-            await _fail(fault, receive, send)
-        elif isinstance(fault, Spoiling):
-            await self._spoil(fault, app, scope, receive, send)
+        fault = self._next_fault(scope)
+        if isinstance(fault, ErrorReply):
+            await _send_error(fault, receive, send)
+        elif isinstance(fault, BodyFault):
+            await self._serve_faulty_body(fault, app, scope, receive, send)
         elif isinstance(fault, Delay) and not await self._wait(fault.seconds):
-            await _gone(receive)
+            await _wait_for_disconnect(receive)
         else:
             await app(scope, receive, send)
 
-    def _meet(self, scope: Scope) -> Fault | None:
-        """Note a request; the fault that it meets. Bodies have yet to show whether it bites."""
+    def _next_fault(self, scope: Scope) -> Fault | None:
+        """Record a request, and return the fault for it.
+
+        A `BodyFault` stays in the queue: the length of the body decides whether it applies.
+        """
         query = scope["query_string"].decode("latin-1")
         target = scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
         with self._lock:
             self._requests.append(f"{scope['method']} {target}")
-            fault = next((each for each in self._queue if each.is_for(scope["path"])), None)
-            if fault is not None and not isinstance(fault, Spoiling):
+            fault = next((each for each in self._queue if each.matches(scope["path"])), None)
+            if fault is not None and not isinstance(fault, BodyFault):
                 self._queue.remove(fault)
             return fault
 
     def _take(self, fault: Fault) -> bool:
-        """Whether `fault` is still to be had: another request may have met it, or a test healed."""
+        """Remove `fault` from the queue; return False if another request or `clear` has done so."""
         with self._lock:
             is_there = fault in self._queue
             if is_there:
@@ -219,54 +225,54 @@ class Faults:
             return is_there
 
     async def _wait(self, seconds: float) -> bool:
-        """Wait; whether the node is still there afterwards."""
+        """Wait; return whether the node still runs afterwards."""
         try:
             await asyncio.wait_for(self._stopping.wait(), seconds)
         except TimeoutError:
             return True
         return False
 
-    async def _spoil(
-        self, fault: Spoiling, app: ASGIApp, scope: Scope, receive: Receive, send: Send
+    async def _serve_faulty_body(
+        self, fault: BodyFault, app: ASGIApp, scope: Scope, receive: Receive, send: Send
     ) -> None:
         done = 0
-        bites = is_cut = False
+        applies = is_cut = False
 
-        async def send_spoilt(message: Message) -> None:
-            nonlocal done, bites, is_cut
+        async def send_with_fault(message: Message) -> None:
+            nonlocal done, applies, is_cut
             if is_cut:
                 return
             if message["type"] == "http.response.body":
                 piece = b"" if scope["method"] == "HEAD" else bytes(message.get("body", b""))
-                right = max(0, fault.after - done)
+                correct = max(0, fault.after - done)
                 done += len(piece)
-                reaches = done >= fault.after if isinstance(fault, Cut) else done > fault.after
-                bites = bites or (reaches and self._take(fault))
-                is_cut = bites and isinstance(fault, Cut)
-                if bites:
-                    rest = b"" if is_cut else piece[right:].translate(INVERTED)
-                    piece = piece[:right] + rest
+                is_long = done >= fault.after if isinstance(fault, CutBody) else done > fault.after
+                applies = applies or (is_long and self._take(fault))
+                is_cut = applies and isinstance(fault, CutBody)
+                if applies:
+                    rest = b"" if is_cut else piece[correct:].translate(INVERTED)
+                    piece = piece[:correct] + rest
                 more = is_cut or message.get("more_body", False)
                 message = {**message, "body": piece, "more_body": more}
             await send(message)
             if is_cut:
                 scope["extensions"][CONNECTION].close()
 
-        await app(scope, receive, send_spoilt)
+        await app(scope, receive, send_with_fault)
         if is_cut:
-            await _gone(receive)
+            await _wait_for_disconnect(receive)
 
 
-async def _fail(failure: Failure, receive: Receive, send: Send) -> None:
-    # The body of the request first: a client in the midst of sending it would see a broken pipe.
+async def _send_error(reply: ErrorReply, receive: Receive, send: Send) -> None:
+    # Read the request's body first: a client that is still sending would see a broken pipe.
     while (await receive()).get("more_body"):
         pass
-    headers = [(name.encode(), value.encode("latin-1")) for name, value in failure.headers.items()]
-    await send({"type": "http.response.start", "status": failure.status, "headers": headers})
-    await send({"type": "http.response.body", "body": failure.body})
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in reply.headers.items()]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})
 
 
-async def _gone(receive: Receive) -> None:
-    """Wait until the connection has ended: the server complains of those who return before."""
+async def _wait_for_disconnect(receive: Receive) -> None:
+    """Wait until the connection has ended, because uvicorn logs an error for an earlier return."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,7 +1,7 @@
-"""The pytest plugin: a node for each test, clients for it, and nothing to set up.
+"""The pytest plugin: fixtures for a node and for clients of it.
 
-It is loaded in every run of pytest where Holdfast is installed. So it imports nothing of Holdfast
-before a fixture is asked for.
+pytest loads it in every run where Holdfast is installed. So it imports Holdfast only when a fixture
+is used.
 """
 
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from holdfast import Client
     from holdfast.testing import RunningNode
 
-# So that a failure in the contract of providers shows its values.
+# So that a failed assertion in the tests of providers shows its values.
 pytest.register_assert_rewrite(
     "holdfast.testing._async", "holdfast.testing._sync", "holdfast.testing.provider_cases"
 )
 
-# By its entry point, and by `-p` where plugins are not looked for.
+# The name of its entry point, and its name when `-p` loads it.
 ASYNCIO = ("asyncio", "pytest_asyncio.plugin")
 NO_ASYNCIO = (
     "the fixture holdfast_async_client needs pytest-asyncio, which is not active here: "
@@ -28,9 +28,9 @@ NO_ASYNCIO = (
 
 @pytest.fixture
 def holdfast_node() -> "Iterator[RunningNode]":
-    """A node on this machine, empty, for this test alone; it fails as it is told.
+    """An empty node on this machine for one test, with methods that inject faults.
 
-    ``holdfast_node.config`` is for the clients of your application.
+    Create the clients of your application with ``holdfast_node.config``.
     """
     from holdfast.testing import running_node  # noqa: PLC0415
 
@@ -48,7 +48,7 @@ def holdfast_client(holdfast_node: "RunningNode") -> "Iterator[Client]":
 
 
 class WithoutAsyncio:
-    """What stands in for the async fixture where nobody can run it."""
+    """The async fixture in runs without pytest-asyncio: it fails with a remedy."""
 
     @pytest.fixture
     def holdfast_async_client(self) -> NoReturn:
@@ -56,9 +56,9 @@ class WithoutAsyncio:
         pytest.fail(NO_ASYNCIO, pytrace=False)
 
 
-# Quoted: pytest 6 has no such name, and its users, who may want nothing of us, load this file too.
+# The annotation is quoted because pytest 6 has no `pytest.Config`, and loads this file too.
 def pytest_configure(config: "pytest.Config") -> None:
-    """Offer the async fixture in the way that can be had."""
+    """Register the async fixture, or the one that fails without pytest-asyncio."""
     if any(config.pluginmanager.hasplugin(name) for name in ASYNCIO):
         from holdfast.testing import asyncio_fixtures  # noqa: PLC0415
 

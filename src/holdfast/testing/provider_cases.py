@@ -1,4 +1,4 @@
-"""What both colours of the contract of providers share: its settings, inputs, and checks."""
+"""What the blocking and the async tests of providers share: settings, inputs and checks."""
 
 import json
 import os
@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Final, NoReturn
 
 import pytest
 
-from holdfast.blob import Blob
-from holdfast.checks import PROFILES
+from holdfast.config.checks import PROFILES
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
-from holdfast.files.cids import compute_cid
+from holdfast.files.blob import Blob
+from holdfast.files.local_cids import compute_cid
 
 NOWHERE: Final = compute_cid(b"kept by nobody, one hopes: holdfast.testing")
 NO_CIDS: Final = ("", "nonsense", "Qm", "..", "../../etc/passwd", NOWHERE[:-1], f"{NOWHERE}é")
@@ -24,16 +24,16 @@ VALUES: Final[Sequence[Any]] = (
     {"name": "Zoë", "emoji": "🌊", "line": "\u2028", "nul": "\0", "tags": ["a", 1, None, False]},
 )
 NO_JSON: Final = (b"", b"not json", b"\xff", b'{"open":', b'{"a":NaN}')
-# Around the sizes at which files are cut into blocks: 256 KiB, and 1 MiB.
+# Sizes around those of blocks: 256 KiB and 1 MiB.
 SIZES: Final = (0, 1, (1 << 18) - 1, 1 << 18, (1 << 18) + 1, 1 << 20, (1 << 20) + 1, 3_000_000)
-SPOOLED: Final = 5_000_000  # bytes that a `Blob` of ours would hold in a file
+SPOOLED: Final = 5_000_000  # bytes; a `Blob` of this size is in a temporary file
 
 
 class Contract:
-    """What a user of the contract may say of a provider, in either colour."""
+    """The settings and fixtures of the tests of providers, blocking and async."""
 
-    # Ours are for subclassing. In a class of a user it is neither False nor True, with which pytest
-    # would collect it whatever its name.
+    # pytest must not collect the classes of this package. In a user's subclass the value is text:
+    # False would hide it, and True would collect it whatever its name.
     __test__: ClassVar[bool | str] = False
 
     struck_out: ClassVar[frozenset[str]] = frozenset()
@@ -51,70 +51,72 @@ class Contract:
             if not name.startswith("test_") or not hasattr(cls, name)
         ]
         if unknown:
-            raise TypeError(f"{cls.__name__} strikes out what is no test: {', '.join(unknown)}")
+            raise TypeError(
+                f"struck_out of {cls.__name__} names unknown tests: {', '.join(unknown)}"
+            )
 
     @pytest.fixture(autouse=True)
     def _struck_out(self, request: pytest.FixtureRequest) -> None:
         if request.node.originalname in self.struck_out:
             pytest.skip(f"struck out by {type(self).__name__}")
 
-    # Under names of their own: a fixture of a subclass is then no override in the eyes of a type
-    # checker, and may be async. pytest takes fixtures in the order of these names, the last one of
-    # a kind counts.
+    # The methods have other names than their fixtures, so that for a type checker a fixture of a
+    # subclass does not override them, and may be async. pytest registers fixtures in the order of
+    # the method names, and uses the last one of a name.
 
     @pytest.fixture(name="provider")
     def _provider(self) -> NoReturn:
-        """The provider to test, a fresh one for each test."""
+        """The provider to test, a new one for each test."""
         pytest.fail(f"{type(self).__name__} must define the fixture provider", pytrace=False)
 
     @pytest.fixture(name="directory_cid")
     def _directory_cid(self) -> NoReturn:
-        """The CID of a directory that the provider keeps."""
+        """The CID of a directory that the provider has."""
         pytest.skip("the fixture directory_cid is not defined")
 
     @pytest.fixture(name="directory_file")
     def _directory_file(self) -> NoReturn:
-        """The path of a file below that directory, such as ``a/b.txt``, and its bytes."""
+        """The path of a file in that directory, such as ``a/b.txt``, and its bytes."""
         pytest.skip("the fixture directory_file is not defined")
 
 
-class Interrupted(Exception):  # noqa: N818 - no error, but a test that stops a call
-    """Raised by the tests in the midst of a call."""
+class Interrupted(Exception):  # noqa: N818 - not an error: a test stops a call with it
+    """Raised by the tests during a call."""
 
 
-def interrupt(done: int, total: int | None) -> NoReturn:  # noqa: ARG001 - as progress is told
-    """Stop a call as soon as there is progress."""
+def interrupt(done: int, total: int | None) -> NoReturn:  # noqa: ARG001 - a progress function
+    """Raise `Interrupted` at the first progress."""
     raise Interrupted
 
 
 @contextmanager
 def interrupted(call: str) -> Iterator[None]:
-    """Fails where `call` goes on to its end in spite of `interrupt`."""
+    """Fail the test unless `Interrupted` ends the block."""
     __tracebackhide__ = True
     try:
         yield
     except Interrupted:
         return
-    pytest.fail(f"{call} told no progress, or went on when progress raised an error")
+    pytest.fail(f"{call} reported no progress, or ignored an error that progress raised")
 
 
 def unique_json() -> str:
-    """JSON that nobody else keeps, also not in an account that is shared: it can be deleted."""
+    """Return JSON that nothing else has pinned, so that it can be deleted from a shared account."""
     return f'{{"salt":"{secrets.token_hex(16)}"}}'
 
 
 def names_in(folder: str | os.PathLike[str]) -> list[str]:
-    """What stands in `folder`."""
+    """Return the sorted names in `folder`."""
     return sorted(path.name for path in Path(folder).iterdir())
 
 
 def possible_cids(data: bytes) -> set[str]:
-    """The CIDs that `data` may have."""
+    """Return the CIDs of `data` in all profiles."""
     return {compute_cid(data, profile=profile) for profile in PROFILES}
 
 
 def check_methods(provider: object, protocol: type) -> None:
-    """See that `provider` has what `protocol` asks for."""
+    """Assert that `provider` has all methods of `protocol`."""
     __tracebackhide__ = True
     names = sorted(getattr(protocol, "__abstractmethods__", ()))
     missing = [name for name in names if not callable(getattr(provider, name, None))]
@@ -122,7 +124,7 @@ def check_methods(provider: object, protocol: type) -> None:
 
 
 def check_cid(result: object, method: str) -> str:
-    """`result`, if it is a CID as it should be."""
+    """Return `result` if it is a CID, else fail the test."""
     __tracebackhide__ = True
     with suppress(InvalidCIDError):
         if isinstance(result, str):
@@ -132,13 +134,13 @@ def check_cid(result: object, method: str) -> str:
 
 
 def check_json(found: Any, value: Any) -> None:
-    """See that `found` is `value`, to the type of each number and the order of the keys."""
+    """Assert that `found` equals `value`, with the same types of numbers and order of keys."""
     __tracebackhide__ = True
-    assert json.dumps(found) == json.dumps(value), "get_json gave another value"
+    assert json.dumps(found) == json.dumps(value), "get_json returned another value"
 
 
 def bytes_of(blob: object) -> bytes:
-    """The bytes of `blob`, if it is a Blob."""
+    """Return the bytes of `blob`; assert that it is a Blob of the right size."""
     __tracebackhide__ = True
     assert isinstance(blob, Blob), f"get_file returned {type(blob).__name__}, not a Blob"
     data = blob.read()
@@ -147,13 +149,13 @@ def bytes_of(blob: object) -> bytes:
 
 
 def check_blob(blob: object, data: bytes) -> None:
-    """See that `blob` is a Blob of these bytes."""
+    """Assert that `blob` is a Blob with the bytes `data`."""
     __tracebackhide__ = True
-    check_bytes(bytes_of(blob), data, "get_file gave")
+    check_bytes(bytes_of(blob), data, "get_file returned")
 
 
 def check_bytes(found: bytes, data: bytes, what: str) -> None:
-    """See that the bytes are the same; for the difference of large ones, pytest takes minutes."""
+    """Fail the test if the bytes differ. pytest takes minutes to compare large bytes itself."""
     __tracebackhide__ = True
     if found == data:
         return
@@ -161,23 +163,23 @@ def check_bytes(found: bytes, data: bytes, what: str) -> None:
     place = next((place for place, (one, other) in pairs if one != other), None)
     if place is None:
         place = min(len(found), len(data))
-    pytest.fail(f"{what} {len(found)} bytes for {len(data)}, and others from byte {place} on")
+    pytest.fail(f"{what} {len(found)} bytes that differ from the {len(data)} expected at {place}")
 
 
 def check_progress(calls: Sequence[tuple[int, int | None]], size: int, call: str) -> None:
-    """See that `calls` of progress tell of a file of `size` bytes, up to its end."""
+    """Assert that `calls` of a progress function report a whole file of `size` bytes."""
     __tracebackhide__ = True
     done = [each for each, _ in calls]
-    assert done, f"{call} told no progress"
+    assert done, f"{call} reported no progress"
     assert done == sorted(done), f"the progress of {call} went backwards"
     assert done[-1] == size, f"the progress of {call} did not end with the file's size"
     totals = {total for _, total in calls}
-    assert totals <= {size, None}, f"{call} told progress of a file of another size"
+    assert totals <= {size, None}, f"{call} reported progress of a file of another size"
 
 
 @contextmanager
 def memory_below(limit: int) -> Iterator[None]:
-    """Fails where more than `limit` bytes were allocated at a time within it."""
+    """Assert that the block allocates at most `limit` bytes at a time."""
     __tracebackhide__ = True
     is_ours = not tracemalloc.is_tracing()
     if is_ours:
@@ -190,4 +192,4 @@ def memory_below(limit: int) -> Iterator[None]:
     finally:
         if is_ours:
             tracemalloc.stop()
-    assert most < limit, f"{most:,} bytes were allocated at a time; does it hold the file whole?"
+    assert most < limit, f"{most:,} bytes were allocated at a time; is the whole file in memory?"

@@ -1,42 +1,31 @@
 """The embedded provider: a repository on this machine's disk, without account or network."""
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from holdfast._async.opened import AsyncContentFile, AsyncRepositoryRanges
-from holdfast._async.runtime import run_blocking, run_interruptible
-from holdfast.blob import Blob
+from holdfast._async.providers.base import JSON_TYPE, AsyncBaseProvider
+from holdfast._async.reads.repository_reader import AsyncRepositoryReader
+from holdfast._async.runtime import run_blocking
+from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.config.fields import fields_bound_to
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import (
-    ClientClosedError,
-    ConfigError,
-    NotFoundError,
-    ProviderError,
-    RequestTimeoutError,
-)
-from holdfast.events import Call, Deadline
-from holdfast.files.sinks import Sink, SpoolSink, TargetSink, TextSink
+from holdfast.errors import ConfigError, ProviderError
+from holdfast.files.locations import data_folder
 from holdfast.files.sources import Progress, Source
-from holdfast.locations import data_folder
-from holdfast.protocol import json_text
-from holdfast.protocol.gateway import Gateway
-from holdfast.repository import Pin, PinQuery, Repository
-
-BATCH_SIZE = 4 << 20  # bytes that one hop to a worker thread reads and proves …
-BATCH_PIECES = 1000  # … and pieces, of which each takes its time, however small it is
+from holdfast.provider import AsyncCarImport, AsyncListing, CarExport
+from holdfast.records import Added, Pin, PinInfo
+from holdfast.repository import PinQuery, Repository
 
 
-class AsyncLocalProvider:
+class AsyncLocalProvider(AsyncBaseProvider, AsyncListing, AsyncCarImport, CarExport):
     """Keeps content in a folder: `path`, else the platform's folder for user data.
 
-    The CIDs are those that an IPFS node gives under the configured profile. Every block is proven
+    The CIDs are those that an IPFS node gives under the configured profile. Every block is verified
     when it is read.
 
     Example:
@@ -47,177 +36,77 @@ class AsyncLocalProvider:
         ...         return record.cid
     """
 
+    shared_fields = fields_bound_to("repository")
+    shared_by = "the repository, which is shared"
+
     def __init__(self, config: ClientConfig, *, repository: Repository | None = None) -> None:
-        self.config = config
-        self._profile = profile_for(config.profile, config.cid_version)
         self._repository = repository or _open(config)
+        reader = AsyncRepositoryReader(self._repository, total=config.timeouts.total)
+        super().__init__(config, reader=reader)
         self._owns_repository = repository is None
-        self._closed = False
-
-    @classmethod
-    def from_config(cls, config: ClientConfig) -> Self:
-        """The provider that `config` describes; its folder is made if it is not there."""
-        return cls(config)
-
-    def with_config(self, config: ClientConfig) -> Self:
-        """A copy with `config` over the same folder."""
-        for name in ("provider", "path"):
-            if getattr(config, name) != getattr(self.config, name):
-                raise ConfigError(
-                    f"{name} belongs to the repository, which is shared: make a new client for it"
-                )
-        return type(self)(config, repository=self._repository)
 
     @property
     def repository(self) -> Repository:
         """The repository underneath."""
-        if self._closed:
-            raise ClientClosedError
+        self.check_open()
         return self._repository
 
-    async def put_json(self, text: str, *, name: str) -> str:
-        """Keep the JSON `text` under `name`; return its CID."""
-        about = {"name": name, "type": "application/json"}
-        with self._call("store") as call:
-            pin, _ = await run_blocking(self.repository.add, text.encode(), self._profile, **about)
-            call.cid = pin.cid
-            return pin.cid
+    async def add_json(self, text: str, info: PinInfo, _call: Call, /) -> Added:
+        """Keep the JSON `text`."""
+        profile = profile_for(self.config.profile, self.config.cid_version)
+        about = _about(info, JSON_TYPE)
+        pin, known = await run_blocking(self.repository.add, text.encode(), profile, **about)
+        return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
 
-    async def get_json(self, cid: str) -> Any:
-        """The JSON value at `cid`."""
-        with self._call("retrieve", cid, total=self.config.timeouts.total) as call:
-            sink = TextSink(self.config.max_json_bytes)
-            await self._read(Reference.parse(cid), sink, None, call.deadline)
-            return json_text.from_text(sink.data)
-
-    async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
-        """Keep the bytes of `source` as a file called `name`; return its CID."""
-        with self._call("upload") as call:
-            call.cid = cid = await self._add(source, name, progress)
-            return cid
-
-    async def _add(self, source: Source, name: str, progress: Progress | None) -> str:
+    async def add_file(
+        self, source: Source, info: PinInfo, _call: Call, progress: Progress, /
+    ) -> Added:
+        """Keep the bytes of `source` as a file."""
         adding = self.repository.adding()
-        importer = FileImporter(self._profile, adding.put)
-        chunks = source.chunks()
-        done = 0
         try:
-            while chunk := await run_interruptible(next, chunks, b""):
-                await run_blocking(importer.update, chunk)
-                done += len(chunk)
-                if progress is not None:
-                    progress(done, source.size)
-            part = await run_blocking(importer.finish)
-            about = {"name": name, "type": told_type(source.type, name), "size": part.dag_size}
-            await run_blocking(adding.pin, part.cid, **about)
-            if progress is not None and not done:
-                progress(0, 0)
-            return str(part.cid)
+            part = await self.import_file(source, adding.put, progress)
+            about = _about(info, told_type(source.type, info.name))
+            pin, known = await run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
+            return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
         finally:
             await run_blocking(adding.close)
 
-    async def get_file(
-        self,
-        cid: str,
-        *,
-        to: str | os.PathLike[str] | None = None,
-        progress: Progress | None = None,
-    ) -> Blob:
-        """The file at `cid`; with `to`, written there whole or not at all."""
-        reference = Reference.parse(cid)
-        # Beside its target: what lies on this machine needs no resuming.
-        sink = SpoolSink() if to is None else TargetSink(to, cache=None, reference=reference)
-        with self._call("download", cid) as call:
-            try:
-                await run_blocking(sink.open)
-                pin = await self._read(reference, sink, progress, call.deadline)
-                await run_blocking(sink.commit)
-                name = reference.path[-1] if reference.path else None
-                return sink.blob(type=pin.type if pin is not None else "", name=name)
-            finally:
-                await run_blocking(sink.discard)
+    async def unpin(self, cid: str, _call: Call, /) -> None:
+        """Unpin `cid`."""
+        if not await run_blocking(self.repository.unpin, CID.parse(cid)):
+            raise ProviderError(f"The current user has not pinned the cid: {cid}")
 
-    async def open_file(self, cid: str) -> AsyncContentFile:
-        """The file at `cid`, to be read anywhere in it."""
-        reference = Reference.parse(cid)
-        with self._call("open", cid):
-            repository = self.repository
-            found = await run_blocking(_find, repository, reference)
-            size = await run_blocking(repository.file_size, found)
-        name = reference.path[-1] if reference.path else None
-        total = self.config.timeouts.total
-        ranges = AsyncRepositoryRanges(repository, found, size, total=total)
-        return AsyncContentFile(ranges, name=name)
-
-    async def delete(self, cid: str) -> None:
-        """Unpin `cid`; `ProviderError` where it is not pinned."""
-        with self._call("revoke", cid):
-            if not await run_blocking(self.repository.unpin, CID.parse(Reference.parse_cid(cid))):
-                raise ProviderError(f"The current user has not pinned the cid: {cid}")
-
-    async def test_authentication(self) -> None:
+    async def check_credentials(self, _call: Call, /) -> None:
         """Return if the repository can be read."""
-        with self._call("test_connection"):
-            await run_blocking(self.repository.totals)
-
-    def _call(self, operation: str, cid: str | None = None, *, total: float | None = None) -> Call:
-        return Call(operation, cid=cid, total=total, hook=self.config.on_event)
+        await run_blocking(self.repository.totals)
 
     async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """What is pinned, newest first."""
-        query = PinQuery(name_contains=name, limit=limit)
-        return await run_blocking(self.repository.pins, query)
-
-    def url(self, cid: str) -> str:
-        """The address of `cid` at the first gateway that is configured, such as a node of ours."""
-        gateways = self.config.gateway_url
-        return Gateway(gateways[0]).url(Reference.parse(cid)) if gateways else f"ipfs://{cid}"
+        """Return what is pinned, newest first."""
+        async with self.call("pins"):
+            query = PinQuery(name_contains=name, limit=limit)
+            return await run_blocking(self.repository.pins, query)
 
     async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
-        """Take in an archive and pin its roots; return their CIDs."""
+        """Import an archive and pin its roots; return their CIDs."""
         pins = await run_blocking(self.repository.import_car, pieces)
         return [pin.cid for pin in pins]
 
     def export_car(self, cid: str) -> Iterator[bytes]:
-        """The archive of everything under `cid`."""
+        """Yield the archive of everything under `cid`."""
         return self.repository.export_car(CID.parse(Reference.parse_cid(cid)))
 
-    async def aclose(self) -> None:
-        """Close the repository, unless it is another's."""
-        self._closed = True
+    def copy_with(self, config: ClientConfig) -> Self:
+        """Return a copy with `config` over the same folder."""
+        return type(self)(config, repository=self._repository)
+
+    async def release(self) -> None:
+        """Close the repository, unless another provider opened it."""
         if self._owns_repository:
             await run_blocking(self._repository.close)
 
-    async def _read(
-        self, reference: Reference, sink: Sink, progress: Progress | None, deadline: Deadline
-    ) -> Pin | None:
-        """Fill `sink` with the file at `reference`; the pin that keeps it, if it has its own."""
-        repository = self.repository
-        cid = await run_blocking(_find, repository, reference)
-        total = await run_blocking(repository.file_size, cid) if progress is not None else None
-        pieces = repository.read(cid)
-        done = 0
-        while count := await run_blocking(_pour, pieces, sink):
-            done += count
-            left = deadline.left()
-            if left is not None and left <= 0:
-                raise RequestTimeoutError(f"{reference} could not be read in time")
-            if progress is not None:
-                progress(done, total)
-        if progress is not None and not done:
-            progress(0, 0)
-        return await run_blocking(repository.find_pin, cid)
 
-
-def _pour(pieces: Iterator[bytes], sink: Sink) -> int:
-    """Write some pieces into `sink`, and return how many bytes they had."""
-    done = 0
-    for count, piece in enumerate(pieces, start=1):
-        sink.write(piece)
-        done += len(piece)
-        if done >= BATCH_SIZE or count >= BATCH_PIECES:
-            break
-    return done
+def _about(info: PinInfo, media_type: str) -> dict[str, Any]:
+    return {"name": info.name, "keyvalues": info.keyvalues, "type": media_type}
 
 
 def _open(config: ClientConfig) -> Repository:
@@ -227,12 +116,3 @@ def _open(config: ClientConfig) -> Repository:
     except OSError as error:
         where = config.path or "by default"
         raise ConfigError(f"path {where} cannot hold a repository: {error.strerror}") from None
-
-
-def _find(repository: Repository, reference: Reference) -> CID:
-    """What `reference` leads to; `NotFoundError` where it is not here."""
-    if not repository.has(reference.cid):
-        raise NotFoundError(
-            f"{reference.cid} is not in this store: it was stored elsewhere, or revoked and removed"
-        )
-    return repository.resolve(reference.cid, reference.path)

@@ -1,1 +1,1 @@
-"""UnixFS: files and directories as DAGs of blocks, built, walked and proven."""
+"""UnixFS: files and directories as DAGs of blocks, built, walked and verified."""

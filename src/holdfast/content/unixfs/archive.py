@@ -1,29 +1,30 @@
 """The verified bytes of a file out of an archive of its DAG, as the archive arrives."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from holdfast.content.blocks import BLOCK_COST, BlockCache, inline_block, missing_block
 from holdfast.content.budgets import MAX_KEPT, MAX_UNRELATED, OUTPUT_SIZE, PIECE_COST
 from holdfast.content.car import CarReader
 from holdfast.content.cid import CID
+from holdfast.content.proof import Proof, joined
 from holdfast.content.unixfs.walks import FileWalk, PathWalk
 from holdfast.errors import MalformedError, UnprovenError
 
-INLINE_COST: Final = 64  # what a block that its own CID carries counts for, besides its content
+INLINE_COST: Final = 64  # bytes that the block of an identity CID counts for besides its content
 
 
 class CutOffError(UnprovenError):
-    """The gateway says in the archive that it does not have the rest."""
+    """The gateway says in the archive that it does not have the rest of the blocks."""
 
 
-class ArchiveProof:
+class ArchiveProof(Proof):
     """Walks from `root` along `path` to a file, with the blocks that a CAR brings in any order.
 
-    What the archive says of itself, its roots above all, is not believed. Blocks that came early,
-    or that stand in the file more than once and in the archive only once, are kept, up to a limit.
-    An archive may be small and the file in it large, where many links lead to one block: then
-    `update` gives a part of what is verified, and `has_more` says to call it again.
+    The roots that the archive names are ignored. Some blocks are kept, up to a limit: those that
+    come before they are needed, and those that are needed several times but come only once. Where
+    many links lead to one block, a small archive has a large file in it. Then `update` returns a
+    part of what is verified, and `has_more` says to call it again.
 
     Example:
         >>> from holdfast.content.car import write_car
@@ -34,16 +35,13 @@ class ArchiveProof:
         >>> proof.finish()
     """
 
-    incremental: ClassVar[bool] = True
-    need: CID | None = None
-
     def __init__(
         self, root: CID, path: Sequence[str] = (), start: int = 0, stop: int | None = None
     ) -> None:
         self._range = (start, stop)
         self._reader = CarReader()
         self._kept = _Kept()
-        self._way = PathWalk(root, path)
+        self._path = PathWalk(root, path)
         self._file: FileWalk | None = None
         self._used = 0
         self.has_more = False
@@ -65,12 +63,8 @@ class ArchiveProof:
         arriving, count = self._reader.arriving()
         return self._used + (count if arriving is not None and arriving == self._needed() else 0)
 
-    def feed_block(self, block: bytes) -> list[Any]:  # noqa: ARG002 - as in the others
-        """Raise ValueError: the archive must bring all blocks."""
-        raise ValueError("no block is needed")
-
     def update(self, data: bytes) -> list[Any]:
-        """Take the next bytes of the archive; return some bytes of the file that are verified."""
+        """Feed the next bytes of the archive; return some bytes of the file, verified."""
         self._reader.push(data)
         pieces: list[Any] = []
         work = 0  # bytes that were hashed or that wait in memory
@@ -89,6 +83,13 @@ class ArchiveProof:
         self.has_more = True
         return pieces
 
+    def update_all(self, chunks: Sequence[bytes]) -> list[Any]:
+        """Feed several chunks at once; return some bytes of the file, verified, small ones joined.
+
+        At once, since `update` stops when it has enough: what follows would stay behind.
+        """
+        return list(joined(self.update(b"".join(chunks))))
+
     def finish(self) -> None:
         """Raise an error that names the missing block unless the whole file came."""
         self._reader.finish()
@@ -97,12 +98,12 @@ class ArchiveProof:
             raise missing_block(need)
 
     def close(self) -> None:
-        """Let go of the blocks."""
+        """Release the blocks."""
         self._reader.close()
         self._kept = _Kept()
 
     def _needed(self) -> CID | None:
-        return self._way.need if self._file is None else self._file.need
+        return self._path.need if self._file is None else self._file.need
 
     def _next_block(self) -> tuple[CID, bytes] | None:
         try:
@@ -122,28 +123,27 @@ class ArchiveProof:
             return block
         if need is not None:
             self._used += self._kept.add_early(cid, block)
-        return None  # without a need, the archive goes on behind the file
+        return None  # with no need, the file is complete, and the archive goes on behind it
 
     def _feed(self, block: bytes) -> list[bytes]:
-        """Go on with the block that is needed; return the bytes of the file that it brings."""
+        """Feed the needed block, already verified; return the bytes of the file in it."""
         if self._file is not None:
-            return self._file.feed(block)
-        self._way.feed(block)
+            return self._file.feed(block, verified=True)
+        self._path.feed(block, verified=True)
         self._begin_file()
         return []
 
     def _begin_file(self) -> None:
-        if self._way.found is not None:
-            self._file = FileWalk(self._way.found, *self._range)
+        if self._path.found is not None:
+            self._file = FileWalk(self._path.found, *self._range)
 
 
 class _Kept:
-    """The blocks of an archive that are not done with.
+    """The blocks of an archive that may still be needed.
 
-    Those that came before anything asked for them are never dropped: too many are an error. Those
-    that were used are kept while there is room, for links that lead to them again. An archive may
-    also repeat a block as often as links lead to it: for each use of a kept block one such repeat
-    is expected.
+    Blocks that came before they were needed are never dropped: too many of them are an error.
+    Blocks that were used are kept while there is room, for other links to them. An archive may also
+    repeat a block for each link to it: one repeat is expected for each use of a kept block.
     """
 
     def __init__(self) -> None:

@@ -1,58 +1,41 @@
 """Verifying the plain bytes of a file, as a gateway sends them, with a few blocks beside them.
 
-The root block tells how the file is cut and what each piece must hash to. A piece under a raw CID
-is hashed as it is. A piece under a dag-pb CID is most likely a leaf, so it is hashed in the frame
-of one. Where the hash differs, the block of the piece is asked for. It may be an inner node: then
-the same bytes are cut further. It may have another size than its parent declares: then the DAG is
-malformed. Else the body is wrong.
+The root block tells the size and the CID of each piece of the file. A piece under a raw CID is
+hashed as it is. A piece under a dag-pb CID is most likely a leaf, so it is hashed together with the
+bytes that a leaf has around its content. Where the hash differs, the block of the piece is needed:
 
-This works for every chunker and layout, at the cost of one hash, and copies nothing: the bytes are
-held as they came until their piece is whole, and come out in runs as long as possible.
+* It is an inner node: then the same bytes are cut into smaller pieces.
+* It has another size than its parent declares: then the DAG is malformed.
+* It is a leaf with other bytes: then the body is wrong.
+
+This works for every chunker and layout. Each byte is hashed once, and none is copied: the bytes are
+held as they came until their piece is complete.
 """
 
 from itertools import islice
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final
 
 from holdfast.content.blocks import MAX_BLOCK, check_block, unsupported_hash
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.hashes import FUNCTIONS, IDENTITY, SHA2_256
+from holdfast.content.proof import Proof
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.files import dag_pb_frame
-from holdfast.content.unixfs.walks import (
-    MAX_DEPTH,
-    MAX_PENDING,
+from holdfast.content.unixfs.file_nodes import (
+    Segment,
     file_node,
-    malformed,
+    in_range,
     not_unixfs,
 )
+from holdfast.content.unixfs.files import dag_pb_frame
+from holdfast.content.unixfs.held_bytes import HeldBytes
+from holdfast.content.unixfs.walks import check_pending
 from holdfast.errors import VerificationError
 
 LOOK_AHEAD: Final = 200  # pieces that are looked at to tell which blocks will be needed
 MAX_AHEAD: Final = 1 << 18  # bytes of an inner node: larger ones are fetched one at a time
 
 
-class _Piece(NamedTuple):
-    """A run of the file that one CID stands for.
-
-    Of the root, the block alone tells the size; what is given before that is a guess.
-
-    Attributes:
-        cid: What its bytes must prove to be.
-        start: Where in the file it begins.
-        size: How many bytes it has, as its parent declares.
-        depth: How many nodes are above it; guards against endless chains.
-        is_content: Whether its bytes are from a block that was fetched, so that no block can
-            explain a body that differs.
-    """
-
-    cid: CID
-    start: int
-    size: int
-    depth: int
-    is_content: bool = False
-
-
-class BodyProof:
+class BodyProof(Proof):
     """Verifies a body piece by piece as it arrives, and returns the bytes that are verified.
 
     Feed it the body by `update`, and, whenever `need` names a CID, that block by `feed_block`, the
@@ -80,9 +63,6 @@ class BodyProof:
         2097152
     """
 
-    incremental: ClassVar[bool] = True
-    has_more: bool = False  # no more comes out than the body brings
-
     def __init__(
         self, root: CID, start: int = 0, stop: int | None = None, *, length: int | None = None
     ) -> None:
@@ -90,14 +70,14 @@ class BodyProof:
         self._start = start
         self._stop = stop
         guess = MAX_BLOCK + 1 if length is None or start or stop is not None else length
-        self._pieces = [_Piece(root, 0, guess, 0)]
-        self._held: list[memoryview] = []
-        self._held_size = 0
-        self._begun = False  # from then on the body brings all of a piece, wanted or not
+        # Pieces still to come, the next one last. The size of the root is a guess at first.
+        self._pieces = [Segment(root, 0, guess)]
+        self._held = HeldBytes()
+        self._begun = False  # then the body has all bytes of each piece, wanted or not
         self._needs_block = guess > MAX_BLOCK
         self._inner_depth = -1  # of the last inner node: its siblings are probably inner nodes too
         self._inner_size = 0
-        self.size: int | None = None
+        self._size: int | None = None
 
     @property
     def need(self) -> CID | None:
@@ -105,8 +85,19 @@ class BodyProof:
         return self._pieces[-1].cid if self._needs_block and self._pieces else None
 
     @property
+    def doubt(self) -> VerificationError | None:
+        """The error for a leaf whose bytes came and do not match its CID, if `need` is one."""
+        is_leaf = self.need is not None and self._begun and self._pieces[-1].cid.codec == RAW
+        return self._wrong_bytes() if is_leaf else None
+
+    @property
+    def size(self) -> int | None:
+        """The bytes of the whole file, when its root is verified."""
+        return self._size
+
+    @property
     def is_complete(self) -> bool:
-        """Whether all that is wanted of the file has come."""
+        """Whether all bytes that are wanted have come, and are verified."""
         return not self._pieces
 
     @property
@@ -117,16 +108,18 @@ class BodyProof:
     @property
     def end(self) -> int:
         """Where in the file the last piece ends that is still to come."""
-        last = self._pieces[0] if self._pieces else None
-        return last.start + last.size if last is not None else self.size or 0
+        if not self._pieces:
+            return self._size or 0
+        last = self._pieces[0]
+        return last.start + (last.size or 0)
 
     @property
     def need_at_end(self) -> CID | None:
-        """The inner node that holds the end of the range; without it, all of it would be sent."""
-        last = self._pieces[0] if self._pieces and not self._begun else None
-        if self._stop is None or last is None or last.size <= MAX_BLOCK or len(self._pieces) == 1:
+        """The inner node with the end of the range; without it, all of the node would be sent."""
+        if self._stop is None or self._begun or len(self._pieces) < 2:
             return None
-        return last.cid
+        last = self._pieces[0]
+        return last.cid if _is_inner(last) else None
 
     def needed_next(self, most: int) -> list[CID]:
         """Return up to `most` blocks that will probably be needed soon after `need`.
@@ -140,73 +133,55 @@ class BodyProof:
         for piece in islice(reversed(self._pieces), 1, LOOK_AHEAD):
             if len(ahead) >= most:
                 break
-            likely = piece.size > MAX_BLOCK or piece.depth == self._inner_depth
+            likely = _is_inner(piece) or piece.depth == self._inner_depth
             if likely and piece.cid.codec == DAG_PB and piece.cid.hash_code in FUNCTIONS:
                 ahead.append(piece.cid)
         return ahead
 
     def feed_end(self, block: bytes) -> None:
-        """Take the block that `need_at_end` names."""
+        """Feed the block that `need_at_end` names."""
         self._pieces[:1] = reversed(self._unfold(self._pieces[0], block))
 
     def drop_guess(self) -> None:
-        """The body broke off: what came of it can only be verified by the root block."""
-        if self.size is None and self._pieces:
+        """Expect no more bytes: what came so far can only be verified by the block of the root."""
+        if self._size is None and self._pieces:
             self._needs_block = True
 
     def held(self) -> list[memoryview]:
-        """Return what came and is not verified yet."""
-        return list(self._held)
+        """Return the bytes that came and are not verified yet."""
+        return self._held.views()
 
     def feed_block(self, block: bytes) -> list[Any]:
-        """Take the block that is needed; return the bytes of the body that it verifies."""
+        """Feed the block that is needed, and return the bytes of the body that it verifies."""
         if self.need is None:
             raise ValueError("no block is needed now")
         self._pieces[-1:] = reversed(self._unfold(self._pieces[-1], block))
-        self._needs_block = bool(self._pieces) and self._pieces[-1].size > MAX_BLOCK
+        self._needs_block = bool(self._pieces) and _is_inner(self._pieces[-1])
         return self._advance()
 
-    def _unfold(self, piece: _Piece, block: bytes) -> list[_Piece]:
+    def _unfold(self, piece: Segment, block: bytes) -> list[Segment]:
         """Return the pieces that `block` says `piece` consists of, as far as they are wanted."""
         check_block(piece.cid, block)
-        if piece.depth > MAX_DEPTH:
-            raise malformed(piece.cid, f"the DAG is deeper than {MAX_DEPTH} levels")
-        is_root = piece.depth == 0 and self.size is None
-        node = file_node(piece.cid, block, None if is_root else piece.size)
-        if is_root:
-            self.size = node.size
+        if self._size is None:
+            piece = piece._replace(size=None)
+        node = file_node(piece.cid, block, piece.size)
+        start, stop = (0, None) if self._begun else (self._start, self._stop)
+        parts = [*node.segments(piece, start, stop)]
+        if self._size is None:
+            self._size = node.size
         if node.children:
             self._inner_depth, self._inner_size = piece.depth, len(block)
-        parts = []
-        position = piece.start
-        depth = piece.depth + 1
-        if node.data:
-            parts.append(
-                _Piece(_content_cid(node.data), position, len(node.data), depth, is_content=True)
-            )
-            position += len(node.data)
-        for cid, size in node.children:
-            if size:
-                parts.append(_Piece(cid, position, size, depth))
-                position += size
-        if not self._begun:
-            parts = [part for part in parts if self._wants(part)]
-        if len(self._pieces) + len(parts) > MAX_PENDING:
-            raise malformed(piece.cid, "the DAG is too wide at too many levels")
+        if in_range(node.data, piece.start, start, stop):
+            parts.insert(0, _content_piece(node.data, piece))
+        check_pending(piece.cid, len(self._pieces) + len(parts))
         return parts
 
     def update(self, data: bytes) -> list[Any]:
-        """Take the next bytes of the body, which must not change; return what is verified."""
+        """Feed the next bytes of the body, which must not change; return what is verified."""
         if data:
-            self._held.append(memoryview(data))
-            self._held_size += len(data)
+            self._held.append(data)
             self._begun = True
         return self._advance()
-
-    @property
-    def doubts_bytes(self) -> bool:
-        """Whether `need` is a leaf whose bytes came, but do not match its CID."""
-        return self.need is not None and self._begun and self._pieces[-1].cid.codec == RAW
 
     def ends_too_early(self) -> bool:
         """Return whether the body has ended before the file, and a block may explain that.
@@ -220,110 +195,80 @@ class BodyProof:
     def finish(self) -> None:
         """Raise `VerificationError` unless every byte of the file came, and no other."""
         if self._pieces:
-            if self._held_size >= self._pieces[-1].size:
-                raise self.wrong_bytes()
+            if self._held.size >= (self._pieces[-1].size or 0):
+                raise self._wrong_bytes()
             raise self._wrong("ends too early")
         self._check_end()
 
-    def wrong_bytes(self) -> VerificationError:
-        """Return the error for bytes that are not what the CID names."""
-        return VerificationError(
-            f"the bytes that came for {self._root} are not what this CID names",
-            cid=str(self._root),
-        )
-
-    def _wants(self, piece: _Piece) -> bool:
-        return piece.start + piece.size > self._start and (
-            self._stop is None or piece.start < self._stop
-        )
-
     def _advance(self) -> list[memoryview]:
-        """Verify piece after piece, as far as bytes are here and no block is needed."""
+        """Verify piece after piece, as long as bytes are here and no block is needed."""
         pieces, held = self._pieces, self._held
-        first = self.position
-        index = offset = done = 0  # where the next piece begins in what is held
+        position = self.position
         while pieces and not self._needs_block:
             piece = pieces[-1]
-            size = piece.size
-            if self._held_size - done < size:
+            content = held.peek(piece.size or 0)
+            if content is None:
                 break
-            content: list[memoryview] = []
-            end_index, end_offset, left = index, offset, size
-            while left:
-                view = held[end_index][end_offset : end_offset + left]
-                content.append(view)
-                left -= len(view)
-                end_offset += len(view)
-                if end_offset == len(held[end_index]):
-                    end_index, end_offset = end_index + 1, 0
-            if not self._proves(piece, content):
+            if not self._matches(piece, content):
                 self._needs_block = True
                 break
+            held.accept()
             pieces.pop()
-            index, offset, done = end_index, end_offset, done + size
-            if pieces and pieces[-1].size > MAX_BLOCK:  # no leaf is as large
-                self._needs_block = True
-        verified = self._take(done)
+            self._needs_block = bool(pieces) and _is_inner(pieces[-1])
+        verified = held.take_accepted()
         if not pieces:
             self._check_end()
-        return self._cut(first, verified)
-
-    def _cut(self, position: int, content: list[memoryview]) -> list[memoryview]:
-        """Return what of `content`, which begins at `position` of the file, is in the range."""
-        parts = []
-        for view in content:
-            stop = len(view) if self._stop is None else self._stop - position
-            part = view[max(0, self._start - position) : max(0, stop)]
+        wanted = []
+        for view in verified:
+            if part := in_range(view, position, self._start, self._stop):
+                wanted.append(part)
             position += len(view)
-            if part:
-                parts.append(part)
-        return parts
-
-    def _take(self, size: int) -> list[memoryview]:
-        """Remove the first `size` bytes from what is held, and return them."""
-        self._held_size -= size
-        count = 0
-        while size and size >= len(self._held[count]):
-            size -= len(self._held[count])
-            count += 1
-        taken = self._held[:count]
-        del self._held[:count]
-        if size:
-            taken.append(self._held[0][:size])
-            self._held[0] = self._held[0][size:]
-        return taken
+        return wanted
 
     def _check_end(self) -> None:
-        if self._held_size:
+        if self._held.size:
             raise self._wrong("is too long")
 
-    def _proves(self, piece: _Piece, content: list[memoryview]) -> bool:
+    def _matches(self, piece: Segment, content: list[memoryview]) -> bool:
         """Return whether `content` is what the CID of `piece` names.
 
-        False says that the block itself must tell. Raise `VerificationError` where it cannot.
+        False says that only the block of the piece can tell. Raise `VerificationError` where it
+        cannot either.
         """
         cid = piece.cid
         if cid.codec == RAW:
             right = _digest(cid, content) == cid.digest
             if not right and piece.is_content:
-                raise self.wrong_bytes()
+                raise self._wrong_bytes()
             return right
         if cid.codec != DAG_PB:
             raise not_unixfs(cid)
         if cid.hash_code == IDENTITY:
             return False
         return any(
-            _digest(cid, content, *dag_pb_frame(kind, piece.size)) == cid.digest
+            _digest(cid, content, *dag_pb_frame(kind, piece.size or 0)) == cid.digest
             for kind in (Kind.FILE, Kind.RAW)
+        )
+
+    def _wrong_bytes(self) -> VerificationError:
+        return VerificationError(
+            f"the bytes that came for {self._root} are not what this CID names",
+            cid=str(self._root),
         )
 
     def _wrong(self, how: str) -> VerificationError:
         return VerificationError(f"the body for {self._root} {how}", cid=str(self._root))
 
 
-def _content_cid(content: bytes) -> CID:
-    """Return a CID for bytes that a node holds itself, to verify them as a piece like any other."""
-    return CID(1, RAW, SHA2_256, FUNCTIONS[SHA2_256].new(content).digest())
+def _is_inner(piece: Segment) -> bool:
+    """Return whether a piece is too large for a leaf, so that its block is needed."""
+    return (piece.size or 0) > MAX_BLOCK
+
+
+def _content_piece(content: bytes, node: Segment) -> Segment:
+    """Return a piece for the bytes that a node holds itself, to verify them like any other."""
+    cid = CID(1, RAW, SHA2_256, FUNCTIONS[SHA2_256].new(content).digest())
+    return Segment(cid, node.start, len(content), node.depth + 1, is_content=True)
 
 
 def _digest(cid: CID, views: list[memoryview], head: bytes = b"", tail: bytes = b"") -> bytes:

@@ -1,11 +1,11 @@
-"""The UnixFS message inside a dag-pb node's Data: what kind of thing the node is, and its sizes.
+"""The UnixFS message in the Data of a dag-pb node: the kind of the node, and its sizes.
 
 ::
 
     1 Type    2 Data    3 filesize    4 blocksizes (repeated, unpacked)
     5 hashType    6 fanout    7 mode    8 mtime
 
-Written in this order, with exactly the fields that Kubo writes.
+Messages are written in this order, with exactly the fields that Kubo writes.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ BLOCK_SIZE: Final = 0x20  # the key of field 4: a varint
 
 
 class Kind(IntEnum):
-    """What a node is."""
+    """The type of a node."""
 
     RAW = 0
     DIRECTORY = 1
@@ -32,7 +32,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A UnixFS message, as read. Nothing in it is believed that was not compared with something."""
+    """A UnixFS message, as it was read. Its numbers are claims, which the caller must check."""
 
     kind: Kind
     data: bytes
@@ -43,7 +43,7 @@ class Data:
 
 
 def file_data(size: int, block_sizes: list[int]) -> bytes:
-    """The message of a file's inner node."""
+    """Return the message of an inner node of a file."""
     out = bytearray(b"\x08\x02\x18" + varint.encode(size))
     for each in block_sizes:
         out += b"\x20" + varint.encode(each)
@@ -51,12 +51,12 @@ def file_data(size: int, block_sizes: list[int]) -> bytes:
 
 
 def symlink_data(target: bytes) -> bytes:
-    """The message of a symbolic link."""
+    """Return the message of a symbolic link."""
     return b"\x08\x04\x12" + varint.encode(len(target)) + target
 
 
 def shard_data(bitfield: int, fanout: int, hash_type: int) -> bytes:
-    """The message of a directory's shard; its bitfield without leading zero bytes, as in Kubo."""
+    """Return the message of a shard; its bitfield has no leading zero bytes, as in Kubo."""
     bits = bitfield.to_bytes((bitfield.bit_length() + 7) // 8, "big")
     return (
         b"\x08\x05\x12"
@@ -70,7 +70,7 @@ def shard_data(bitfield: int, fanout: int, hash_type: int) -> bytes:
 
 
 def decode(message: bytes) -> Data:
-    """Return the UnixFS message of `message`; raise `MalformedError` if it is none."""
+    """Return the UnixFS message of `message`; raise `MalformedError` if it is not one."""
     kind: int | None = None
     numbers: dict[int, int] = {}
     data: bytes | None = None
@@ -89,7 +89,7 @@ def decode(message: bytes) -> Data:
             case ((3 | 5 | 6 | 7), int()) if number not in numbers:
                 numbers[number] = value
             case 8, bytes():
-                pass  # the time of change: kept by some, of no meaning here
+                pass  # the time of the last change, which is not used here
             case _:
                 raise MalformedError(f"UnixFS: field {number} is out of place")
     if kind is None or kind > max(Kind):
@@ -105,7 +105,7 @@ def decode(message: bytes) -> Data:
 
 
 def _read_block_sizes(message: bytes, position: int, sizes: list[int]) -> int:
-    """Append the block sizes that stand in a row at `position`; return where they end."""
+    """Append the block sizes that begin at `position`, one after the other; return their end."""
     while position < len(message) and message[position] == BLOCK_SIZE:
         size, position = dag_pb.read_varint(message, position + 1)
         sizes.append(size)

@@ -1,4 +1,4 @@
-"""From named parts to the DAG of a directory: one node, or shards where one would be too large."""
+"""Building directories: one node, or a tree of shards where one node would be too large."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +14,7 @@ from holdfast.content.unixfs.hamt import build_shard
 def build_directory(
     entries: Iterable[tuple[bytes, Part]], profile: Profile, emit: Emit | None = None
 ) -> Part:
-    """The directory of `entries`: names, which must differ, and what stands under them."""
+    """Return the directory of `entries`, each a name and its content. The names must differ."""
     links = [Link(part.cid, name, part.dag_size) for name, part in entries]
     # By the bytes of the names: other orders (locale, UTF-16) give other CIDs.
     links.sort(key=lambda link: link.name)
@@ -24,12 +24,12 @@ def build_directory(
 
 
 def build_symlink(target: bytes, profile: Profile, emit: Emit | None = None) -> Part:
-    """The node of a symbolic link."""
+    """Return the node of a symbolic link."""
     return node_part([], data.symlink_data(target), profile, emit)
 
 
 def _measured(links: Sequence[Link], profile: Profile) -> int:
-    """The size of the directory as its profile measures it, before it is decided to shard."""
+    """Return the size that the profile compares with the threshold for sharding."""
     if profile.directory_size == "links":
         return sum(len(link.name) + len(bytes(link.cid)) for link in links)
     sizes = (len(dag_pb.encode_link(link)) for link in links)

@@ -10,8 +10,8 @@ from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
 from holdfast.errors import MalformedError
 
-# A leaf without bytes, as programs write it: of type File or Raw, its Data absent or empty, its
-# filesize absent or 0.
+# The messages of a leaf without bytes, as programs write them: the type is File or Raw, Data is
+# absent or empty, filesize is absent or 0.
 _MESSAGES: Final = [
     bytes((0x08, kind)) + content + size
     for kind in (Kind.FILE, Kind.RAW)
@@ -32,7 +32,7 @@ _EMPTY: Final = frozenset(_cids())
 
 
 def is_empty_leaf(cid: CID) -> bool:
-    """Return whether `cid` names a leaf without bytes, which its CID alone shows."""
+    """Return whether `cid` names a leaf without bytes, as its CID alone shows."""
     if cid.hash_code != IDENTITY:
         return cid in _EMPTY
     if cid.codec != DAG_PB:

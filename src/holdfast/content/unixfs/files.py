@@ -1,11 +1,11 @@
-"""From bytes to the DAG of a file: leaves, and a balanced tree over them that grows as they come.
+"""Building files: leaves, and a balanced tree over them that grows while they arrive.
 
-The tree keeps one list for each level. When a level is full and another sibling arrives, the level
-is folded into a node, which goes one level up; so memory is the width times the depth::
+The tree has one list for each level. When a level is full and another sibling arrives, one node
+is made of the level and added one level up. So the memory is the width times the depth::
 
     level 2                          [n]
-    level 1          [n n n]         [n]              at the end every level is folded upwards,
-    level 0   [l l]  [l]             [l l l]          until the top one holds one node: the root
+    level 1          [n n n]         [n]              at the end, one node is made of each level,
+    level 0   [l l]  [l]             [l l l]          until the top level has one node: the root
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
 @lru_cache(maxsize=64)
 def dag_pb_frame(kind: Kind, size: int) -> tuple[bytes, bytes]:
-    """What stands before and behind `size` bytes in a dag-pb leaf of a file."""
+    """Return the bytes before and after the `size` bytes of content in a dag-pb leaf."""
     length = varint.encode(size)
     head = bytes((0x08, kind)) + (b"\x12" + length if size else b"")
     tail = b"\x18" + length
@@ -38,12 +38,12 @@ def dag_pb_frame(kind: Kind, size: int) -> tuple[bytes, bytes]:
 
 
 def leaf_frame(profile: Profile, size: int) -> tuple[bytes, bytes]:
-    """What stands before and behind the `size` bytes of a leaf in its block."""
+    """Return the bytes before and after the `size` bytes of content in the block of a leaf."""
     return (b"", b"") if profile.raw_leaves else dag_pb_frame(Kind.FILE, size)
 
 
 def leaf_part(profile: Profile, digest: bytes, size: int) -> Part:
-    """The leaf of `size` bytes whose block has this digest."""
+    """Return the leaf of `size` bytes whose block has this digest."""
     if profile.raw_leaves:
         return Part(profile.raw_cid(digest), size, size)
     head, tail = leaf_frame(profile, size)
@@ -53,7 +53,7 @@ def leaf_part(profile: Profile, digest: bytes, size: int) -> Part:
 def node_part(
     links: list[dag_pb.Link], message: bytes, profile: Profile, emit: Emit | None, *, size: int = 0
 ) -> Part:
-    """The dag-pb node of `links` and a UnixFS message, emitted."""
+    """Return the dag-pb node of `links` and a UnixFS message, and emit its block."""
     block = dag_pb.encode(links, message)
     cid = profile.dag_pb_cid(profile.new_hash(block).digest())
     if emit is not None:
@@ -62,7 +62,7 @@ def node_part(
 
 
 class Tree:
-    """The balanced tree over a file's leaves."""
+    """The balanced tree over the leaves of a file."""
 
     def __init__(self, profile: Profile, emit: Emit | None = None) -> None:
         self._profile = profile
@@ -70,14 +70,14 @@ class Tree:
         self._levels: list[list[Part]] = [[]]
 
     def add(self, leaf: Part) -> None:
-        """Take the next leaf."""
+        """Add the next leaf."""
         self._push(0, leaf)
 
     def root(self) -> Part:
-        """The root over all leaves, of which there must be one at least. The end."""
+        """Return the root over all leaves, at least one. Call it once, after the last leaf."""
         level = 0
         while level < len(self._levels) - 1 or len(self._levels[level]) > 1:
-            self._push(level + 1, self._fold(self._levels[level]))
+            self._push(level + 1, self._make_node(self._levels[level]))
             level += 1
         return self._levels[level][0]
 
@@ -85,11 +85,11 @@ class Tree:
         if level == len(self._levels):
             self._levels.append([])
         if len(self._levels[level]) == self._profile.width:
-            self._push(level + 1, self._fold(self._levels[level]))
+            self._push(level + 1, self._make_node(self._levels[level]))
             self._levels[level] = []
         self._levels[level].append(part)
 
-    def _fold(self, parts: list[Part]) -> Part:
+    def _make_node(self, parts: list[Part]) -> Part:
         sizes = [part.size for part in parts]
         links = [dag_pb.Link(part.cid, b"", part.dag_size) for part in parts]
         message = data.file_data(sum(sizes), sizes)
@@ -97,7 +97,7 @@ class Tree:
 
 
 class LeafCutter:
-    """Is fed a file's bytes in pieces of any size; gives its leaves to `add` as they are whole."""
+    """Cuts a file, which comes in pieces of any size, into leaves, and passes each to `add`."""
 
     def __init__(
         self, profile: Profile, add: Callable[[Part], None], emit: Emit | None = None
@@ -109,7 +109,7 @@ class LeafCutter:
         self._empty = True
 
     def update(self, piece: Any) -> None:
-        """Take the next bytes: any buffer."""
+        """Add the next bytes, from any buffer."""
         view = memoryview(piece).cast("B")
         chunk_size = self._profile.chunk_size
         if self._buffer:
@@ -125,14 +125,14 @@ class LeafCutter:
         self._buffer += view
 
     def finish(self) -> None:
-        """Give the last leaf: an empty file has one too."""
+        """Pass on the last leaf: an empty file has one too."""
         if self._buffer or self._empty:
             self._leaf(self._buffer)
             self._buffer = bytearray()
 
     def _leaf(self, chunk: bytearray | memoryview) -> None:
         head, tail = leaf_frame(self._profile, len(chunk))
-        # Never joined for hashing alone: that would copy the whole file once more.
+        # Not joined to be hashed: that would copy the whole file once more.
         block_hash = self._profile.new_hash(head)
         block_hash.update(chunk)
         block_hash.update(tail)
@@ -144,7 +144,7 @@ class LeafCutter:
 
 
 class FileImporter:
-    """Is fed a file's bytes in pieces of any size; gives its DAG's root, and the blocks on the way.
+    """Makes the DAG of a file, which comes in pieces of any size, and emits its blocks.
 
     Example:
         >>> from holdfast.content.profiles import UNIXFS_V1_2025
@@ -161,11 +161,11 @@ class FileImporter:
         self._root: Part | None = None
 
     def update(self, piece: Any) -> None:
-        """Take the next bytes: any buffer."""
+        """Add the next bytes, from any buffer."""
         self._cutter.update(piece)
 
     def finish(self) -> Part:
-        """The file's DAG."""
+        """Return the DAG of the file."""
         if self._root is None:
             self._cutter.finish()
             self._root = self._tree.root()

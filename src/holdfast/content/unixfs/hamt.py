@@ -1,8 +1,8 @@
 """Sharded directories: a hash array mapped trie of shards, one dag-pb node each.
 
-The name's murmur3 hash says, a few bits for each level, in which slot of a shard an entry stands. A
-link's name begins with the slot in hexadecimal; what follows is the entry's name, or nothing where
-the slot holds a further shard.
+The murmur3 hash of a name selects the slot of its entry, with a few bits for each level. The name
+of a link begins with the slot in hexadecimal. The rest is the name of the entry, or empty where the
+slot has another shard.
 """
 
 from collections import defaultdict
@@ -25,7 +25,7 @@ _MASK: Final = (1 << 64) - 1
 
 
 def build_shard(entries: Sequence[Link], profile: Profile, emit: Emit | None = None) -> Part:
-    """The sharded directory of `entries`, whose names differ."""
+    """Return the sharded directory of `entries`, whose names differ."""
     return _build([(murmur3(entry.name), entry) for entry in entries], 0, profile, emit)
 
 
@@ -48,7 +48,7 @@ def _build(entries: list[tuple[int, Link]], used: int, profile: Profile, emit: E
 
 
 def check_shard(shard: Data, links: Sequence[Link]) -> int:
-    """The fanout of a shard that keeps the rules; `MalformedError` for another."""
+    """Return the fanout of a shard; raise `MalformedError` if it breaks the rules."""
     fanout = shard.fanout or 0
     if shard.hash_type != MURMUR3:
         raise MalformedError("UnixFS: a shard with a hash other than murmur3")
@@ -66,7 +66,7 @@ def check_shard(shard: Data, links: Sequence[Link]) -> int:
 
 
 def slot_at(name_hash: int, used: int, fanout: int) -> int:
-    """The slot of a name in a shard under others that have `used` so many bits of its hash."""
+    """Return the slot of a name in a shard; the shards above have used `used` bits of its hash."""
     rest = HASH_BITS - used - slot_bits(fanout)
     if rest < 0:
         raise MalformedError("UnixFS: a sharded directory is too deep")
@@ -74,17 +74,17 @@ def slot_at(name_hash: int, used: int, fanout: int) -> int:
 
 
 def slot_bits(fanout: int) -> int:
-    """How many bits of a name's hash choose its slot."""
+    """Return how many bits of a hash select a slot."""
     return fanout.bit_length() - 1
 
 
 def slot_prefix(slot: int, fanout: int) -> bytes:
-    """What the name of a link in `slot` begins with."""
+    """Return the beginning of the names of links in `slot`."""
     return f"{slot:0{len(f'{fanout - 1:X}')}X}".encode()
 
 
 def murmur3(name: bytes) -> int:
-    """The first 64 bits of murmur3-x64-128 with seed 0."""
+    """Return the first 64 bits of murmur3-x64-128 with seed 0."""
     c1, c2 = 0x87C37B91114253D5, 0x4CF5AD432745937F
     h1 = h2 = 0
     whole = len(name) & ~15

@@ -1,4 +1,4 @@
-"""Which known layout gives a CID: the roots of a stream under several profiles, in one pass."""
+"""The CIDs of one stream under several layouts, computed in one pass, to find the right layout."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,7 +13,7 @@ from holdfast.errors import UnprovenError, VerificationError
 
 
 def by_leaves(profiles: Iterable[Profile]) -> list[list[Profile]]:
-    """`profiles` in groups that cut a file into the same leaves, and so share nearly all work."""
+    """Return `profiles` in groups that cut a file into the same leaves, and share most work."""
     groups: list[list[Profile]] = []
     for profile in profiles:
         for group in groups:
@@ -26,7 +26,7 @@ def by_leaves(profiles: Iterable[Profile]) -> list[list[Profile]]:
 
 
 class Layouts:
-    """Is fed a file's bytes; gives its root under each of `profiles`.
+    """Computes the root of a file under each of `profiles`, from its bytes.
 
     Example:
         >>> layouts = Layouts()
@@ -49,12 +49,12 @@ class Layouts:
                 self._trees[profile.name] = (profile, tree)
 
     def update(self, data: Any) -> None:
-        """Take the next bytes: any buffer."""
+        """Add the next bytes, from any buffer."""
         for cutter in self._cutters:
             cutter.update(data)
 
     def roots(self) -> dict[Profile, CID]:
-        """The root under each layout. The end."""
+        """Return the root under each layout. Call it once, after all bytes."""
         for cutter in self._cutters:
             cutter.finish()
         return {profile: tree.root().cid for profile, tree in self._trees.values()}
@@ -69,7 +69,7 @@ def _adding_to(trees: list[Tree]) -> Callable[[Part], None]:
 
 
 def no_layout_fits(cid: CID) -> UnprovenError:
-    """The error for content that may or may not be what `cid` names."""
+    """Return the error for content that may or may not be what `cid` names."""
     return UnprovenError(
         f"no known layout of this content gives {cid}: it is another content, "
         "or was cut in another way",
@@ -78,23 +78,26 @@ def no_layout_fits(cid: CID) -> UnprovenError:
 
 
 class LayoutProof(PassingProof):
-    """For a gateway that gives no blocks: the body, imported anew, must give the CID."""
+    """For a gateway that gives no blocks: imports the body again, which must give the same CID."""
 
     def __init__(self, root: CID) -> None:
         self._root = root
         self._layouts = Layouts(candidates_for(root))
 
-    def _look(self, data: bytes) -> None:
+    def _note(self, data: bytes) -> None:
         self._layouts.update(data)
 
     def finish(self) -> None:
-        """Raise `UnprovenError` unless a known layout gives the CID: no match proves nothing."""
+        """Raise `UnprovenError` unless a known layout gives the CID.
+
+        Where none does, the bytes may still be right: the file was cut in another way.
+        """
         if self._root not in self._layouts.roots().values():
             raise no_layout_fits(self._root)
 
 
 class WriteCheck:
-    """Computes the CID of an upload as it goes by, to compare it with the provider's.
+    """Computes the CID of an upload while it is sent, to compare it with the provider's.
 
     Example:
         >>> from holdfast.content.profiles import UNIXFS_V1_2025
@@ -107,13 +110,13 @@ class WriteCheck:
     def __init__(self, guess: Profile) -> None:
         alike = (each for each in CANDIDATES if leaves_alike(each, guess))
         self._layouts = Layouts(each.with_hash(guess.hash_code) for each in alike)
-        # The whole upload, while it may be a single block: under which hash function the provider
-        # stores one is known only at the end.
+        # The whole upload, while it may be a single block: only the provider's CID tells, at the
+        # end, under which hash function it stores one.
         self._whole = bytearray()
         self._size = 0
 
     def update(self, data: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes."""
         self._layouts.update(data)
         self._size += len(data)
         if self._size <= MAX_BLOCK:
@@ -122,9 +125,9 @@ class WriteCheck:
             self._whole.clear()
 
     def profile_of(self, cid: CID) -> Profile | None:
-        """The layout under which what went by is `cid`; None if these layouts cannot tell.
+        """Return the layout under which the upload has this CID; None if these cannot tell.
 
-        A raw CID that is another is a `VerificationError`: raw blocks can be cut in one way only.
+        Raise `VerificationError` for a raw CID that differs: a raw block has only one layout.
         """
         found = next((each for each, root in self._layouts.roots().items() if root == cid), None)
         if found is not None or not is_raw(cid):

@@ -1,13 +1,12 @@
-"""The gateway of the local node: what the repository holds, by ``/ipfs/{cid}/path`` over HTTP.
+"""The gateway of the local node: serves the content of the repository under ``/ipfs/{cid}/path``.
 
-Two protocols share the addresses: the path gateway's, which hands out files and directories, and
-the trustless gateway's, which hands out blocks and archives that the client proves by itself.
-One response format stands in each file.
+It has two protocols: the path gateway serves files and directories, and the trustless gateway
+serves blocks and archives that the client verifies itself. Each response format has its own file.
 """
 
 from starlette.routing import BaseRoute
 
-from holdfast.node.cached import CachedRepository
+from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.serving import GatewayRoute
 from holdfast.repository import Repository
 
@@ -15,5 +14,5 @@ __all__ = ["routes"]
 
 
 def routes(repository: Repository) -> list[BaseRoute]:
-    """What serves ``/ipfs/…`` out of `repository`, which stays open for as long as they serve."""
+    """Return the routes of ``/ipfs/…``. Close `repository` only after the last request."""
     return [GatewayRoute(CachedRepository.of(repository))]

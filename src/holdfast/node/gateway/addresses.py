@@ -1,6 +1,6 @@
-"""From the target of a request to what it names: the CID, the names below it, and where they lead.
+"""Parse the path of a request into a CID and names, and resolve the names in the repository.
 
-Taken from the target as it came: decoded as a whole, a name with ``%2F`` in it would be two.
+Each name is decoded alone: in a path that was decoded as a whole, ``%2F`` would separate names.
 """
 
 import string
@@ -14,7 +14,7 @@ from starlette.types import Scope
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.walks import PathWalk
 from holdfast.errors import InvalidCIDError
-from holdfast.node.gateway.replies import Refusal
+from holdfast.node.http_server.refusals import Refusal
 from holdfast.repository.store import Repository
 
 PREFIX: Final = "/ipfs"
@@ -22,14 +22,14 @@ PREFIX: Final = "/ipfs"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What is asked for.
+    """The parsed path of a request.
 
     Attributes:
-        target: The path of the request, as it came, still quoted.
-        text: The CID as it was spelled.
+        target: The path of the request, still quoted.
+        text: The CID as the client wrote it.
         cid: The CID.
-        names: The path below it; bytes that are no UTF-8 are kept as surrogates.
-        has_slash: Whether it ends like a directory's address.
+        names: The names after the CID; bytes that are not UTF-8 are kept as surrogates.
+        has_slash: Whether the path ends with a slash, as the path of a directory.
     """
 
     target: str
@@ -40,12 +40,12 @@ class Address:
 
     @classmethod
     def of(cls, scope: Scope) -> "Address":
-        """The address in a request's scope; a `Refusal` where it is none."""
+        """Return the address of a request; raise a `Refusal` if it is invalid."""
         return cls.parse(scope.get("raw_path") or quote(scope["path"]).encode())
 
     @classmethod
     def parse(cls, raw: bytes) -> "Address":
-        """The address that the path of a request spells; a `Refusal` where it is none."""
+        """Return the address in the path `raw`; raise a `Refusal` if it is invalid."""
         target = quote(raw, safe=string.punctuation)
         text, *names = target.partition(f"{PREFIX}/")[2].split("/")
         has_slash = bool(names) and not names[-1]
@@ -59,52 +59,52 @@ class Address:
 
     @property
     def path(self) -> str:
-        """The content path: what the target says, quoted in one way."""
+        """The content path, with uniform quoting."""
         return "/".join([PREFIX, self.text, *map(quoted, self.names)]) + "/" * self.has_slash
 
     @property
     def prefix(self) -> str:
-        """The address below which all content is: ``/ipfs``, after that of the application."""
+        """The path of all content: ``/ipfs`` after the root path of the application."""
         return self.target.partition(f"{PREFIX}/")[0] + PREFIX
 
     def link(self, depth: int) -> str:
-        """Return the address of what the first `depth` names lead to."""
+        """Return the path with only the first `depth` names."""
         return "/".join([self.prefix, quoted(self.text), *map(quoted, self.names[:depth])])
 
 
 def quoted(name: str) -> str:
-    """A name of an entry as a part of an address."""
+    """Return the name of an entry, quoted for a path."""
     return quote(name.encode("utf-8", "surrogateescape"), safe="")
 
 
 def _name(part: str) -> str:
     name = unquote(part, errors="surrogateescape")
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
-        raise Refusal(HTTPStatus.BAD_REQUEST, "a part of the path is no name of an entry")
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"{part[:40]!r} is not a valid path segment")
     return name
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Where an address leads.
+class ResolvedPath:
+    """An address whose names were resolved to CIDs.
 
     Attributes:
         address: The address.
-        roots: The CID at each name of the path, from the root's to the one that was asked for.
-        way: The blocks that were read to get there: directories, and shards of them.
+        roots: The root CID, then the CID of each name of the path.
+        path_blocks: The blocks of directories and shards that were read to resolve the path.
     """
 
     address: Address
     roots: tuple[CID, ...]
-    way: tuple[CID, ...]
+    path_blocks: tuple[CID, ...]
 
     @property
     def cid(self) -> CID:
-        """What the address names."""
+        """The CID of the requested content."""
         return self.roots[-1]
 
     def headers(self) -> dict[str, str]:
-        """What is said of the way in every reply that has content."""
+        """Return the header fields about the path, for every reply that has content."""
         return {
             "X-Ipfs-Path": self.address.path,
             "X-Ipfs-Roots": ",".join(map(str, self.roots)),
@@ -112,15 +112,18 @@ class Found:
         }
 
 
-def find(repository: Repository, address: Address) -> Found:
-    """Follow the names; `NotFoundError` where one is not there, `UnprovenError` where a block."""
+def resolve_path(repository: Repository, address: Address) -> ResolvedPath:
+    """Resolve the names of `address`.
+
+    Raise `NotFoundError` if a name does not exist, and `UnprovenError` if a block is missing.
+    """
     roots = [address.cid]
-    way: list[CID] = []
+    path_blocks: list[CID] = []
     for name in address.names:
         walk = PathWalk(roots[-1], [name])
         while (needed := walk.need) is not None:
-            walk.feed(repository.block(needed))
-            way.append(needed)
+            walk.feed(repository.block(needed), verified=True)
+            path_blocks.append(needed)
         if walk.found is not None:
             roots.append(walk.found)
-    return Found(address, tuple(roots), tuple(way))
+    return ResolvedPath(address, tuple(roots), tuple(path_blocks))

@@ -1,6 +1,6 @@
-"""Archives (application/vnd.ipld.car): the blocks of the path, then those of what it leads to.
+"""Archives (application/vnd.ipld.car): the blocks of the path, then those below its end.
 
-Always depth first, as a walk reads them::
+The order is always depth first, as a walk reads the blocks::
 
     root ── docs ── report.pdf ─┬─ part          path: root, docs
                                 └─ part          block: report.pdf    entity, all: its parts too
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
@@ -27,13 +27,15 @@ from holdfast.content.blocks import inline_block
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import DirectoryWalk, file_node, kind_of
-from holdfast.errors import MalformedError
-from holdfast.node.cached import LINK_WEIGHT, BlockPieces, CachedRepository
-from holdfast.node.gateway.addresses import Found
-from holdfast.node.gateway.negotiation import CAR_TYPE, Wanted
-from holdfast.node.gateway.replies import IMMUTABLE, Refusal, disposition, is_known
-from holdfast.node.streaming import PIECE, BegunPieces, PieceResponse, Pieces
+from holdfast.content.unixfs.file_nodes import kind_of
+from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
+from holdfast.node.gateway.addresses import ResolvedPath
+from holdfast.node.gateway.cached_repository import LINK_WEIGHT, BlockPieces, CachedRepository
+from holdfast.node.gateway.content_replies import IMMUTABLE, disposition, is_known
+from holdfast.node.gateway.negotiation import RequestedFormat
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.streamed_replies import PIECE, PieceResponse, Pieces, StartedPieces
+from holdfast.protocol.gateway import CAR_TYPE
 
 SCOPES: Final = frozenset({"block", "entity", "all"})
 _ENTITY_BYTES: Final = re.compile(r"(-?[0-9]{1,18}):(-?[0-9]{1,18}|\*)")
@@ -41,7 +43,7 @@ _ENTITY_BYTES: Final = re.compile(r"(-?[0-9]{1,18}):(-?[0-9]{1,18}|\*)")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which blocks are asked for; `first` and `last` count from the end where they are negative."""
+    """The blocks that a request asks for. Negative `first` and `last` count from the end."""
 
     scope: str
     first: int = 0
@@ -50,7 +52,7 @@ class Selection:
 
     @classmethod
     def of(cls, query: QueryParams) -> "Selection":
-        """What a query asks for; a `Refusal` where that is nonsense."""
+        """Return what a query asks for; raise `Refusal` if it is not valid."""
         scope = query.get("dag-scope") or "all"
         if scope not in SCOPES:
             raise Refusal(HTTPStatus.BAD_REQUEST, "dag-scope is one of block, entity and all")
@@ -67,7 +69,7 @@ class Selection:
         return cls("entity", int(match[1]), last, text=f"entity.{text}")
 
     def span(self, size: int) -> tuple[int, int]:
-        """The range in a file of `size` bytes, its end not included; empty where nothing is."""
+        """Return the start and the stop of the range in a file of `size` bytes."""
         start = self.first if self.first >= 0 else max(0, size + self.first)
         last = size - 1 if self.last is None else self.last
         stop = min(size, (last if last >= 0 else size + last) + 1)
@@ -77,9 +79,9 @@ class Selection:
 
 
 def archive_reply(
-    request: Request, repository: CachedRepository, found: Found, wanted: Wanted
+    request: Request, repository: CachedRepository, found: ResolvedPath, wanted: RequestedFormat
 ) -> Response:
-    """The archive, streamed. A block that turns out to be missing on the way breaks it off."""
+    """Return the archive as a stream. It breaks off where a block is missing."""
     selection = Selection.of(request.query_params)
     dups = "y" if wanted.duplicates else "n"
     etag = f'W/"{found.cid}.car.{selection.text}.{dups}{_path_mark(found)}"'
@@ -104,24 +106,27 @@ def archive_reply(
     if is_known(request, etag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     if request.method == "HEAD":
-        return PieceResponse(BegunPieces(()), headers=headers)
-    pieces = ArchivePieces(repository, found.cid, walk.to_send(chain(found.way, cids)), walk)
-    return PieceResponse(BegunPieces(pieces), headers=headers)
+        return PieceResponse(StartedPieces(()), headers=headers)
+    pieces = ArchivePieces(
+        repository, found.cid, walk.to_send(chain(found.path_blocks, cids)), walk
+    )
+    return PieceResponse(StartedPieces(pieces), headers=headers)
 
 
-def _path_mark(found: Found) -> str:
-    """What tells apart the archives of one thing that is reached by two ways."""
-    if not found.way:
+def _path_mark(found: ResolvedPath) -> str:
+    """Return a part of the ETag that differs for each path to the same CID."""
+    if not found.path_blocks:
         return ""
-    way = hashlib.sha256(b"".join(map(bytes, found.way)))
+    way = hashlib.sha256(b"".join(map(bytes, found.path_blocks)))
     return f".{way.hexdigest()[:16]}"
 
 
 class ArchiveWalk:
-    """The CIDs of an archive's blocks, in its order. Blocks are read when they are looked into.
+    """The CIDs of the blocks of an archive, in its order.
 
-    A small DAG can have an endless number of paths through it. Where each block is sent but once,
-    nothing is therefore entered twice; where it is sent each time, it is the client who gives up.
+    A small DAG can have an enormous number of paths through it. Where each block is sent once, no
+    node is therefore entered twice. With `duplicates`, the archive is as long as the DAG makes it,
+    and the client has to stop.
     """
 
     def __init__(self, repository: CachedRepository, *, duplicates: bool) -> None:
@@ -129,16 +134,17 @@ class ArchiveWalk:
         self._duplicates = duplicates
         self._sent: set[CID] = set()
         self._entered: set[CID] = set()
-        self._pending: list[Any] = []
+        self._pending: list[tuple[CID, int]] = []  # a node, and which of its links is next
+        self._file_walk: FileWalk | None = None
 
     @property
     def held(self) -> int:
         """How many bytes of memory the walk holds, about."""
-        known = len(self._sent) + len(self._entered) + len(self._pending)
-        return known * LINK_WEIGHT
+        pending = len(self._pending) if self._file_walk is None else self._file_walk.pending
+        return (len(self._sent) + len(self._entered) + pending) * LINK_WEIGHT
 
     def to_send(self, cids: Iterable[CID]) -> Iterator[CID]:
-        """Leave out blocks that are in their links, and those that were sent."""
+        """Yield `cids` without identity CIDs, and without those that were sent already."""
         for cid in cids:
             if inline_block(cid) is None and (self._duplicates or cid not in self._sent):
                 if not self._duplicates:
@@ -146,21 +152,24 @@ class ArchiveWalk:
                 yield cid
 
     def selected(self, cid: CID, selection: Selection) -> Iterator[CID]:
-        """Return the blocks of what stands at the end of the path; its own must be here."""
+        """Return the blocks of `cid` that are asked for. Its own block must be in the store."""
         block = self._repository.block(cid)
         if selection.scope == "all":
             return self._everything(cid)
         kind = kind_of(cid, block) if selection.scope == "entity" else None
         if kind in {Kind.FILE, Kind.RAW}:
-            start, stop = selection.span(file_node(cid, block).size)
+            start, stop = selection.span(self._repository.file_node(cid).size)
             return self._file(cid, start, stop)
         if kind in {Kind.DIRECTORY, Kind.SHARD}:
             return self._directory(cid)
         return iter([cid])
 
     def _everything(self, root: CID) -> Iterator[CID]:
-        # The links of codecs other than dag-pb are not known here: their blocks count as leaves.
-        self._pending = [(root, 0)]  # on the way down: a node, and which of its links is next
+        """Yield all blocks below `root`. Between two blocks only one link of each level is held.
+
+        The links of codecs other than dag-pb are not known: their blocks count as leaves.
+        """
+        self._pending = [(root, 0)]
         yield root
         while self._pending:
             cid, index = self._pending.pop()
@@ -176,32 +185,25 @@ class ArchiveWalk:
                 self._pending.append((child, 0))
 
     def _file(self, root: CID, start: int, stop: int) -> Iterator[CID]:
-        """Give the blocks that a walk through these bytes of the file needs, in its order."""
-        self._pending = [(root, 0, None)]
-        while self._pending:
-            cid, position, promised = self._pending.pop()
-            if cid in self._entered:
+        """Yield the blocks that a walk over these bytes of the file needs, in its order."""
+        self._file_walk = walk = FileWalk(root, start, stop)
+        while (segment := walk.segment) is not None:
+            if segment.cid in self._entered:
+                walk.skip()
                 continue
-            part = self._repository.file_part(cid)
-            if promised is not None and promised != part.size:
-                raise MalformedError(f"{cid} has {part.size} bytes, its parent says {promised}")
-            # A part on the edge of the range is not sent whole, and is entered for what is left.
-            if not self._duplicates and start <= position and position + part.size <= stop:
-                self._entered.add(cid)
-            position += len(part.data)
-            children = []
-            for child, size in part.children:
-                if size and position < stop and position + size > start:
-                    children.append((child, position, size))
-                position += size
-            self._pending += reversed(children)
-            del part, children
-            yield cid
+            node = self._repository.file_node(segment.cid)
+            # A node on the edge of the range is entered again, for its other bytes.
+            is_whole = start <= segment.start and segment.start + node.size <= stop
+            if is_whole and not self._duplicates:
+                self._entered.add(segment.cid)
+            walk.feed_node(segment, node)
+            del node
+            yield segment.cid
 
     def _directory(self, root: CID) -> Iterator[CID]:
         walk = DirectoryWalk(root)
         while (cid := walk.need) is not None:
-            walk.feed(self._repository.block(cid))
+            walk.feed(self._repository.block(cid), verified=True)
             yield cid
 
 
@@ -223,7 +225,7 @@ class ArchivePieces(Pieces):
         return self._walk.held
 
     def next_cached(self) -> bytes | None:
-        """Return the next piece of a block that is in the cache."""
+        """Return the next piece if its block is in the cache, else None."""
         return None if self._block is None or self._head else self._block.next_cached()
 
     def __next__(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Directories: their index.html where they have one, else a page that lists what is in them."""
+"""Directories: their index.html if they have one, else a page that lists their entries."""
 
 from collections.abc import Iterator
 from html import escape
@@ -10,20 +10,20 @@ from starlette.responses import Response
 
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import Entry
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.errors import NotFoundError
-from holdfast.node.cached import BytesPieces, CachedRepository
-from holdfast.node.gateway.addresses import PREFIX, Address, Found, quoted
+from holdfast.node.gateway.addresses import PREFIX, Address, ResolvedPath, quoted
+from holdfast.node.gateway.cached_repository import BytesPieces, CachedRepository
+from holdfast.node.gateway.content_replies import Content, content_reply
 from holdfast.node.gateway.files import file_reply, redirect_to
-from holdfast.node.gateway.replies import Content, content_reply
 from holdfast.repository.store import Repository
 
 INDEX: Final = "index.html"
 LISTED: Final = 10_000  # names on a page; a directory may have millions
 MAX_ROWS: Final = 4 << 20  # characters of them; each row repeats the path, which may be long
 MAX_BREADCRUMBS: Final = 100  # names of the path that are links; each link repeats the path so far
-LISTING_VERSION: Final = 2  # part of the ETag: to be raised when the page changes
-# Kubo's, for pages that it makes: the entries stay the same for ever, the page may not.
+LISTING_VERSION: Final = 2  # part of the ETag: add 1 when the page changes
+# As in Kubo: the entries never change, but the page around them may.
 LISTING_CACHED: Final = "public, max-age=604800, stale-while-revalidate=2678400"
 
 PAGE: Final = """<!DOCTYPE html>
@@ -53,10 +53,12 @@ td + td {{ text-align: right; white-space: nowrap }}
 NOTE: Final = "<p>Only {shown} entries are shown; there are more.</p>"
 
 
-def directory_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
-    """The directory's index page, written by its author or by us."""
+def directory_reply(
+    request: Request, repository: CachedRepository, found: ResolvedPath
+) -> Response:
+    """Return the index.html of a directory, or a generated page that lists it."""
     if not found.address.has_slash:
-        # Links on the page are relative to it.
+        # The links on the page are relative to its address.
         return redirect_to(request, found.address, found.address.target + "/")
     index = _index(repository, found.cid)
     if index is not None:
@@ -70,13 +72,13 @@ def directory_reply(request: Request, repository: CachedRepository, found: Found
     return content_reply(request, _listing(repository, found), etag, headers)
 
 
-def _listing(repository: CachedRepository, found: Found) -> Content:
-    """Return the page that lists the directory. It is kept in the cache, and made again at need."""
+def _listing(repository: CachedRepository, found: ResolvedPath) -> Content:
+    """Return the page that lists the directory, from the cache or made again."""
     address = found.address
     key = ("listing", address.prefix, address.text, address.names)
 
     def page() -> bytes:
-        return repository.made(key, lambda: _page(repository, found))
+        return repository.computed(key, lambda: _page(repository, found))
 
     return Content(
         len(page()),
@@ -93,12 +95,12 @@ def _index(repository: CachedRepository, cid: CID) -> CID | None:
         except NotFoundError:
             return (None,)
 
-    index = repository.made(("index", cid), resolve)[0]
+    index = repository.computed(("index", cid), resolve)[0]
     is_file = index is not None and repository.kind(index) in {Kind.FILE, Kind.RAW}
     return index if is_file else None
 
 
-def _page(repository: Repository, found: Found) -> bytes:
+def _page(repository: Repository, found: ResolvedPath) -> bytes:
     entries, is_cut = listed(repository, found.cid)
     address = found.address
     here = escape(address.link(len(address.names)))
@@ -124,7 +126,7 @@ def _page(repository: Repository, found: Found) -> bytes:
 
 
 def _breadcrumbs(address: Address) -> Iterator[str]:
-    """Yield each name of the path, with a link to what stands there."""
+    """Yield each name of the path as a link to its content."""
     for depth, name in enumerate([address.text, *address.names]):
         text = escape(readable(name))
         if depth <= MAX_BREADCRUMBS:
@@ -132,17 +134,17 @@ def _breadcrumbs(address: Address) -> Iterator[str]:
         yield text
 
 
-def listed(repository: Repository, cid: CID) -> tuple[list[Entry], bool]:
-    """The entries of a directory by name, as many as are shown; and whether there are more."""
+def listed(repository: Repository, cid: CID) -> tuple[list[DirectoryEntry], bool]:
+    """Return the entries to show, sorted by name, and whether there are more."""
     entries = list(islice(repository.entries(cid), LISTED + 1))
     return sorted(entries[:LISTED]), len(entries) > LISTED
 
 
-def _row(entry: Entry, here: str, prefix: str) -> str:
+def _row(entry: DirectoryEntry, here: str, prefix: str) -> str:
     """Return the row of an entry: its name, its CID, both as links, and its size."""
     name, cid = quoted(entry.name), str(entry.cid)
     by_name = f'<a href="{here}/{name}">{escape(readable(entry.name))}</a>'
-    # Escaped twice, as in Kubo's listings: the conformance suite wants this link to the letter.
+    # Escaped twice, as in Kubo's listings: the conformance suite compares this link exactly.
     by_cid = f'<a class="ipfs-hash" translate="no" href="{prefix}/{cid}?filename={quoted(name)}">'
     return (
         f"<tr><td>{by_name}</td><td>{by_cid}{_short(cid)}</a></td>"
@@ -155,12 +157,12 @@ def _short(cid: str) -> str:
 
 
 def readable(name: str) -> str:
-    """A name for people: bytes in it that are no UTF-8 are shown as such."""
+    """Return a name to show: bytes that are not UTF-8 become replacement characters."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _amount(size: int) -> str:
-    """A size for people: 3 digits are enough for them."""
+    """Return a size to show, with 3 digits."""
     amount = float(size)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024:

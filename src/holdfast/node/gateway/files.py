@@ -1,4 +1,4 @@
-"""Files, and what is read like one: the bytes of raw blocks, the targets of symbolic links."""
+"""Replies with the bytes of files, or with the targets of symbolic links."""
 
 from collections.abc import Iterable
 from http import HTTPStatus
@@ -10,26 +10,25 @@ from holdfast.content import dag_pb
 from holdfast.content.cid import CID
 from holdfast.content.media_types import OCTETS, named_type
 from holdfast.content.unixfs import data
-from holdfast.content.unixfs.walks import file_node
 from holdfast.errors import UnprovenError
-from holdfast.node.gateway.addresses import Address, Found
-from holdfast.node.gateway.media_types import sniffed_type, stored_type
-from holdfast.node.gateway.replies import (
+from holdfast.node.gateway.addresses import Address, ResolvedPath
+from holdfast.node.gateway.content_replies import (
     IMMUTABLE,
     Content,
     content_reply,
     disposition,
     strong_etag,
 )
+from holdfast.node.gateway.type_detection import sniffed_type, stored_type
 from holdfast.repository.store import Repository
 
 SYMLINK_TYPE = "inode/symlink"  # as Kubo has it
 
 
 def file_reply(
-    request: Request, repository: Repository, found: Found, cid: CID, name: str
+    request: Request, repository: Repository, found: ResolvedPath, cid: CID, name: str
 ) -> Response:
-    """Return the file at `cid`, which is called `name`, as a whole or in part.
+    """Return the file at `cid`, whose name is `name`, as a whole or in part.
 
     `cid` is not what the address names where a directory is served by its index.html. The ETag is
     then the directory's, as in Kubo: it follows from the address and changes with it.
@@ -46,13 +45,13 @@ def file_reply(
 
 
 def file_content(repository: Repository, cid: CID) -> Content:
-    """The bytes of the file at `cid`."""
-    node = file_node(cid, repository.block(cid))
-    return Content(node.size, lambda start, stop: repository.read(cid, start, stop))
+    """Return the bytes of the file at `cid`."""
+    size = repository.file_size(cid)
+    return Content(size, lambda start, stop: repository.read(cid, start, stop))
 
 
 def file_type(repository: Repository, cid: CID, names: Iterable[str], content: Content) -> str:
-    """The media type of a file: by the first of its names that tells, its pin, or its beginning."""
+    """Return the media type of a file: by one of its names, its pin, or its first bytes."""
     by_name = next(filter(None, map(named_type, names)), None)
     if by_name is not None:
         return by_name
@@ -63,11 +62,11 @@ def file_type(repository: Repository, cid: CID, names: Iterable[str], content: C
     try:
         return sniffed_type(content.size, lambda *ends: b"".join(content.read(*ends)))
     except UnprovenError:
-        return OCTETS  # its beginning is not here, but the range that was asked for may be
+        return OCTETS  # its first bytes are missing, but the range that was asked for may be here
 
 
-def symlink_reply(request: Request, found: Found, block: bytes) -> Response:
-    """Where a symbolic link leads, as text: to follow it is the client's choice."""
+def symlink_reply(request: Request, found: ResolvedPath, block: bytes) -> Response:
+    """Return the target of a symbolic link as text: the client decides whether to follow it."""
     headers = {
         **found.headers(),
         **disposition(request, str(found.cid)),
@@ -80,12 +79,12 @@ def symlink_reply(request: Request, found: Found, block: bytes) -> Response:
 
 
 def symlink_target(block: bytes) -> bytes:
-    """The path that a symbolic link holds."""
+    """Return the path in the block of a symbolic link."""
     return data.decode(dag_pb.decode(block).data).data
 
 
 def redirect_to(request: Request, address: Address, target: str) -> Response:
-    """The same content at `target`, with the same query."""
+    """Return a redirect to the same content at `target`, with the same query."""
     query = request.scope["query_string"].decode("latin-1")
     location = f"{target}?{query}" if query else target
     headers = {"Location": location, "X-Ipfs-Path": address.path, "Cache-Control": IMMUTABLE}

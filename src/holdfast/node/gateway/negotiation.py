@@ -1,6 +1,6 @@
-"""Which format a reply has: ``?format=`` says it, else the Accept header, else it is the content.
+"""Choose the format of a reply: from ``?format=``, else from the Accept header, else the content.
 
-The parameters of an archive come the same two ways (IPIP-412), and those of the query win here too.
+The parameters of an archive come from the same two places (IPIP-412); the query has precedence.
 """
 
 import re
@@ -13,14 +13,13 @@ from typing import Final
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
-from holdfast.node.gateway.replies import Refusal
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 
-RAW_TYPE: Final = "application/vnd.ipld.raw"
-CAR_TYPE: Final = "application/vnd.ipld.car"
 TAR_TYPE: Final = "application/x-tar"
 
-# Formats of the path gateway that need codecs which are not here. The type of the content is only
-# known when it is read, so a request for any other type gets the content as it is.
+# Formats of the path gateway whose codecs are not supported. A request for any other type gets the
+# content itself, because its type is known only after it was read.
 NOT_SERVED: Final = frozenset(
     {
         "application/vnd.ipld.dag-json",
@@ -36,7 +35,7 @@ _WEIGHT: Final = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 
 
 class Format(Enum):
-    """How content is handed out."""
+    """The format of a reply."""
 
     DESERIALIZED = ""
     RAW = "raw"
@@ -49,8 +48,8 @@ FORMATS: Final = {each.value: each for each in Format if each.value}
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The format that was agreed on; in an archive, whether a block may come more than once."""
+class RequestedFormat:
+    """The chosen format; for an archive, whether it may have a block more than once."""
 
     format: Format
     duplicates: bool = False
@@ -65,25 +64,25 @@ class MediaRange:
 
     @property
     def weight(self) -> float:
-        """How much it is wanted, from 0 to 1."""
+        """The weight ``q``, from 0 to 1."""
         text = self.parameters.get("q", "1")
         return float(text) if _WEIGHT.fullmatch(text) else 1.0
 
 
-def negotiate(request: Request) -> Wanted:
-    """Return the best format that was asked for and is served, or raise `Refusal` (406)."""
+def negotiate(request: Request) -> RequestedFormat:
+    """Return the best requested format that is served; raise a `Refusal` (406) if none is."""
     accepted = list(_media_ranges(",".join(request.headers.getlist("accept"))))
-    # A wildcard says nothing against a format that is named beside it.
+    # A named format has precedence over a wildcard of the same weight.
     accepted.sort(key=lambda each: (-each.weight, "*" in each.type))
     if name := request.query_params.get("format", ""):
         if name not in FORMATS:
             raise Refusal(
                 HTTPStatus.NOT_ACCEPTABLE,
-                f"there is no format {name[:40]!r} here, only {', '.join(FORMATS)}",
+                f"format {name[:40]!r} is not served; use {', '.join(FORMATS)}",
             )
         if FORMATS[name] is not Format.CAR:
-            return Wanted(FORMATS[name])
-        # An Accept header that asks for the same format may have parameters of it.
+            return RequestedFormat(FORMATS[name])
+        # An Accept header for the same format may set its parameters.
         accepted = [each for each in accepted if each.type == CAR_TYPE] or [MediaRange(CAR_TYPE)]
     for each in accepted or [MediaRange("*/*")]:
         wanted = _served(each, request.query_params)
@@ -91,7 +90,7 @@ def negotiate(request: Request) -> Wanted:
             return wanted
     raise Refusal(
         HTTPStatus.NOT_ACCEPTABLE,
-        "none of the formats asked for is served: there are the content itself, raw blocks, "
+        "none of the requested formats is served; there are the content itself, raw blocks, "
         "tar archives, and CAR archives of version 1 in the order dfs",
     )
 
@@ -107,17 +106,17 @@ def _media_ranges(header: str) -> Iterator[MediaRange]:
             yield MediaRange(media_type.strip().lower(), parameters)
 
 
-def _served(asked: MediaRange, query: QueryParams) -> Wanted | None:
+def _served(asked: MediaRange, query: QueryParams) -> RequestedFormat | None:
     if asked.type == RAW_TYPE:
-        return Wanted(Format.RAW)
+        return RequestedFormat(Format.RAW)
     if asked.type == TAR_TYPE:
-        return Wanted(Format.TAR)
+        return RequestedFormat(Format.TAR)
     if asked.type == CAR_TYPE:
         version, order, dups = (
             query.get(f"car-{name}") or asked.parameters.get(name, "")
             for name in ("version", "order", "dups")
         )
         if version in {"", "1"} and order in {"", "dfs", "unk"} and dups in {"", "y", "n"}:
-            return Wanted(Format.CAR, duplicates=dups == "y")
+            return RequestedFormat(Format.CAR, duplicates=dups == "y")
         return None
-    return None if asked.type in NOT_SERVED else Wanted(Format.DESERIALIZED)
+    return None if asked.type in NOT_SERVED else RequestedFormat(Format.DESERIALIZED)

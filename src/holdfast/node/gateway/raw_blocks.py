@@ -1,24 +1,29 @@
-"""Single blocks (application/vnd.ipld.raw): their bytes as they are, for the client to prove."""
+"""Single blocks (application/vnd.ipld.raw): their bytes as they are, for the client to verify."""
 
 from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.node.cached import BlockPieces, CachedRepository
-from holdfast.node.gateway.addresses import Found
-from holdfast.node.gateway.negotiation import RAW_TYPE
-from holdfast.node.gateway.replies import (
+from holdfast.node.gateway.addresses import ResolvedPath
+from holdfast.node.gateway.cached_repository import BlockPieces, CachedRepository
+from holdfast.node.gateway.content_replies import (
     IMMUTABLE,
     Content,
     content_reply,
     disposition,
     strong_etag,
 )
+from holdfast.protocol.gateway import RAW_TYPE
 
 
-def raw_block_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
-    """The block at the end of the path. The trustless gateway asks for roots only; paths do."""
+def raw_block_reply(
+    request: Request, repository: CachedRepository, found: ResolvedPath
+) -> Response:
+    """Return the block at the end of the path.
+
+    The specification of trustless gateways only has blocks of roots; paths are allowed here too.
+    """
     size = len(repository.block(found.cid))
     headers = {
         **found.headers(),

@@ -1,4 +1,4 @@
-"""The way of a request: what it names, in which format, whether it is here; and the reply."""
+"""Serving a request to the gateway: find its content, choose the format, build the reply."""
 
 from http import HTTPStatus
 from typing import Any, Final
@@ -12,22 +12,24 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.content.unixfs.data import Kind
 from holdfast.errors import ClientError
-from holdfast.node.cached import CachedRepository
-from holdfast.node.gateway.addresses import PREFIX, Address, Found, find
+from holdfast.node.gateway.addresses import PREFIX, Address, ResolvedPath, resolve_path
 from holdfast.node.gateway.archives import archive_reply
+from holdfast.node.gateway.cached_repository import CachedRepository
+from holdfast.node.gateway.content_replies import refusal_for
 from holdfast.node.gateway.directories import directory_reply
 from holdfast.node.gateway.files import file_reply, redirect_to, symlink_reply
 from holdfast.node.gateway.json_files import json_reply
 from holdfast.node.gateway.negotiation import Format, negotiate
 from holdfast.node.gateway.raw_blocks import raw_block_reply
-from holdfast.node.gateway.replies import Refusal, refusal_for
 from holdfast.node.gateway.tars import tar_reply
-from holdfast.node.replies import SAFE, AddedHeaders
-from holdfast.node.streaming import resources_of
+from holdfast.node.http_server.default_headers import SAFETY_HEADERS, DefaultHeaders
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.streamed_replies import resources_of
 
 METHODS: Final = "GET, HEAD, OPTIONS"
-# The path gateway's list, on every reply and not only on those to OPTIONS. The last two of the
-# allowed headers are ours: the first of them for `only-if-cached`, the other is the service's.
+# The list in the specification of path gateways, on every reply and not only on those to OPTIONS.
+# The last two of the allowed headers are added here: `Cache-Control` for `only-if-cached`, and the
+# header of the service for its gateway tokens.
 CROSS_ORIGIN: Final = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": METHODS,
@@ -43,17 +45,17 @@ PREFLIGHT: Final = {"Access-Control-Max-Age": "86400"}
 
 
 class GatewayRoute(BaseRoute):
-    """Everything below ``/ipfs``.
+    """The route for everything below ``/ipfs``.
 
-    A route of its own, as the patterns of Starlette's split names that have ``%2F`` or ``%0A``.
+    The patterns of Starlette's own routes would split names that have ``%2F`` or ``%0A`` in them.
     """
 
     def __init__(self, repository: CachedRepository) -> None:
         self._repository = repository
-        self._app = AddedHeaders(self._serve, SAFE | CROSS_ORIGIN)
+        self._app = DefaultHeaders(self._serve, SAFETY_HEADERS | CROSS_ORIGIN)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether a request is ours: by any method, so that all replies have the same headers."""
+        """Return whether a request is for the gateway, with any method."""
         if scope["type"] != "http":
             return Match.NONE, {}
         path: str = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -61,7 +63,7 @@ class GatewayRoute(BaseRoute):
         return (Match.FULL, {"endpoint": self}) if is_ours else (Match.NONE, {})
 
     def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
-        """No names are given here."""
+        """Raise `NoMatchFound`: the route has no name."""
         raise NoMatchFound(name, path_params)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,7 +71,7 @@ class GatewayRoute(BaseRoute):
         await self._app(scope, receive, send)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The repository blocks: all up to the first bytes is done on a thread in one go.
+        # The repository blocks, so all work up to the first bytes is one job for a worker thread.
         readers = resources_of(scope).readers
         response = await run_sync(self._answer, Request(scope), limiter=readers)
         await response(scope, receive, send)
@@ -79,27 +81,27 @@ class GatewayRoute(BaseRoute):
             if request.method in {"GET", "HEAD"}:
                 return self._read(request)
         except Refusal as refusal:
-            return refusal.response()
+            return refusal.text_reply()
         except ClientError as error:
-            return refusal_for(error).response()
+            return refusal_for(error).text_reply()
         if request.method == "OPTIONS":
             return Response(status_code=HTTPStatus.NO_CONTENT, headers=PREFLIGHT)
         why = "content is only read here"
-        return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": METHODS}).response()
+        return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": METHODS}).text_reply()
 
     def _read(self, request: Request) -> Response:
         address = Address.of(request.scope)
         if request.headers.get("service-worker") == "script" and not (
             address.names or address.has_slash
         ):
-            # The path gateway's rule: its scope would be the content of everybody.
+            # A rule for path gateways: the scope of the worker would be all content of all users.
             raise Refusal(HTTPStatus.BAD_REQUEST, "no service worker for all of /ipfs")
         wanted = negotiate(request)
         if not self._repository.has(address.cid):
             if "only-if-cached" in request.headers.get("cache-control", "").lower():
                 raise Refusal(HTTPStatus.PRECONDITION_FAILED, f"{address.text} is not here")
             raise Refusal(HTTPStatus.NOT_FOUND, f"{address.text} is not here")
-        found = find(self._repository, address)
+        found = resolve_path(self._repository, address)
         match wanted.format:
             case Format.RAW:
                 return raw_block_reply(request, self._repository, found)
@@ -112,7 +114,7 @@ class GatewayRoute(BaseRoute):
             case Format.DESERIALIZED:
                 return self._deserialized(request, found)
 
-    def _deserialized(self, request: Request, found: Found) -> Response:
+    def _deserialized(self, request: Request, found: ResolvedPath) -> Response:
         block = self._repository.block(found.cid)
         match self._repository.kind(found.cid):
             case Kind.DIRECTORY | Kind.SHARD:

@@ -1,16 +1,16 @@
 """Tar archives (application/x-tar): a file, a symbolic link, or a directory with all below it.
 
-The top entry is named by its CID. The order of the others needs little memory, and makes the
+The name of the top entry is its CID. The order of the others needs little memory, and makes the
 archive safe to extract::
 
     CID/              a directory comes before its entries
-    CID/report.txt    files are sent when they are met
-    CID/docs/         a subdirectory is named here, and entered when its parent is done
+    CID/report.txt    files are sent in the order of the directory
+    CID/docs/         a subdirectory is listed when its parent is complete
     CID/docs/a.txt
     CID/latest        symbolic links come last, so that no file can be written through one
 
-The last rule holds for names that only some file systems take for the same, such as ``a`` and
-``A``. Equal names in one directory are refused by the walk through it, as are ``..`` and the like.
+The last rule protects file systems for which ``a`` and ``A`` are the same name. A directory with
+equal names, or with ``..`` and the like, is refused by the walk over it.
 """
 
 import tarfile
@@ -23,19 +23,21 @@ from starlette.responses import Response
 
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.walks import DirectoryWalk, Entry
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.walks import DirectoryWalk
 from holdfast.errors import MalformedError
-from holdfast.node.cached import LINK_WEIGHT, CachedRepository
-from holdfast.node.gateway.addresses import Found
+from holdfast.node.gateway.addresses import ResolvedPath
+from holdfast.node.gateway.cached_repository import LINK_WEIGHT, CachedRepository
+from holdfast.node.gateway.content_replies import IMMUTABLE, disposition, is_known
 from holdfast.node.gateway.files import symlink_target
 from holdfast.node.gateway.negotiation import TAR_TYPE
-from holdfast.node.gateway.replies import IMMUTABLE, Refusal, disposition, is_known
-from holdfast.node.streaming import PIECE, BegunPieces, PieceResponse, Pieces
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.streamed_replies import PIECE, PieceResponse, Pieces, StartedPieces
 
 MAX_NAME: Final = 255  # bytes; NAME_MAX of the usual file systems
 MAX_PATH: Final = 4096  # bytes; PATH_MAX of Linux, for paths in the archive and targets of links
 MAX_PENDING: Final = 16 << 20  # bytes, for directories that are not yet entered and for links
-RECORD: Final = 250  # bytes that such a directory or link takes, beside its names
+RECORD: Final = 250  # bytes that such a directory or link takes besides its names
 
 _END: Final = bytes(2 * tarfile.BLOCKSIZE)
 _KINDS: Final = frozenset({Kind.FILE, Kind.RAW, Kind.DIRECTORY, Kind.SHARD, Kind.SYMLINK})
@@ -52,8 +54,8 @@ class _Place(NamedTuple):
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
 
-def tar_reply(request: Request, repository: CachedRepository, found: Found) -> Response:
-    """Return the archive as a stream. An error that comes up later breaks it off."""
+def tar_reply(request: Request, repository: CachedRepository, found: ResolvedPath) -> Response:
+    """Return the archive as a stream. It breaks off at an error."""
     if repository.kind(found.cid) not in _KINDS:
         raise _not_possible(f"{found.cid} is not a file, directory or symbolic link")
     etag = f'W/"{found.cid}.x-tar"'
@@ -70,8 +72,8 @@ def tar_reply(request: Request, repository: CachedRepository, found: Found) -> R
     if is_known(request, etag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     if request.method == "HEAD":
-        return PieceResponse(BegunPieces(()), headers=headers)
-    return PieceResponse(BegunPieces(TarPieces(repository, found.cid)), headers=headers)
+        return PieceResponse(StartedPieces(()), headers=headers)
+    return PieceResponse(StartedPieces(TarPieces(repository, found.cid)), headers=headers)
 
 
 class TarPieces(Pieces):
@@ -83,7 +85,7 @@ class TarPieces(Pieces):
         self._directories: list[tuple[_Place, CID]] = []
         self._links: list[tuple[_Place, bytes]] = []
         self._pending = 0  # bytes that the directories and links take
-        self._entries = 0  # of the block of a directory that is being gone through
+        self._entries = 0  # entries of the directory block in use
 
     @property
     def held(self) -> int:
@@ -112,25 +114,25 @@ class TarPieces(Pieces):
             yield _header(place, tarfile.SYMTYPE, target=target)
         yield _END
 
-    def _list(self, cid: CID) -> Iterator[Entry]:
+    def _list(self, cid: CID) -> Iterator[DirectoryEntry]:
         try:
             for entries in self._batches(cid):
                 self._entries = len(entries)
                 yield from entries
         except MalformedError as error:
-            # The words of Kubo, by which clients know why there is no archive.
+            # Kubo's words, which clients look for to know why there is no archive.
             raise _not_possible(
                 f"{error.message} (relative UnixFS paths outside the root are not allowed)"
             ) from None
         self._entries = 0
 
-    def _batches(self, cid: CID) -> Iterator[list[Entry]]:
+    def _batches(self, cid: CID) -> Iterator[list[DirectoryEntry]]:
         if self._repository.kind(cid) is Kind.DIRECTORY:
             yield self._repository.plain_entries(cid)
             return
         walk = DirectoryWalk(cid)
         while (needed := walk.need) is not None:
-            yield walk.feed(self._repository.block(needed))
+            yield walk.feed(self._repository.block(needed), verified=True)
 
     def _member(self, place: _Place, cid: CID) -> Iterator[bytes]:
         """Yield a file or the header of a directory; keep a symbolic link for the end."""
@@ -141,7 +143,7 @@ class TarPieces(Pieces):
                 self._directories.append((place, cid))
                 yield _header(place, tarfile.DIRTYPE)
             case Kind.FILE | Kind.RAW:
-                size = self._repository.file_part(cid).size
+                size = self._repository.file_node(cid).size
                 yield _header(place, tarfile.REGTYPE, size=size)
                 yield from self._file(cid, size)
             case Kind.SYMLINK:
@@ -158,12 +160,12 @@ class TarPieces(Pieces):
             written += len(piece)
             yield piece
         if written != size:
-            # Everything behind it would be read as something else.
+            # The rest of the archive would be read wrongly.
             raise MalformedError(f"{cid} has {written} bytes and declares {size}", cid=str(cid))
         yield bytes(-size % tarfile.BLOCKSIZE)
 
     def _hold(self, place: _Place, count: int, *, extra: int = 0) -> None:
-        """Add what a directory or a link takes in memory, or subtract it, and keep the limit."""
+        """Count the memory of `count` directories or links; raise `Refusal` above the limit."""
         self._pending += count * (RECORD + len(place.name) + extra)
         if self._pending > MAX_PENDING:
             raise _not_possible("it has too many directories or symbolic links")
@@ -172,7 +174,7 @@ class TarPieces(Pieces):
 def _header(place: _Place, kind: bytes, *, size: int = 0, target: bytes = b"") -> bytes:
     """Return the header of an entry: ustar, with pax records where a name or size needs them.
 
-    All that UnixFS does not know is the same for each entry: owner 0, the time 0.
+    What UnixFS does not have is the same for each entry: the owner is 0, the time is 0.
     """
     info = tarfile.TarInfo(place.path)
     info.type = kind
@@ -183,7 +185,7 @@ def _header(place: _Place, kind: bytes, *, size: int = 0, target: bytes = b"") -
 
 
 def _check_name(place: _Place) -> None:
-    """Raise `Refusal` for a name that cannot be extracted, or leads elsewhere on Windows."""
+    """Raise `Refusal` for a name that cannot be extracted, or leaves the folder on Windows."""
     name = place.name.encode("utf-8", "surrogateescape")
     length = len(place.parent.encode("utf-8", "surrogateescape")) + 1 + len(name)
     if len(name) > MAX_NAME or length > MAX_PATH:

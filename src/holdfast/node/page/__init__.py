@@ -1,8 +1,8 @@
-"""The page at the root of the node: what is pinned, to look at, to add to and to remove from.
+"""The page at the root of the node, which lists, shows, adds and removes pins.
 
-Its files are served as they stand; no build makes them. They come from the same origin as all
-content, so its policy lets nothing run but these files, each named by a nonce: no script that was
-pinned, and nothing that lies elsewhere.
+Its files are served as they are in this folder, without a build. The page has the same origin as
+all content, so its Content-Security-Policy allows only these files, each marked with a nonce. No
+pinned script and no file from elsewhere can run in it.
 """
 
 import secrets
@@ -17,8 +17,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.errors import ClientError
-from holdfast.node import replies
-from holdfast.node.gateway.replies import Refusal, refusal_for
+from holdfast.node.gateway.content_replies import refusal_for
+from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.page.items import describe
 from holdfast.repository import Repository
 
@@ -30,7 +30,7 @@ POLICY: Final = (
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
 HEADERS: Final = {
-    "Cache-Control": "no-cache",  # an upgrade of the package brings another page
+    "Cache-Control": "no-cache",  # the page changes when the package is upgraded
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
@@ -38,51 +38,46 @@ HEADERS: Final = {
 
 
 class Page:
-    """The page over one repository. It acts with the user's token; its own calls only read."""
+    """The page over one repository. Changes go through the pinning API, with the user's token."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        parts = {
-            part.name: part.read_bytes()
-            for part in files(__name__).iterdir()
-            if PurePath(part.name).suffix in {*TYPES, ".html"}
+        assets = {
+            file.name: file.read_bytes()
+            for file in files(__name__).iterdir()
+            if PurePath(file.name).suffix in {*TYPES, ".html"}
         }
-        self._index = parts.pop("index.html").decode()
-        self._parts = parts
+        self._index = assets.pop("index.html").decode()
+        self._assets = assets
 
     def routes(self) -> list[BaseRoute]:
-        """Where it is."""
+        """Return the routes of the page."""
         return [
             Route("/", self.index),
             Route("/page/item", self.item),
-            Route("/page/{name}", self.part),
+            Route("/page/{name}", self.asset),
         ]
 
     async def index(self, _: Request) -> Response:
-        """Serve the page, with a policy for this once."""
+        """Serve the page, with a new nonce."""
         nonce = secrets.token_urlsafe(16)
         headers = {**HEADERS, "Content-Security-Policy": POLICY.format(nonce=nonce)}
         return HTMLResponse(self._index.replace("NONCE", nonce), headers=headers)
 
-    async def part(self, request: Request) -> Response:
-        """Serve a file that the page is made of."""
+    async def asset(self, request: Request) -> Response:
+        """Serve a script, the style sheet or the icon of the page."""
         name = request.path_params["name"]
-        if name not in self._parts:
+        if name not in self._assets:
             raise HTTPException(404)
-        return Response(self._parts[name], headers=HEADERS, media_type=TYPES[PurePath(name).suffix])
+        media_type = TYPES[PurePath(name).suffix]
+        return Response(self._assets[name], headers=HEADERS, media_type=media_type)
 
     async def item(self, request: Request) -> Response:
-        """Tell what stands at a path: a file, or a directory and what is in it."""
+        """Describe the file or directory at a path, as JSON."""
         path = request.query_params.get("path", "")
         try:
-            told: dict[str, Any] = await run_in_threadpool(describe, self._repository, path)
-        except Refusal as refusal:
-            raise _as_json(refusal) from None
-        except ClientError as error:
-            raise _as_json(refusal_for(error)) from None
-        return JSONResponse(told, headers=HEADERS)
-
-
-def _as_json(refusal: Refusal) -> replies.Refusal:
-    """The refusal of the gateway, in the shape of the pinning API."""
-    return replies.Refusal(refusal.status, refusal.text)
+            item: dict[str, Any] = await run_in_threadpool(describe, self._repository, path)
+        except (Refusal, ClientError) as error:
+            refusal = error if isinstance(error, Refusal) else refusal_for(error)
+            raise Refusal(refusal.status, refusal.sentence) from None
+        return JSONResponse(item, headers=HEADERS)

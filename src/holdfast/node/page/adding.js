@@ -1,4 +1,4 @@
-// What comes in: files and folders, dropped, chosen or pasted, one upload after the other; and JSON.
+// Add pins: files and folders that are dropped, chosen or pasted, one upload at a time; and JSON.
 
 import { pinFiles, pinJson } from "./api.js";
 import { button, byId, element, isReady, notify, readableName, readableSize } from "./dom.js";
@@ -7,7 +7,7 @@ const queue = [];
 let running = false;
 let onPinned = () => {};
 
-/** Wire everything up; `pinned` is called whenever something was pinned. */
+/** Add the event listeners; call `pinned` after each new pin. */
 export function prepare(pinned) {
   onPinned = pinned;
   byId("choose-files").addEventListener("click", () => byId("files").click());
@@ -25,7 +25,7 @@ export function prepare(pinned) {
 
 function take(input) {
   const files = [...input.files];
-  input.value = ""; // the same file may be chosen again
+  input.value = ""; // so that the same file can be chosen again
   return files;
 }
 
@@ -37,7 +37,7 @@ function addFiles(files) {
 
 function addFolder(files) {
   if (!files.length) {
-    notify("There is no file in this folder.", { failed: true });
+    notify("This folder has no files.", { failed: true });
     return;
   }
   const parts = files.map((file) => ({ file, path: file.webkitRelativePath }));
@@ -51,7 +51,7 @@ const mark = (over) => byId("add").classList.toggle("over", over);
 
 function onDragOver(event) {
   if (hasFiles(event)) {
-    event.preventDefault(); // else the browser would leave the page to show the file
+    event.preventDefault(); // otherwise the browser opens the file instead of the page
     event.dataTransfer.dropEffect = isReady() ? "copy" : "none";
     mark(isReady());
   }
@@ -66,7 +66,7 @@ async function onDrop(event) {
   if (!isReady()) {
     return;
   }
-  // The entries must be asked for now: the event's data is gone after the first wait.
+  // Read the entries before the first await: the data of the event is gone afterwards.
   const dropped = [...event.dataTransfer.items].map((item) => [item.webkitGetAsEntry?.(), item.getAsFile()]);
   for (const [entry, file] of dropped) {
     if (entry?.isDirectory) {
@@ -80,18 +80,18 @@ async function onDrop(event) {
 async function addEntry(folder) {
   try {
     const files = [];
-    await gather(folder, folder.name, files);
+    await listFiles(folder, folder.name, files);
     if (files.length) {
       enqueue(files, folder.name);
     } else {
-      notify(`There is no file in ${readableName(folder.name)}.`, { failed: true });
+      notify(`${readableName(folder.name)} has no files.`, { failed: true });
     }
   } catch (error) {
     notify(`${readableName(folder.name)} cannot be read: ${error.message}`, { failed: true });
   }
 }
 
-async function gather(folder, path, files) {
+async function listFiles(folder, path, files) {
   const reader = folder.createReader();
   for (;;) {
     const entries = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
@@ -101,7 +101,7 @@ async function gather(folder, path, files) {
     for (const entry of entries) {
       const below = `${path}/${entry.name}`;
       if (entry.isDirectory) {
-        await gather(entry, below, files);
+        await listFiles(entry, below, files);
       } else {
         const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
         files.push({ file, path: below });
@@ -124,7 +124,7 @@ function enqueue(files, name) {
     actions: element("span", { className: "actions" }),
   };
   upload.item = element("li", {}, upload.words, upload.actions, upload.bar);
-  upload.words.textContent = `${upload.shown}: waits`;
+  upload.words.textContent = `${upload.shown}: waiting`;
   upload.actions.append(button("Cancel", () => cancel(upload)));
   byId("uploads").append(upload.item);
   queue.push(upload);
@@ -167,8 +167,8 @@ function showProgress({ shown, bar, words, actions }, done, total) {
   if (done < total) {
     words.textContent = `${shown}: ${readableSize(done)} of ${readableSize(total)}`;
   } else {
-    words.textContent = `${shown}: is being pinned`;
-    actions.replaceChildren(); // too late to cancel: the node has all of it
+    words.textContent = `${shown}: pinning`;
+    actions.replaceChildren(); // it cannot be cancelled: the node has received all of it
   }
 }
 
@@ -184,11 +184,11 @@ function fail({ files, name, shown, item, bar, words, actions }, why) {
 }
 
 function announce(what, reply) {
-  notify(reply.isDuplicate ? `${what} was pinned already, under its first name` : `${what} is pinned`);
+  notify(reply.isDuplicate ? `${what} was already pinned, and keeps its first name` : `${what} is pinned`);
   onPinned();
 }
 
-// JSON: what was written stays until it is pinned, whatever closes the dialog.
+// JSON: the text stays in the dialog until it is pinned, even if the dialog is closed.
 
 export function writeJson(text = "") {
   if (text) {
@@ -200,7 +200,7 @@ export function writeJson(text = "") {
 }
 
 async function submitJson(event) {
-  event.preventDefault(); // the dialog stays until the node has it
+  event.preventDefault(); // keep the dialog open until the node has replied
   const text = byId("json-text").value;
   const name = byId("json-name").value.trim();
   const submit = byId("json").querySelector("[type=submit]");

@@ -1,9 +1,9 @@
-// What the page asks of the node: its pinning API with the token, its gateway without.
+// Requests to the node: to its pinning API with the token, to its gateway without.
 
 import { refused, token } from "./token.js";
 
-/** A request that was refused or did not arrive; its message is for people. */
-class Refused extends Error {
+/** A request that failed; the message is for people. */
+class RequestError extends Error {
   constructor(message, { status = 0, reason = "" } = {}) {
     super(message);
     this.status = status;
@@ -11,21 +11,21 @@ class Refused extends Error {
   }
 }
 
-const GONE = "The node does not answer. Is it still running?";
+const GONE = "The node does not reply. Is it still running?";
 export const WRONG_TOKEN =
-  "The node does not accept this token. Take the one that it printed when it started.";
+  "The node does not accept this token. Use the one that it printed when it started.";
 
-/** The words of a refusal, in any of the shapes that the service has. */
-function refusalOf(status, text) {
-  let said;
+/** Return the error for a reply, whose body has any of the service's shapes. */
+function errorFor(status, text) {
+  let error;
   try {
-    said = JSON.parse(text).error;
+    error = JSON.parse(text).error;
   } catch {
-    said = /^\s*</.test(text) ? "" : text.trim(); // a page is nothing to read out
+    error = /^\s*</.test(text) ? "" : text.trim(); // an HTML page is not a message
   }
-  const words = said?.details ?? said?.message ?? said;
-  const message = typeof words === "string" && words ? words : `The node replied with status ${status}.`;
-  return new Refused(message, { status, reason: said?.reason });
+  const details = error?.details ?? error?.message ?? error;
+  const message = typeof details === "string" && details ? details : `The node replied with status ${status}.`;
+  return new RequestError(message, { status, reason: error?.reason });
 }
 
 async function send(address, options = {}) {
@@ -33,10 +33,10 @@ async function send(address, options = {}) {
   try {
     response = await fetch(address, { cache: "no-cache", ...options });
   } catch (error) {
-    throw error.name === "AbortError" ? error : new Refused(GONE);
+    throw error.name === "AbortError" ? error : new RequestError(GONE);
   }
   if (!response.ok) {
-    throw refusalOf(response.status, await response.text());
+    throw errorFor(response.status, await response.text());
   }
   return response;
 }
@@ -54,7 +54,7 @@ function replied(text) {
   try {
     return text === "OK" ? text : JSON.parse(text);
   } catch {
-    throw new Refused("What answers here is not the node: its reply makes no sense.");
+    throw new RequestError("The server at this address is not the node: its reply is not JSON.");
   }
 }
 
@@ -66,7 +66,7 @@ function withSignIn(error) {
   return error;
 }
 
-/** Whether the node lets a token in; an error where it does not answer. */
+/** Return whether the node accepts a token; throw an error if it does not reply. */
 export async function accepts(candidate) {
   try {
     await send("/data/testAuthentication", { headers: { Authorization: `Bearer ${candidate}` } });
@@ -79,7 +79,7 @@ export async function accepts(candidate) {
   }
 }
 
-/** A page of the pins, and how many there are in all. */
+/** Return a page of the pins, and the number of all. */
 export async function listPins({ search, sortBy, sortOrder, limit, offset }, signal) {
   const query = new URLSearchParams({
     status: "pinned", search, sortBy, sortOrder, pageLimit: limit, pageOffset: offset,
@@ -91,7 +91,7 @@ export async function totals() {
   return call("/data/userPinnedDataTotal");
 }
 
-/** Unpin; what somebody else has unpinned meanwhile is as good. */
+/** Unpin; it is no error if the CID was unpinned in the meantime. */
 export async function unpin(cid) {
   try {
     await call(`/pinning/unpin/${encodeURIComponent(cid)}`, { method: "DELETE" });
@@ -102,7 +102,7 @@ export async function unpin(cid) {
   }
 }
 
-/** Pin a JSON text, number for number as it was written; it must be valid. */
+/** Pin a valid JSON text unchanged, with its numbers as they are written. */
 export async function pinJson(text, name) {
   const metadata = JSON.stringify(name ? { name } : {});
   const body = `{"pinataContent":${text},"pinataMetadata":${metadata},"pinataOptions":{"cidVersion":1}}`;
@@ -110,11 +110,11 @@ export async function pinJson(text, name) {
   return call("/pinning/pinJSONToIPFS", { method: "POST", headers, body });
 }
 
-const NAME_LENGTH = 245; // of the service
+const NAME_LENGTH = 245; // the limit of the service
 
-/** Pin files: one, or those of a folder. `fetch` would tell nothing of the way, so this is the old API. */
+/** Pin one file, or the files of a folder. `fetch` does not report the progress of uploads. */
 export async function pinFiles(files, name, { onProgress, signal }) {
-  // A browser sends all of a file before it reads a refusal: better to know before.
+  // Check the token first: a browser sends the whole file before it reads an error.
   await call("/data/testAuthentication", { signal });
   const form = new FormData();
   form.append("pinataOptions", JSON.stringify({ cidVersion: 1 }));
@@ -130,28 +130,28 @@ export async function pinFiles(files, name, { onProgress, signal }) {
     request.onload = () => {
       try {
         if (request.status !== 200) {
-          throw refusalOf(request.status, request.responseText);
+          throw errorFor(request.status, request.responseText);
         }
         resolve(replied(request.responseText));
       } catch (error) {
         reject(withSignIn(error));
       }
     };
-    // The browser says no more than that it failed.
-    const broken = "The upload broke off: the node stopped, or the file was changed or removed.";
-    request.onerror = () => reject(new Refused(broken));
-    request.onabort = () => reject(new Refused("The upload was cancelled."));
+    // The browser does not tell the reason.
+    const broken = "The upload failed: the node stopped, or the file was changed or removed.";
+    request.onerror = () => reject(new RequestError(broken));
+    request.onabort = () => reject(new RequestError("The upload was cancelled."));
     signal.addEventListener("abort", () => request.abort());
     request.send(form);
   });
 }
 
-/** What stands at a path below a CID: a file, or a directory and its entries. */
+/** Describe the file at a path below a CID, or the directory and its entries. */
 export async function describe(path, signal) {
   return replied(await (await send(`/page/item?${new URLSearchParams({ path })}`, { signal })).text());
 }
 
-/** The beginning of a file as text, at most `limit` bytes of it. */
+/** Return the first `limit` bytes of a file as text. */
 export async function readText(path, { size, type }, limit, signal) {
   const headers = size > limit ? { Range: `bytes=0-${limit - 1}` } : {};
   const response = await send(path, { headers, signal, cache: "default" });
@@ -162,9 +162,9 @@ function decoderFor(type) {
   try {
     return new TextDecoder(/charset="?([\w-]+)/i.exec(type)?.[1] ?? "utf-8");
   } catch {
-    return new TextDecoder(); // nobody knows that charset
+    return new TextDecoder(); // the charset is unknown
   }
 }
 
-/** A link to share, also from elsewhere if the node can be reached from there. */
+/** Return a link to share. It works from elsewhere if the node can be reached from there. */
 export const linkTo = (path) => new URL(path, location.origin).href;

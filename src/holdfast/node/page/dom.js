@@ -1,8 +1,8 @@
-// Elements, words and notices. Text only ever becomes text: nothing here parses HTML.
+// Elements, formatted values, notices and dialogs. Nothing here parses HTML.
 
 export const byId = (id) => document.getElementById(id);
 
-/** An element with properties and children, which are elements or text. */
+/** Return an element with properties and children, which are elements or text. */
 export function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
   made.append(...children);
@@ -13,7 +13,7 @@ export function button(label, action, properties = {}) {
   return element("button", { type: "button", textContent: label, onclick: action, ...properties });
 }
 
-/** A size for people: three digits are enough for them. */
+/** Return a size for people, with three digits. */
 export function readableSize(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let amount = bytes;
@@ -33,7 +33,7 @@ export function readableDate(text) {
   return date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }
 
-/** A name as it may be shown: what would reorder or hide text stands as a mark, and there is something to click on. */
+/** Return a name to show: characters that reorder or hide text are replaced, and a blank name by `otherwise`. */
 export function readableName(name, otherwise = "(no name)") {
   const isBlank = !/[^\s\p{C}]/u.test(name);
   return isBlank ? otherwise : name.replaceAll(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
@@ -41,10 +41,10 @@ export function readableName(name, otherwise = "(no name)") {
 
 const NOTICES_SHOWN = 3;
 
-/** Say something at the foot of the page, for as long as it takes to read it. */
+/** Show a notice at the bottom of the page for some seconds. */
 export function notify(text, { failed = false } = {}) {
   const notices = byId("notices");
-  // A dialog hides and silences all that is outside of it.
+  // With an open dialog, only its own content is visible and read aloud.
   (document.querySelector("dialog[open]") ?? document.body).append(notices);
   const kind = failed ? { className: "failed", role: "alert" } : {};
   const notice = element("p", { textContent: text, ...kind });
@@ -60,7 +60,7 @@ export async function copy(text, what) {
     await writeClipboard(text);
     notify(`${what} copied`);
   } catch {
-    notify(`The browser does not let this page copy; here it is: ${text}`, { failed: true });
+    notify(`The browser does not allow this page to copy. Copy it yourself: ${text}`, { failed: true });
   }
 }
 
@@ -68,7 +68,7 @@ async function writeClipboard(text) {
   if (navigator.clipboard) {
     return navigator.clipboard.writeText(text);
   }
-  // Over plain HTTP from another machine there is no clipboard API, but still the old way.
+  // Over plain HTTP from another machine there is no clipboard API; the older command works.
   const field = element("textarea", { value: text, className: "hidden" });
   const focused = document.activeElement;
   (focused?.closest("dialog") ?? document.body).append(field);
@@ -77,14 +77,14 @@ async function writeClipboard(text) {
   field.remove();
   focused?.focus();
   if (!done) {
-    throw new Error("copying was refused");
+    throw new Error("the browser did not copy");
   }
 }
 
-/** Whether the list is there to be acted on: somebody is signed in, and no dialog is in front of it. */
+/** Return whether the list can be used: the user is signed in, and no dialog is open. */
 export const isReady = () => !byId("workspace").hidden && !document.querySelector("dialog[open]");
 
-/** Every dialog closes by its buttons of that class; one in which nothing is written, by a click beside it too. */
+/** Let dialogs close by their close buttons; those without a text field, by a click outside too. */
 export function prepareDialogs() {
   for (const dialog of document.querySelectorAll("dialog")) {
     for (const close of dialog.querySelectorAll(".close")) {
@@ -92,22 +92,22 @@ export function prepareDialogs() {
     }
     dialog.addEventListener("close", () => document.body.append(byId("notices")));
     if (!dialog.querySelector("textarea")) {
-      closeBeside(dialog);
+      closeOnOutsideClick(dialog);
     }
   }
 }
 
-function closeBeside(dialog) {
-  let pressedBeside = false; // a selection that was begun inside and ends beside it is no click
-  dialog.addEventListener("mousedown", (event) => (pressedBeside = isBeside(dialog, event)));
+function closeOnOutsideClick(dialog) {
+  let pressedOutside = false; // a text selection that ends outside must not close the dialog
+  dialog.addEventListener("mousedown", (event) => (pressedOutside = isOutside(dialog, event)));
   dialog.addEventListener("click", (event) => {
-    if (pressedBeside && isBeside(dialog, event)) {
+    if (pressedOutside && isOutside(dialog, event)) {
       dialog.close();
     }
   });
 }
 
-function isBeside(dialog, event) {
+function isOutside(dialog, event) {
   const box = dialog.getBoundingClientRect();
   const inWidth = event.clientX >= box.left && event.clientX <= box.right;
   const inHeight = event.clientY >= box.top && event.clientY <= box.bottom;

@@ -1,9 +1,9 @@
-// JSON for reading. Indented as text: parsing and writing it anew would change numbers and the order of keys.
+// Indent JSON as text. Parsing and writing it would change numbers and the order of keys.
 
 const TOKEN = /"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g;
-const LONGEST = 4 * 1024 * 1024; // deeply nested, a short text would become an endless one
+const LONGEST = 4 * 1024 * 1024; // characters of indentation; deep nesting makes a short text very long
 
-/** A JSON text with line breaks and indentation; what is no JSON, or would grow too long, stays as it is. */
+/** Return a JSON text with line breaks and indentation, or unchanged if it is not JSON or would be too long. */
 export function reindent(source) {
   try {
     JSON.parse(source);
@@ -13,7 +13,7 @@ export function reindent(source) {
   const parts = [];
   let depth = 0;
   let length = 0;
-  let opened = false; // whether the last token opened something: "{}" stays on one line
+  let opened = false; // whether the last token was "{" or "[": "{}" stays on one line
   const newLine = () => {
     parts.push("\n", "  ".repeat(depth));
     length += 2 * depth;

@@ -1,4 +1,4 @@
-// The page: one list of pins, ways to add to it, and dialogs over it.
+// The page: connects the list of pins, the uploads and the dialogs, and handles keys.
 
 import * as adding from "./adding.js";
 import { unpin } from "./api.js";
@@ -34,9 +34,9 @@ function askToUnpin(pin) {
 }
 
 async function confirmUnpin(event) {
-  event.preventDefault(); // the dialog stays until the node has done it
+  event.preventDefault(); // keep the dialog open until the node has replied
   const pin = toUnpin;
-  const isAsked = () => toUnpin === pin && byId("confirm").open; // the user may be on to another one
+  const isAsked = () => toUnpin === pin && byId("confirm").open; // the dialog may show another pin by then
   byId("confirm-yes").disabled = true;
   try {
     await unpin(pin.cid);
@@ -95,7 +95,7 @@ byId("help-button").addEventListener("click", () => byId("help").showModal());
 byId("confirm").querySelector("form").addEventListener("submit", confirmUnpin);
 byId("confirm").addEventListener("close", focusAgain);
 addEventListener("keydown", onKey);
-// What others pinned in the meantime is seen when one comes back to the page.
+// Show what was pinned elsewhere when the user comes back to the page.
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && !byId("workspace").hidden) {
     pins.refresh();

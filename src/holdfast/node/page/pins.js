@@ -1,11 +1,11 @@
-// What of the pins is seen: searched, sorted and cut into pages by the node, never held here as a whole.
+// The list of pins, one page at a time. The node searches, sorts and divides it into pages.
 
 import { listPins, totals } from "./api.js";
 import { byId, readableName, readableNumber, readableSize } from "./dom.js";
 import * as rows from "./rows.js";
 
 const PAGE_SIZE = 50;
-const MOST_PAGES = 1e9; // an address may ask for any
+const MOST_PAGES = 1e9; // the URL may have any number
 const FIRST_ORDER = { date_pinned: "DESC", name: "ASC", size: "DESC", mime_type: "ASC" };
 const TYPING_PAUSE = 200; // milliseconds
 const LINK = /(?:\/ipfs\/|^ipfs:\/\/)([^/?#]+)/;
@@ -15,7 +15,7 @@ let count = 0;
 let asked = new AbortController();
 let typing;
 
-/** Wire the list up; `actions` says what to do with a pin: look at it, unpin it. */
+/** Add the event listeners; `actions` are the functions that show and unpin a pin. */
 export function prepare(actions) {
   rows.prepare(actions);
   readAddress();
@@ -37,7 +37,7 @@ export function prepare(actions) {
   byId("last").addEventListener("click", () => show({ page: lastPage() }));
 }
 
-/** Fetch what is to be seen, and show it; what was asked for before is of no use any more. */
+/** Fetch and show the current page; cancel an earlier request. */
 export async function refresh() {
   asked.abort();
   asked = new AbortController();
@@ -59,7 +59,7 @@ export async function refresh() {
     draw(found.rows);
   } catch (error) {
     if (error.name !== "AbortError") {
-      byId("list-error").textContent = error.message; // what was seen stays
+      byId("list-error").textContent = error.message; // the old rows stay
     }
   } finally {
     if (!signal.aborted) {
@@ -68,7 +68,7 @@ export async function refresh() {
   }
 }
 
-/** The totals in words, or nothing where the token may not ask for them. */
+/** Return the totals as text, or nothing if the token has no scope for them. */
 async function readTotals() {
   try {
     const { pin_count: pins, pin_size_total: size } = await totals();
@@ -86,7 +86,7 @@ function show(changes) {
   return refresh();
 }
 
-/** Search for what was typed, at once, if that is not what is shown. A link is searched for by the CID in it. */
+/** Search for the typed text at once, unless it is shown already. For a link, search for its CID. */
 export async function search() {
   clearTimeout(typing);
   const typed = byId("search").value.trim();
@@ -109,7 +109,7 @@ function sortBy(column) {
   show({ sortBy: column, sortOrder, page: 0 });
 }
 
-// The view is in the address, so that a reload and a bookmark lead back to it.
+// The view is in the URL, so that a reload and a bookmark show it again.
 
 function readAddress() {
   const query = new URLSearchParams(location.search);
@@ -138,7 +138,7 @@ function writeAddress() {
   history.replaceState(null, "", query.size ? `?${query}` : location.pathname);
 }
 
-/** Show nothing, and then what this token may see. */
+/** Clear the list, then show the pins for the current token. */
 export function begin() {
   count = 0;
   draw([]);
@@ -154,7 +154,7 @@ function draw(listed) {
     : "";
   byId("empty").hidden = listed.length > 0;
   byId("empty").textContent = view.search
-    ? `Nothing is called “${readableName(view.search)}”, and no CID has it in it.`
+    ? `No name and no CID contains “${readableName(view.search)}”.`
     : "Nothing is pinned yet. Drop a file on this page, or paste JSON.";
   byId("pins").hidden = !listed.length;
   byId("paging").hidden = count <= PAGE_SIZE;

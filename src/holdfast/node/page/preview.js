@@ -1,4 +1,4 @@
-// A look at what is pinned: images, sound, text, JSON and directories; a link for all else.
+// The preview of a pin: images, audio, video, text, JSON and directories; a link for other types.
 
 import { describe, linkTo, readText } from "./api.js";
 import { button, byId, copy, element, readableName, readableNumber, readableSize } from "./dom.js";
@@ -10,22 +10,22 @@ const TEXTUAL = /^(text\/|inode\/symlink|application\/(javascript|x-sh|toml|yaml
 
 let shown = new AbortController();
 
-/** Show a pin, or what stands at a path below it. */
+/** Show a pin. */
 export function look(pin) {
   byId("preview").showModal();
   open(pin, []);
 }
 
-/** Wire it up; `closed` is called when it is closed. */
+/** Add the event listeners; call `closed` when the preview is closed. */
 export function prepare(closed) {
   byId("preview").addEventListener("close", () => {
     shown.abort();
-    byId("content").replaceChildren(); // else a video plays on
+    byId("content").replaceChildren(); // stops a video
     closed();
   });
 }
 
-/** Names are as the node quotes them, with how they read: a name need not be UTF-8. */
+/** Show what is at a path below a pin. Each name has its quoted form too, because it need not be UTF-8. */
 async function open(pin, names) {
   shown.abort();
   shown = new AbortController();
@@ -33,7 +33,7 @@ async function open(pin, names) {
   const path = [pin.path, ...names.map((each) => each.quoted)].join("/");
   const title = names.length ? readableName(names.at(-1).name) : pin.shown;
   byId("preview-title").textContent = title;
-  byId("preview-title").focus(); // what had it may be gone
+  byId("preview-title").focus(); // the focused element may be removed
   byId("crumbs").replaceChildren(...crumbs(pin, names));
   byId("facts").replaceChildren();
   byId("content").replaceChildren("…");
@@ -46,7 +46,7 @@ async function open(pin, names) {
   }, signal);
 }
 
-/** Show what `read` gives, or what was wrong, unless something else is looked at by then. */
+/** Show the result of `read` or its error, unless something else is shown by then. */
 async function fill(read, signal) {
   let content;
   try {
@@ -72,15 +72,15 @@ function crumbs(pin, names) {
 }
 
 function facts(item) {
-  const told = [["CID", element("code", { textContent: item.cid })]];
+  const rows = [["CID", element("code", { textContent: item.cid })]];
   if (item.kind === "directory") {
-    told.push(["Type", "directory"]);
-    told.push(["Entries", `${readableNumber(item.entries.length)}${item.more ? " and more" : ""}`]);
+    rows.push(["Type", "directory"]);
+    rows.push(["Entries", `${readableNumber(item.entries.length)}${item.more ? " and more" : ""}`]);
   } else {
-    told.push(["Type", item.type]);
-    told.push(["Size", `${readableSize(item.size)} (${readableNumber(item.size)} bytes)`]);
+    rows.push(["Type", item.type]);
+    rows.push(["Size", `${readableSize(item.size)} (${readableNumber(item.size)} bytes)`]);
   }
-  return told.flatMap(([term, value]) => [element("dt", { textContent: term }), element("dd", {}, value)]);
+  return rows.flatMap(([term, value]) => [element("dt", { textContent: term }), element("dd", {}, value)]);
 }
 
 function links(item, path, name) {
@@ -112,7 +112,7 @@ async function contentOf(item, path, name, signal, enter) {
   }
   if (type.startsWith("video/") || type.startsWith("audio/")) {
     const player = element(type.split("/")[0], { src: path, controls: true, preload: "metadata" });
-    player.onerror = () => player.replaceWith(note("The browser cannot play this."));
+    player.onerror = () => player.replaceWith(note("The browser cannot play this file."));
     return [player];
   }
   if (type === "application/json" || type.endsWith("+json")) {
@@ -153,5 +153,5 @@ function directory(item, enter) {
     ),
   );
   const table = element("table", {}, element("tbody", {}, ...rows));
-  return item.more ? [table, note("There are more entries than are shown.")] : [table];
+  return item.more ? [table, note("Not all entries are shown.")] : [table];
 }

@@ -1,4 +1,4 @@
-// The rows of the list: one for each pin, each with its buttons and keys. The focus follows the pin, not the place.
+// The rows of the list, one for each pin, with buttons and keys. The focus stays on the pin when rows move.
 
 import { linkTo } from "./api.js";
 import { button, byId, copy, element, readableDate, readableName, readableNumber, readableSize } from "./dom.js";
@@ -6,7 +6,7 @@ import { button, byId, copy, element, readableDate, readableName, readableNumber
 const body = () => byId("pins").tBodies[0];
 let actions;
 let drawn = "[]";
-let focused = null; // the CID of the row in which the focus was last, its place, and which of its buttons had it
+let focused = null; // the last row with the focus: its CID, its index, and the index of its focused button
 
 export function prepare(given) {
   actions = given;
@@ -19,7 +19,7 @@ export function prepare(given) {
 
 const buttonsOf = (row) => [...row.querySelectorAll("button")];
 
-/** Show these pins. Where nothing has changed, nothing does: a selection or a focus stays. */
+/** Show these pins. If they have not changed, keep the rows, with their selection and focus. */
 export function draw(listed) {
   const now = JSON.stringify(listed);
   if (now !== drawn) {
@@ -36,7 +36,7 @@ export function focusRow(place) {
   body().rows[place]?.querySelector("button").focus();
 }
 
-/** Back to the pin that had the focus, or to what stands in its place, or else to the search. */
+/** Focus the pin that had the focus, or the pin at its place, or the search. */
 export function focusAgain() {
   const rows = [...body().rows];
   const same = rows.find((row) => row.pin.cid === focused?.cid);

@@ -1,13 +1,13 @@
-// The token: from the address's fragment, which no request carries, then for this tab alone.
+// Sign in: with the token in the fragment of the URL, which browsers do not send, or by the form.
 
 import { accepts, WRONG_TOKEN } from "./api.js";
 import { byId, notify } from "./dom.js";
 import { forgetToken, keepToken, onRefused, token } from "./token.js";
 
-const SENDABLE = /^[\x21-\x7e]+$/; // what a header can hold
+const SENDABLE = /^[\x21-\x7e]+$/; // the characters that a header can have
 let begin = () => {};
 
-/** Call `given` whenever there is a token: at once, or when the user gave one. */
+/** Call `given` whenever there is an accepted token: at once, or after the user has signed in. */
 export function start(given) {
   begin = given;
   byId("sign-in").addEventListener("submit", (event) => {
@@ -26,11 +26,11 @@ export function start(given) {
 function fromAddress() {
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (location.hash) {
-    // It shall stand in no bookmark, no screenshot and no link that is copied from the address bar.
+    // Remove the token, so that bookmarks, screenshots and copied links do not have it.
     history.replaceState(null, "", location.pathname + location.search);
   }
   if (given) {
-    tryToken(given, token() ? goOn : ask);
+    tryToken(given, token() ? keepSession : ask);
   } else if (token()) {
     enter();
   } else {
@@ -38,18 +38,18 @@ function fromAddress() {
   }
 }
 
-/** A link with a bad token does not end what works. */
-function goOn(why) {
+/** Keep the current token after a link with a token that is not accepted. */
+function keepSession(why) {
   enter();
   notify(why, { failed: true });
 }
 
-/** Go on with another token, if it is any good; else `otherwise` is told why not. */
+/** Sign in with the token `given`; if it is not accepted, call `otherwise` with the reason. */
 async function tryToken(given, otherwise) {
   let why = "";
   try {
     if (!SENDABLE.test(given)) {
-      why = "This is no token: it has characters that no token has. Was it cut short or changed?";
+      why = "This is not a token: it has characters that tokens cannot have. Copy it again.";
     } else if (!(await accepts(given))) {
       why = WRONG_TOKEN;
     }
@@ -71,7 +71,7 @@ function enter() {
   begin();
 }
 
-/** Ask for a token; `why` says why. */
+/** Show the sign-in form, with the error `why`. */
 function ask(why = "") {
   for (const dialog of document.querySelectorAll("dialog[open]")) {
     dialog.close();

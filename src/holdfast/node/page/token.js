@@ -1,4 +1,4 @@
-// The token of this tab: kept while the tab lives, so that a reload does not ask again.
+// The token of this tab. It is kept until the tab is closed, so that a reload does not ask again.
 
 const KEY = "holdfast-token";
 let whenRefused = () => {};
@@ -7,6 +7,6 @@ export const token = () => sessionStorage.getItem(KEY) ?? "";
 export const keepToken = (text) => sessionStorage.setItem(KEY, text);
 export const forgetToken = () => sessionStorage.removeItem(KEY);
 
-/** Who is told when the node refuses the token. */
+/** Set the function to call when the node rejects the token. */
 export const onRefused = (listener) => (whenRefused = listener);
 export const refused = () => whenRefused();

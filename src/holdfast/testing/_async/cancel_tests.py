@@ -1,4 +1,4 @@
-"""Of the contract of providers, what only async ones can promise: calls end when cancelled."""
+"""Tests of async providers: calls end when they are cancelled."""
 
 import asyncio
 import os
@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from holdfast import AsyncStorageProvider
-from holdfast.testing._async.calls import AsyncCalls
+from holdfast.testing._async.provider_calls import AsyncProviderCalls
 from holdfast.testing.provider_cases import (
     check_blob,
     check_bytes,
     names_in,
 )
 
-LARGE = 9_000_000  # in several pieces, wherever it goes
+LARGE = 9_000_000  # bytes; sent in several pieces by every provider
 
 
-class AsyncCancelTests(AsyncCalls):
-    """Many tasks share one loop, and each may be cancelled."""
+class AsyncCancelTests(AsyncProviderCalls):
+    """Calls that are cancelled, and calls that wait."""
 
     @pytest.mark.parametrize("moment", ["at the start", "in the midst"])
     async def test_a_cancelled_download_leaves_nothing_behind(
@@ -38,12 +38,12 @@ class AsyncCancelTests(AsyncCalls):
             loop.call_soon(download.cancel)
         await asyncio.wait([download], timeout=self.patience)
         assert download.done(), "get_file did not end when it was cancelled"
-        # It may have come to its end before.
+        # The download may have finished before it was cancelled.
         assert names_in(tmp_path) == ([] if download.cancelled() else [target.name])
 
         again = asyncio.ensure_future(provider.get_file(cid, to=target))
         await asyncio.wait([again], timeout=self.patience)
-        assert again.done(), "get_file did not work any more after one was cancelled"
+        assert again.done(), "get_file did not work after another one was cancelled"
         check_blob(again.result(), data)
         check_bytes(target.read_bytes(), data, "get_file wrote")
 
@@ -60,5 +60,5 @@ class AsyncCancelTests(AsyncCalls):
             yield b"at last"
 
         cid = await self.put(provider, pieces())
-        assert in_time == [True], "put_file reads its source in the event loop, which stands still"
+        assert in_time == [True], "put_file blocks the event loop while it reads its source"
         check_blob(await provider.get_file(cid), b"at last")

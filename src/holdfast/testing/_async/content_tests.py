@@ -1,4 +1,4 @@
-"""Of the contract of providers, async: what is kept comes back, under a CID that proves it."""
+"""Tests of async providers: content is read back unchanged, under a CID that verifies it."""
 
 import filecmp
 import json
@@ -11,8 +11,8 @@ import pytest
 
 from holdfast import AsyncClient, AsyncStorageProvider, verify
 from holdfast.errors import SerializationError
-from holdfast.testing._async.calls import AsyncCalls
 from holdfast.testing._async.parallel import in_parallel
+from holdfast.testing._async.provider_calls import AsyncProviderCalls
 from holdfast.testing.provider_cases import (
     NO_JSON,
     SIZES,
@@ -28,8 +28,8 @@ from holdfast.testing.provider_cases import (
 )
 
 
-class AsyncContentTests(AsyncCalls):
-    """JSON and files, alone and many at once."""
+class AsyncContentTests(AsyncProviderCalls):
+    """JSON and files, one at a time and in parallel."""
 
     async def test_it_has_the_methods_of_a_provider(self, provider: AsyncStorageProvider) -> None:
         check_methods(provider, AsyncStorageProvider)

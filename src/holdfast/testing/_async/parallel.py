@@ -1,4 +1,4 @@
-"""Many calls at once, async: the twin of `_sync/parallel.py`."""
+"""Calls in parallel, async. `_sync/parallel.py` is the blocking version."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -8,5 +8,5 @@ T = TypeVar("T")
 
 
 async def in_parallel(calls: Iterable[Callable[[], Awaitable[T]]]) -> list[T]:
-    """The results of `calls`, functions that return awaitables, all under way at once."""
+    """Run `calls` in parallel and return their results."""
     return await asyncio.gather(*(call() for call in calls))

@@ -1,4 +1,4 @@
-"""The contract of providers as tests, async: the twin of `_sync/provider_tests.py`."""
+"""The tests of async providers. `_sync/provider_tests.py` is the blocking version."""
 
 from holdfast.testing._async.cancel_tests import AsyncCancelTests
 from holdfast.testing._async.content_tests import AsyncContentTests
@@ -9,10 +9,10 @@ from holdfast.testing._async.transfer_tests import AsyncTransferTests
 class AsyncProviderTests(
     AsyncContentTests, AsyncTransferTests, AsyncRefusalTests, AsyncCancelTests
 ):
-    """Everything that holds for any async provider; `ProviderTests`, awaited.
+    """Tests of what every async provider must do: `ProviderTests`, awaited.
 
-    The tests bear no mark, so that any async plugin may run them: with pytest-asyncio, give your
-    class one, or set ``asyncio_mode = "auto"``.
+    The tests have no mark, so that any async plugin can run them. With pytest-asyncio, mark your
+    class, or set ``asyncio_mode = "auto"``.
 
     Example:
         >>> from collections.abc import AsyncIterator

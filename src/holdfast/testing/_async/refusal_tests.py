@@ -1,4 +1,4 @@
-"""Of the contract of providers, async: what is not there, what is no file, and the end."""
+"""Tests of async providers: missing content, invalid CIDs, directories, and closing."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from holdfast.errors import (
     NotAFileError,
     ProviderError,
 )
-from holdfast.testing._async.calls import BY_CID, METHODS, AsyncCalls
+from holdfast.testing._async.provider_calls import BY_CID, METHODS, AsyncProviderCalls
 from holdfast.testing.provider_cases import (
     NO_CIDS,
     NOWHERE,
@@ -25,8 +25,8 @@ from holdfast.testing.provider_cases import (
 )
 
 
-class AsyncRefusalTests(AsyncCalls):
-    """Errors, and when there is none."""
+class AsyncRefusalTests(AsyncProviderCalls):
+    """Calls that raise an error, and similar calls that do not."""
 
     async def test_what_was_deleted_cannot_be_deleted_again(
         self, provider: AsyncStorageProvider
@@ -80,7 +80,7 @@ class AsyncRefusalTests(AsyncCalls):
             await provider.get_file(text, to=tmp_path / "copy")
         assert names_in(tmp_path) == []
 
-    # Directories, where there are any
+    # Directories, if the provider has any
 
     async def test_a_directory_is_no_file(
         self, provider: AsyncStorageProvider, directory_cid: str, tmp_path: Path
@@ -113,7 +113,7 @@ class AsyncRefusalTests(AsyncCalls):
             with pytest.raises(ClientError):
                 await call(f"{directory_cid}/nobody/has/this.txt")
 
-    # Credentials, and the end
+    # Credentials and closing
 
     async def test_good_credentials_are_accepted(self, provider: AsyncStorageProvider) -> None:
         await provider.test_authentication()

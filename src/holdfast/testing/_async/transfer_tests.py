@@ -1,4 +1,4 @@
-"""Of the contract of providers, async: progress, interruptions, and downloads to files."""
+"""Tests of async providers: progress, interrupted transfers, and downloads to files."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import pytest
 from holdfast import AsyncStorageProvider
 from holdfast.errors import ClientError, ProviderError
 from holdfast.files.sources import CHUNK_SIZE
-from holdfast.testing._async.calls import AsyncCalls
+from holdfast.testing._async.provider_calls import AsyncProviderCalls
 from holdfast.testing.provider_cases import (
     NOWHERE,
     Interrupted,
@@ -23,8 +23,8 @@ from holdfast.testing.provider_cases import (
 )
 
 
-class AsyncTransferTests(AsyncCalls):
-    """What is on its way: told of, whole or not there."""
+class AsyncTransferTests(AsyncProviderCalls):
+    """Transfers report progress, and leave a whole file or none."""
 
     @pytest.mark.parametrize("size", [0, 5, 3_000_000])
     async def test_progress_is_told(
@@ -76,7 +76,7 @@ class AsyncTransferTests(AsyncCalls):
     ) -> None:
         for data in (b"", b"short", os.urandom(3_000_000)):
             cid = await self.put(provider, data)
-            target = tmp_path / "cöpy.bin"  # written anew each time
+            target = tmp_path / "cöpy.bin"  # replaced each time
             blob = await provider.get_file(cid, to=kind(target))
             check_blob(blob, data)
             check_bytes(target.read_bytes(), data, "get_file wrote")
@@ -114,6 +114,6 @@ class AsyncTransferTests(AsyncCalls):
 
 
 def half_of_a_file(half: bytes) -> Iterator[bytes]:
-    """A source that fails after `half`."""
+    """Yield `half`, then raise `Interrupted`."""
     yield half
     raise Interrupted

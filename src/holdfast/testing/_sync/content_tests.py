@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/testing/_async/content_tests.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Of the contract of providers, blocking: what is kept comes back, under a CID that proves it."""
+"""Tests of blocking providers: content is read back unchanged, under a CID that verifies it."""
 
 import filecmp
 import json
@@ -13,8 +13,8 @@ import pytest
 
 from holdfast import Client, StorageProvider, verify
 from holdfast.errors import SerializationError
-from holdfast.testing._sync.calls import Calls
 from holdfast.testing._sync.parallel import in_parallel
+from holdfast.testing._sync.provider_calls import ProviderCalls
 from holdfast.testing.provider_cases import (
     NO_JSON,
     SIZES,
@@ -30,8 +30,8 @@ from holdfast.testing.provider_cases import (
 )
 
 
-class ContentTests(Calls):
-    """JSON and files, alone and many at once."""
+class ContentTests(ProviderCalls):
+    """JSON and files, one at a time and in parallel."""
 
     def test_it_has_the_methods_of_a_provider(self, provider: StorageProvider) -> None:
         check_methods(provider, StorageProvider)

@@ -1,4 +1,4 @@
-"""Many calls at once, on threads: the twin of `_async/parallel.py`."""
+"""Calls in parallel, on threads. `_async/parallel.py` is the async version."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def in_parallel(calls: Iterable[Callable[[], T]]) -> list[T]:
-    """The results of `calls`, all under way at once."""
+    """Run `calls` in parallel and return their results."""
     calls = list(calls)
     with ThreadPoolExecutor(len(calls)) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]

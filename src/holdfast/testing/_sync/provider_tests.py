@@ -1,4 +1,4 @@
-"""The contract of providers as tests: subclass it to test a provider of your own."""
+"""The tests of providers: subclass `ProviderTests` to test a provider of your own."""
 
 from holdfast.testing._sync.content_tests import ContentTests
 from holdfast.testing._sync.refusal_tests import RefusalTests
@@ -6,19 +6,19 @@ from holdfast.testing._sync.transfer_tests import TransferTests
 
 
 class ProviderTests(ContentTests, TransferTests, RefusalTests):
-    """Everything that holds for any provider.
+    """Tests of what every provider must do.
 
-    Name your subclass ``Test…`` and define the fixture `provider`, a fresh one for each test. Close
-    the provider in the fixture: a second time must do nothing. A provider that keeps directories
-    should define the fixtures `directory_cid`, and `directory_file`: the path of a file below it,
-    and the file's bytes.
+    Name your subclass ``Test…`` and define the fixture `provider`, a new one for each test. Close
+    the provider in the fixture; tests may close it before, and a second call must do nothing. For
+    a provider with directories, define the fixtures `directory_cid`, the CID of a directory, and
+    `directory_file`, the path of a file in it and the file's bytes.
 
     Attributes:
-        struck_out: The names of the tests whose promise you cannot keep. They are skipped, for
-            readers to see.
-        large_size: The bytes of the large file.
+        struck_out: The names of tests that your provider cannot pass. They are reported as
+            skipped.
+        large_size: The size of the large file in bytes.
         memory_limit: The bytes that a call with the large file may allocate at a time.
-        patience: The seconds after which a call that should have ended has failed.
+        patience: The seconds after which a call that should have ended fails the test.
 
     Example:
         >>> from collections.abc import Iterator

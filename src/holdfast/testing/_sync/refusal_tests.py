@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/testing/_async/refusal_tests.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Of the contract of providers, blocking: what is not there, what is no file, and the end."""
+"""Tests of blocking providers: missing content, invalid CIDs, directories, and closing."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ from holdfast.errors import (
     NotAFileError,
     ProviderError,
 )
-from holdfast.testing._sync.calls import BY_CID, METHODS, Calls
+from holdfast.testing._sync.provider_calls import BY_CID, METHODS, ProviderCalls
 from holdfast.testing.provider_cases import (
     NO_CIDS,
     NOWHERE,
@@ -27,8 +27,8 @@ from holdfast.testing.provider_cases import (
 )
 
 
-class RefusalTests(Calls):
-    """Errors, and when there is none."""
+class RefusalTests(ProviderCalls):
+    """Calls that raise an error, and similar calls that do not."""
 
     def test_what_was_deleted_cannot_be_deleted_again(self, provider: StorageProvider) -> None:
         data = os.urandom(20)
@@ -80,7 +80,7 @@ class RefusalTests(Calls):
             provider.get_file(text, to=tmp_path / "copy")
         assert names_in(tmp_path) == []
 
-    # Directories, where there are any
+    # Directories, if the provider has any
 
     def test_a_directory_is_no_file(
         self, provider: StorageProvider, directory_cid: str, tmp_path: Path
@@ -113,7 +113,7 @@ class RefusalTests(Calls):
             with pytest.raises(ClientError):
                 call(f"{directory_cid}/nobody/has/this.txt")
 
-    # Credentials, and the end
+    # Credentials and closing
 
     def test_good_credentials_are_accepted(self, provider: StorageProvider) -> None:
         provider.test_authentication()

@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/testing/_async/transfer_tests.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Of the contract of providers, blocking: progress, interruptions, and downloads to files."""
+"""Tests of blocking providers: progress, interrupted transfers, and downloads to files."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ import pytest
 from holdfast import StorageProvider
 from holdfast.errors import ClientError, ProviderError
 from holdfast.files.sources import CHUNK_SIZE
-from holdfast.testing._sync.calls import Calls
+from holdfast.testing._sync.provider_calls import ProviderCalls
 from holdfast.testing.provider_cases import (
     NOWHERE,
     Interrupted,
@@ -25,8 +25,8 @@ from holdfast.testing.provider_cases import (
 )
 
 
-class TransferTests(Calls):
-    """What is on its way: told of, whole or not there."""
+class TransferTests(ProviderCalls):
+    """Transfers report progress, and leave a whole file or none."""
 
     @pytest.mark.parametrize("size", [0, 5, 3_000_000])
     def test_progress_is_told(self, provider: StorageProvider, tmp_path: Path, size: int) -> None:
@@ -76,7 +76,7 @@ class TransferTests(Calls):
     ) -> None:
         for data in (b"", b"short", os.urandom(3_000_000)):
             cid = self.put(provider, data)
-            target = tmp_path / "cöpy.bin"  # written anew each time
+            target = tmp_path / "cöpy.bin"  # replaced each time
             blob = provider.get_file(cid, to=kind(target))
             check_blob(blob, data)
             check_bytes(target.read_bytes(), data, "get_file wrote")
@@ -114,6 +114,6 @@ class TransferTests(Calls):
 
 
 def half_of_a_file(half: bytes) -> Iterator[bytes]:
-    """A source that fails after `half`."""
+    """Yield `half`, then raise `Interrupted`."""
     yield half
     raise Interrupted

@@ -1,0 +1,250 @@
+"""The base class of providers: everything that does not depend on where the content is kept."""
+
+import copy
+import io
+import os
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from holdfast._async.content_file import AsyncContentFile
+from holdfast._async.reads.interface import AsyncReader
+from holdfast._async.runtime import run_blocking, run_interruptible
+from holdfast.calls import Call
+from holdfast.config import ClientConfig
+from holdfast.content.cid import CID
+from holdfast.content.profiles import profile_for
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.files.blob import Blob
+from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
+from holdfast.files.sources import Progress, Source
+from holdfast.protocol import json_text
+from holdfast.protocol.gateway import Gateway
+from holdfast.provider import AsyncOpenable, AsyncStorageProvider, Linkable, Reconfigurable
+from holdfast.records import Added, PinInfo
+
+JSON_TYPE = "application/json"
+
+
+class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigurable):
+    """A provider over a reader and three methods: `add_file`, `unpin` and `check_credentials`.
+
+    A subclass writes these. The base does the rest: JSON, targets of downloads, events, deadlines,
+    closing, copies with other options. Each of these methods gets the `Call` that it belongs to,
+    which has the deadline and tells events.
+
+    A further capability is declared by a base class from `holdfast.provider`, such as
+    `AsyncListing`. Its method makes a call of its own: ``async with self.call("pins") as call``.
+
+    Attributes:
+        config: The configuration of the provider.
+        reader: Reads and verifies content, such as a `holdfast.AsyncBlockReader`.
+    """
+
+    # The fields of the configuration that a copy cannot change, and what they belong to.
+    shared_fields: ClassVar[tuple[str, ...]] = ("provider", "provider_options")
+    shared_by: ClassVar[str] = "the provider, which is shared"
+
+    def __init__(self, config: ClientConfig, *, reader: AsyncReader) -> None:
+        self.config = config
+        self.reader = reader
+        self._state = _State()
+
+    @classmethod
+    def from_config(cls, config: ClientConfig) -> Self:
+        """Return the provider that `config` describes."""
+        build: Any = cls  # a subclass takes a configuration alone
+        provider: Self = build(config)
+        return provider
+
+    # What a provider writes
+
+    @abstractmethod
+    async def add_file(
+        self, source: Source, info: PinInfo, call: Call, progress: Progress, /
+    ) -> Added:
+        """Keep the bytes of `source` as a file; tell `progress` how many are done, and the total.
+
+        A provider that chooses the layout itself can do so with `import_file`.
+        """
+
+    async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
+        """Keep the JSON `text`; unless a provider has a way of its own, as a file."""
+        file = io.BytesIO(text.encode())
+        source = Source(
+            file, size=len(file.getbuffer()), type=JSON_TYPE, rewind=lambda: file.seek(0)
+        )
+        return await self.add_file(source, info, call, _ignore)
+
+    @abstractmethod
+    async def unpin(self, cid: str, call: Call, /) -> None:
+        """Unpin `cid`, which is a valid CID; raise ProviderError if it is not pinned."""
+
+    @abstractmethod
+    async def check_credentials(self, call: Call, /) -> None:
+        """Return if the provider can be used with its credentials; raise an error otherwise."""
+
+    async def release(self) -> None:
+        """Close what the provider holds open; called by `aclose` until it succeeds once."""
+
+    @property
+    def partial_folder(self) -> Path | None:
+        """Where downloads to a file keep what is verified so far; None for nowhere.
+
+        None is right where content is read from this machine: it needs no resuming.
+        """
+        return None
+
+    # What the base does with it
+
+    def supports(self, capability: type[Any]) -> bool:
+        """Return whether the provider has `capability`: whether it is among its base classes."""
+        return capability in type(self).__mro__
+
+    @asynccontextmanager
+    async def call(
+        self, operation: str, cid: str | None = None, *, total: bool = True
+    ) -> AsyncIterator[Call]:
+        """Make a call: its events are told, and `total` gives it a deadline.
+
+        Raise ClientClosedError if the provider is closed.
+        """
+        limit = self.config.timeouts.total if total else None
+        with Call(operation, cid=cid, total=limit, hook=self.config.on_event) as call:
+            self.check_open()
+            yield call
+
+    def check_open(self) -> None:
+        """Raise ClientClosedError if the provider is closed."""
+        if self._state.closed:
+            raise ClientClosedError
+
+    async def import_file(
+        self, source: Source, put_block: Callable[[CID, bytes], None], progress: Progress
+    ) -> Part:
+        """Cut the bytes of `source` into blocks by the configured profile; return the root.
+
+        Every block is passed to `put_block`, on a worker thread.
+        """
+        importer = FileImporter(
+            profile_for(self.config.profile, self.config.cid_version), put_block
+        )
+        chunks = source.chunks()
+        done = 0
+        while chunk := await run_interruptible(next, chunks, b""):
+            await run_blocking(importer.update, chunk)
+            done += len(chunk)
+            progress(done, source.size)
+        part = await run_blocking(importer.finish)
+        if not done:
+            progress(0, 0)
+        return part
+
+    async def put_json(self, text: str, *, name: str) -> str:
+        """Keep the JSON `text` under `name`; return its CID."""
+        async with self.call("store") as call:
+            added = await self.add_json(text, PinInfo(name=name), call)
+            call.cid = added.cid
+            return added.cid
+
+    async def get_json(self, cid: str) -> Any:
+        """Return the JSON value at `cid`."""
+        async with self.call("retrieve", cid) as call:
+            sink = TextSink(self.config.max_json_bytes)
+            await self.reader.read(Reference.parse(cid), sink, call)
+            return json_text.from_text(sink.data)
+
+    async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
+        """Keep the bytes of `source` as a file called `name`; return its CID."""
+        async with self.call("upload", total=False) as call:
+            added = await self.add_file(source, PinInfo(name=name), call, progress or _ignore)
+            call.cid = added.cid
+            return added.cid
+
+    async def get_file(
+        self,
+        cid: str,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> Blob:
+        """Return the file at `cid`; with `to`, write it there, whole or not at all."""
+        reference = Reference.parse(cid)
+        if to is None:
+            sink: SpoolSink | TargetSink = SpoolSink()
+        else:
+            sink = TargetSink(to, cache=self.partial_folder, reference=reference)
+        async with self.call("download", cid, total=False) as call:
+            try:
+                await run_blocking(sink.open)
+                media_type = await self.reader.read(reference, sink, call, progress=progress)
+                await run_blocking(sink.commit)
+                return sink.blob(type=media_type, name=_name(reference))
+            finally:
+                await run_blocking(sink.discard)
+
+    async def open_file(self, cid: str) -> AsyncContentFile:
+        """Return the file at `cid`, whose parts are read and verified on demand."""
+        reference = Reference.parse(cid)
+        async with self.call("open", cid) as call:
+            ranges = await self.reader.open(reference, call)
+        return AsyncContentFile(ranges, name=_name(reference))
+
+    async def delete(self, cid: str) -> None:
+        """Unpin `cid`; raise ProviderError if it is not pinned."""
+        async with self.call("revoke", cid) as call:
+            await self.unpin(Reference.parse_cid(cid), call)
+
+    async def test_authentication(self) -> None:
+        """Return if the provider can be used with its credentials; raise an error otherwise."""
+        async with self.call("test_connection") as call:
+            await self.check_credentials(call)
+
+    def url(self, cid: str) -> str:
+        """Return the address of `cid` at the first gateway of the configuration, if it has one."""
+        gateways = self.config.gateway_url
+        return Gateway(gateways[0]).url(Reference.parse(cid)) if gateways else f"ipfs://{cid}"
+
+    def with_config(self, config: ClientConfig) -> Self:
+        """Return a copy with `config` that shares what this provider holds open."""
+        for name in self.shared_fields:
+            if getattr(config, name) != getattr(self.config, name):
+                raise ConfigError(f"{name} belongs to {self.shared_by}: make a new client for it")
+        return self.copy_with(config)
+
+    def copy_with(self, config: ClientConfig) -> Self:
+        """Return a copy with `config`, which differs in no shared field.
+
+        A provider that keeps more than `config` of its configuration makes such a copy itself.
+        """
+        other = copy.copy(self)
+        other.config = config
+        return other
+
+    async def aclose(self) -> None:
+        """Close the provider. A second time does nothing."""
+        self._state.closed = True
+        if not self._state.released:
+            await self.release()
+            self._state.released = True
+
+
+@dataclass(slots=True)
+class _State:
+    """Whether a provider is closed, and has released what it held; its copies share it."""
+
+    closed: bool = False
+    released: bool = False
+
+
+def _ignore(_done: int, _total: int | None) -> None:
+    """Do nothing: nobody asked for progress."""
+
+
+def _name(reference: Reference) -> str | None:
+    return reference.path[-1] if reference.path else None

@@ -1,0 +1,87 @@
+"""The base class of providers that write through an HTTP API and read through gateways."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from holdfast._async.providers.base import AsyncBaseProvider
+from holdfast._async.reads.gateway_reader import AsyncGatewayReader
+from holdfast._async.session import AsyncSession
+from holdfast.calls import Call
+from holdfast.config import ClientConfig
+from holdfast.config.fields import fields_bound_to
+from holdfast.content.reference import Reference
+from holdfast.files.locations import cache_folder
+from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
+from holdfast.protocol.pin_api import Exchange
+
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncTransport
+
+T = TypeVar("T")
+
+
+class AsyncHTTPProvider(AsyncBaseProvider):
+    """Sends requests through a session, and reads through gateways, which never see the token."""
+
+    shared_fields = fields_bound_to("connections")
+    shared_by = "the connections, which are shared"
+
+    def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
+        self._session = session or AsyncSession(_open_transport(config), config)
+        first, *others = config.gateway_url or DEFAULT_GATEWAYS
+        self._first_gateway = Gateway(first, config.gateway_token)
+        gateways = Gateways([self._first_gateway, *map(Gateway, others)], self._session.avoided)
+        reader = AsyncGatewayReader(
+            self._session,
+            gateways,
+            verify=config.verify,
+            max_unverified=config.max_unverified_bytes,
+            hedge_after=config.hedge_after,
+        )
+        super().__init__(config, reader=reader)
+
+    @property
+    def partial_folder(self) -> Path | None:
+        """The folder `cache_path`, or the platform's folder for caches."""
+        given = self.config.cache_path
+        return cache_folder() if given is None else Path(given)
+
+    @asynccontextmanager
+    async def call(
+        self, operation: str, cid: str | None = None, *, total: bool = True
+    ) -> AsyncIterator[Call]:
+        """Make a call within the limits that all calls of a client share."""
+        async with self._session.call(operation, cid, total=total) as call:
+            self.check_open()
+            yield call
+
+    async def run(self, exchange: Exchange[T], call: Call) -> T:
+        """Send the requests of `exchange`, and return its result."""
+        try:
+            request = next(exchange)
+            while True:
+                request = exchange.send(await self._session.fetch(request, call))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def url(self, cid: str) -> str:
+        """Return the address of `cid` at the first gateway."""
+        return self._first_gateway.url(Reference.parse(cid))
+
+    def copy_with(self, config: ClientConfig) -> Self:
+        """Return a copy with `config` over the same connections and limits."""
+        return type(self)(config, session=self._session.with_config(config))
+
+    async def release(self) -> None:
+        """Close the connections."""
+        await self._session.transport.aclose()
+
+
+def _open_transport(config: ClientConfig) -> "AsyncTransport":
+    # Imported here, so that the provider can be imported where its HTTP library is not installed.
+    from holdfast._async.transport import AsyncTransport  # noqa: PLC0415
+
+    return AsyncTransport(config)

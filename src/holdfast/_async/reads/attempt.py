@@ -1,0 +1,94 @@
+"""One attempt at a read: one gateway, asked by one strategy after another.
+
+::
+
+    small block   send, read, hash, compare: for a small raw block; in other cases the reply goes on
+    body          the plain body, and beside it the few blocks that tell how it is cut
+    raw block     a file that is one raw block: that block
+    archive       a CAR, which brings all blocks
+    walk          block after block
+    layouts       the plain body alone, imported anew in all known layouts
+    plain         the plain body, not verified: with verify=False, instead of body and layouts
+
+Raw block and walk are for gateways that give no plain content. What is verified stays in the state,
+also when the attempt fails: the next attempt goes on behind it.
+"""
+
+from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.recovery import recover
+from holdfast._async.reads.requests import AsyncSent
+from holdfast._async.reads.small_block import may_be_small, read_small_block
+from holdfast._async.reads.state import ReadState
+from holdfast._async.reads.strategies.archive import AsyncArchive
+from holdfast._async.reads.strategies.body import AsyncBody
+from holdfast._async.reads.strategies.interface import AsyncStrategy
+from holdfast._async.reads.strategies.layouts import AsyncLayouts
+from holdfast._async.reads.strategies.plain import AsyncPlain
+from holdfast._async.reads.strategies.raw_block import AsyncRawBlock
+from holdfast._async.reads.strategies.walk import AsyncWalk
+from holdfast._async.runtime import run_blocking
+from holdfast._async.session import AsyncSession
+from holdfast.calls import Deadline
+from holdfast.errors import UnprovenError
+from holdfast.protocol.gateway import Gateway
+
+BODY = AsyncBody()
+PLAIN = AsyncPlain()
+TRUSTLESS = (AsyncRawBlock(), AsyncArchive(), AsyncWalk())
+VERIFIED: tuple[AsyncStrategy, ...] = (BODY, *TRUSTLESS, AsyncLayouts())
+UNVERIFIED: tuple[AsyncStrategy, ...] = (PLAIN, *TRUSTLESS)
+
+
+async def fill(
+    session: AsyncSession,
+    state: ReadState,
+    gateway: Gateway,
+    deadline: Deadline,
+    *,
+    verify: bool,
+    is_last: bool,
+) -> None:
+    """Get all that `state` still lacks from `gateway`.
+
+    If the gateway is the last one, a strategy may give up verified bytes and begin anew.
+    """
+    sent: AsyncSent | None = None
+    if verify and may_be_small(session, gateway, state):
+        sent = await read_small_block(session, gateway, state, deadline)
+        if sent is None:
+            return
+    peer = AsyncPeer(
+        session, gateway, state, deadline, verify=verify, may_restart=is_last, sent=sent
+    )
+    try:
+        await _try_strategies(peer)
+    finally:
+        await peer.requests.aclose()
+
+
+async def _try_strategies(peer: AsyncPeer) -> None:
+    output = peer.state.output
+    if output.sink.saved_size and not output.written:
+        await recover(peer)
+    for strategy in VERIFIED if peer.verify else UNVERIFIED:
+        if not strategy.may_work(peer):
+            continue
+        try:
+            # In one expression: a variable would keep its memory for the next strategy.
+            await (await strategy.begin(peer)).finish()
+        except UnprovenError as error:
+            # Without its frames, which hold the sink and all that is in it.
+            peer.refusals.add(error.with_traceback(None))
+        else:
+            peer.refusals.confirm_trustless()
+            return
+        await drop_unverified(peer.state)
+    peer.refusals.raise_worst()
+
+
+async def drop_unverified(state: ReadState) -> None:
+    """Remove the bytes that are not verified; raise an `OSError` where the sink has failed."""
+    output = state.output
+    # With nothing written, the bytes that an earlier download left stay.
+    if output.written or output.failure is not None:
+        await run_blocking(output.restart, output.sink.proven)

@@ -1,0 +1,61 @@
+"""A reader over the repository on this machine: many blocks in one hop to a worker thread."""
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast._async.reads.walk_reader import AsyncWalkReader
+from holdfast._async.runtime import run_blocking
+from holdfast.calls import Call
+from holdfast.content.blocks import BlockCache
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.walks import Item, Walk
+from holdfast.errors import NotFoundError
+from holdfast.repository import Repository
+
+LOOKS: Final = 4  # looks at the database in one hop, each for about 1 MiB of blocks
+
+
+class AsyncRepositoryReader(AsyncWalkReader):
+    """Reads content from `repository`. One hop reads, verifies and writes a few MiB.
+
+    Args:
+        repository: The repository.
+        total: How many seconds the reading of one range of an open file may take.
+    """
+
+    def __init__(self, repository: Repository, *, total: float | None = None) -> None:
+        super().__init__(total=total)
+        self._repository = repository
+
+    async def advance(
+        self,
+        walk: Walk[Item],
+        known: BlockCache,  # noqa: ARG002 - the repository needs no cache
+        take: Callable[[list[Item]], object],
+    ) -> None:
+        """Feed `walk` a few MiB of blocks."""
+        await run_blocking(self._feed, walk, take)
+
+    def _feed(self, walk: Walk[Item], take: Callable[[list[Item]], object]) -> None:
+        for _ in range(LOOKS):
+            if walk.need is None:
+                break
+            take(self._repository.advance(walk))
+
+    async def find(self, reference: Reference, call: Call) -> CID:  # noqa: ARG002 - takes no time
+        """Return the CID that `reference` leads to; `NotFoundError` if it is not in the store."""
+        return await run_blocking(self._find, reference)
+
+    def _find(self, reference: Reference) -> CID:
+        if not self._repository.has(reference.cid):
+            raise NotFoundError(
+                f"{reference.cid} is not in this store: it was stored elsewhere, or revoked and "
+                "removed"
+            )
+        return self._repository.resolve(reference.cid, reference.path)
+
+    async def media_type(self, cid: CID) -> str:
+        """Return the media type that was stored with the pin of `cid`, "" if it has none."""
+        pin = await run_blocking(self._repository.find_pin, cid)
+        return "" if pin is None else pin.type

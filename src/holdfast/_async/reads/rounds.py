@@ -1,0 +1,130 @@
+"""Rounds over gateways: who is asked, in which order, and when again.
+
+Each gateway has one attempt in a round, and goes on where the one before it ended. Those whose
+failure may pass are asked again in the next round, after a wait.
+"""
+
+import logging
+from typing import Protocol
+
+from holdfast._async.reads.attempt import drop_unverified
+from holdfast._async.reads.failures import (
+    FAILURES,
+    gravest,
+    is_wrong_content,
+    status_of,
+    without_frames,
+)
+from holdfast._async.reads.state import ReadState
+from holdfast._async.runtime import now
+from holdfast._async.session import AsyncSession
+from holdfast.calls import Deadline
+from holdfast.errors import ClientError, ProviderError
+from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.retrying import Backoff, is_transient
+
+AT_ONCE = float("-inf")  # when a gateway may be asked again that asks for no wait
+
+
+class AsyncAttempt(Protocol):
+    """What is done with one gateway. It raises one of FAILURES where another gateway may help."""
+
+    async def __call__(self, gateway: Gateway, deadline: Deadline, *, is_last: bool) -> None:
+        """Ask `gateway`; `is_last` says that no other gateway is asked in this round."""
+
+
+class AsyncRounds:
+    """Asks gateways for one read.
+
+    Attributes:
+        gateways: The gateways in the order in which they are asked.
+        failures: The last failure of each gateway that has failed.
+    """
+
+    def __init__(
+        self, session: AsyncSession, gateways: Gateways, state: ReadState, attempt: AsyncAttempt
+    ) -> None:
+        self._session = session
+        self._all = gateways
+        self._state = state
+        self._attempt = attempt
+        self._resting: dict[ClientError, float] = {}
+        self.gateways = gateways.in_order(now())
+        self.failures: dict[Gateway, ClientError] = {}
+
+    async def ask(self, gateways: list[Gateway]) -> bool:
+        """Ask `gateways` one after the other; return whether one of them gave all."""
+        for number, gateway in enumerate(gateways):
+            left = len(gateways) - number
+            try:
+                await self._attempt(gateway, self._state.call.share(left), is_last=left == 1)
+            except FAILURES as error:
+                self.failures[gateway] = without_frames(error)
+            else:
+                self._session.succeeded()
+                return True
+            await drop_unverified(self._state)
+            self.report(gateway, self.failures[gateway])
+        return False
+
+    async def ask_again(self) -> None:
+        """Ask the gateways whose failure may pass, until one has given all.
+
+        When no gateway may be asked again, raise the gravest failure, with the others as its notes.
+        """
+        backoff = self._session.backoff()
+        while True:
+            before = self._state.output.furthest
+            ready = await self._wait(backoff)
+            if not ready:
+                raise gravest(self.failures)
+            if await self.ask(ready):
+                return
+            if self._state.output.furthest > before:
+                backoff.restart()
+
+    async def _wait(self, backoff: Backoff) -> list[Gateway]:
+        """Wait, and return the gateways that may be asked again then, if any.
+
+        A gateway that asks for a wait with ``Retry-After`` does not delay the others. If all that
+        are left ask for one, the shortest is waited for.
+        """
+        left = [each for each in self.gateways if is_transient(self.failures[each])]
+        if not left:
+            return []
+        until = {each: self._resting_until(self.failures[each]) for each in left}
+        soonest = min(until.values())
+        last = [self.failures[each] for each in left if until[each] == soonest][-1]
+        waited = await self._session.wait(
+            backoff,
+            self._state.call,
+            asked=None if soonest == AT_ONCE else max(0.0, soonest - now()),
+            error=last.name,
+            status=status_of(last),
+        )
+        return [each for each in left if until[each] <= max(soonest, now())] if waited else []
+
+    def _resting_until(self, error: ClientError) -> float:
+        """Return until when the gateway of this failure must not be asked, and remember it."""
+        if not isinstance(error, ProviderError) or error.retry_after is None:
+            return AT_ONCE
+        return self._resting.setdefault(error, now() + error.retry_after)
+
+    def report(self, gateway: Gateway, error: ClientError) -> None:
+        """Emit the event of a gateway that failed; avoid one for a while that sent wrong bytes."""
+        wrong = is_wrong_content(error)
+        if wrong:
+            self._all.avoid(gateway, now())
+        call = self._state.call
+        call.tell(
+            "gateway",
+            "%s: %s: %s",
+            gateway.base_url,
+            error.name,
+            error.message,
+            level=logging.WARNING if wrong else logging.INFO,
+            peer=gateway.peer,
+            error=error.name,
+            status=status_of(error),
+            elapsed=now() - call.started,
+        )

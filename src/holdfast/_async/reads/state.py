@@ -1,0 +1,105 @@
+"""The state of one read: what is wanted, what is found out, and what is verified."""
+
+from dataclasses import dataclass, field, replace
+
+from holdfast._async.reads.output import Output
+from holdfast.calls import Call
+from holdfast.config.client_config import MAX_UNVERIFIED_BYTES
+from holdfast.content.blocks import BlockCache
+from holdfast.content.budgets import MAX_CACHED, SizeLimit, unverified_limit
+from holdfast.content.cid import CID
+from holdfast.content.proof import is_raw
+from holdfast.content.reference import Reference
+
+
+@dataclass
+class KnownFile:
+    """What is known of a file so far.
+
+    Attributes:
+        cid: The CID that the reference leads to, once it is verified.
+        size: The bytes of the whole file, once they are verified.
+        media_type: What a gateway calls the content. It cannot be verified.
+        blocks: Verified blocks that came beside the body.
+    """
+
+    cid: CID | None = None
+    size: int | None = None
+    media_type: str = ""
+    blocks: BlockCache = field(default_factory=lambda: BlockCache(MAX_CACHED))
+
+
+@dataclass
+class ReadState:
+    """A file, or a part of one, that is read into an output.
+
+    It lasts for the whole read. Each attempt goes on where the one before it ended.
+
+    Attributes:
+        reference: What to read.
+        output: Where the bytes go, and how many of them are verified.
+        call: The operation of the client that the read belongs to.
+        start: Where in the file to begin.
+        stop: Where in the file to end; None is its end.
+        max_unverified: How many bytes a body may have that is verified only at its end, where no
+            verified block tells the size.
+        found: What is known of the file so far.
+    """
+
+    reference: Reference
+    output: Output
+    call: Call
+    start: int = 0
+    stop: int | None = None
+    max_unverified: int = MAX_UNVERIFIED_BYTES
+    found: KnownFile = field(default_factory=KnownFile)
+
+    def __post_init__(self) -> None:
+        if not self.reference.path:
+            self.found.cid = self.reference.cid
+
+    @property
+    def position(self) -> int:
+        """Where in the file the next byte is that is still to come."""
+        return self.start + self.output.written
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the whole file is wanted, and nothing of it has come."""
+        return self.position == 0 and self.stop is None
+
+    @property
+    def is_block(self) -> bool:
+        """Whether the file is known to be one raw block."""
+        return self.found.cid is not None and is_raw(self.found.cid)
+
+    @property
+    def is_whole_tree(self) -> bool:
+        """Whether a whole file is wanted that is known to be a tree of blocks."""
+        is_whole = self.start == 0 and self.stop is None
+        return is_whole and self.found.cid is not None and not is_raw(self.found.cid)
+
+    def learn_size(self, size: int | None) -> None:
+        """Note the verified size of the whole file; raise an error where the sink has no room."""
+        if size is not None and size != self.found.size:
+            self.output.sink.expect(size)
+            self.found.size = size
+
+    def unverified_limit(self) -> SizeLimit:
+        """Return how many bytes a body may have that is verified only at its end."""
+        found = self.found
+        return unverified_limit(self.reference, found.cid, found.size, self.max_unverified)
+
+    def fork(self) -> "ReadState":
+        """Return a state for one gateway in a race.
+
+        It finds out things of its own. The output is shared: only the winner may write to it.
+        """
+        return replace(self, found=replace(self.found, blocks=self.found.blocks.copy()))
+
+    def adopt(self, fork: "ReadState") -> None:
+        """Take over what the winner of a race has found; the two states share it from now on."""
+        blocks = self.found.blocks
+        blocks.put_all(fork.found.blocks)
+        fork.found.blocks = blocks
+        self.found = fork.found

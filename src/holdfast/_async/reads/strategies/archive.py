@@ -1,0 +1,75 @@
+"""An archive (CAR) of all blocks of the file, verified block by block."""
+
+from typing import TYPE_CHECKING
+
+from holdfast._async.reads.batches import in_batches
+from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.strategies.interface import AsyncTransfer
+from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error
+from holdfast._async.runtime import AsyncWorker
+from holdfast.content.budgets import ARCHIVE_BATCH
+from holdfast.content.unixfs.archive import ArchiveProof
+from holdfast.protocol.gateway import CAR_TYPE
+
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse
+
+
+class AsyncArchive:
+    """Ask for an archive, and walk through the file as its blocks arrive."""
+
+    def may_work(self, peer: AsyncPeer) -> bool:
+        """Return whether an archive can bring what is wanted.
+
+        A raw block can only be verified as a whole, so a part of it has no archive.
+        """
+        state = peer.state
+        may = peer.verify or peer.refusals.is_trustless
+        return may and (state.stop is None or not state.is_block)
+
+    async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
+        """Ask for the archive."""
+        state = peer.state
+        reference, start, stop = state.reference, state.position, state.stop
+        proof = ArchiveProof(reference.cid, reference.path, start, stop)
+        request = peer.gateway.archive(reference, start, stop)
+        response = await peer.requests.open_or_refuse(request)
+        async with closing_on_error(response):
+            stream = AsyncArchiveStream(peer, proof, response)
+            peer.refusals.check_type(stream.reply, CAR_TYPE)
+            return stream
+
+
+class AsyncArchiveStream(AsyncStream[ArchiveProof]):
+    """An archive, which brings all blocks itself and may go on behind the file."""
+
+    def __init__(self, peer: AsyncPeer, proof: ArchiveProof, response: "AsyncResponse") -> None:
+        super().__init__(peer, proof, response, in_batches(response, first=0, size=ARCHIVE_BATCH))
+
+    @property
+    def total(self) -> int | None:
+        """The bytes of the whole file, once they are verified; the reply's length is another."""
+        return self.proof.size
+
+    async def aclose(self) -> None:
+        """Close the reply, and let go of the blocks."""
+        self.proof.close()
+        await super().aclose()
+
+    async def _submit(self, chunks: list[bytes], prover: AsyncWorker) -> list[Verified]:
+        # Nothing waits in line: a small archive may give a large file, and must make progress.
+        results = await super()._submit(chunks, prover)
+        return results + await prover.drain()
+
+    async def _feed(self, result: Verified, prover: AsyncWorker) -> None:  # noqa: ARG002
+        """Let the proof give more bytes."""
+        await prover.submit(self._verify, [])
+        self.budget.restart_clock()
+        self.peer.state.output.report(self.total)
+
+    def _is_satisfied(self) -> bool:
+        return self.proof.is_complete and not self._ended
+
+    def _check_progress(self) -> None:
+        if not self.proof.is_complete:
+            self.budget.check_progress()

@@ -1,0 +1,26 @@
+"""A file that is one raw block, asked for as a block: for a gateway without plain content."""
+
+from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.strategies.interface import AsyncTransfer
+from holdfast._async.reads.streams import AsyncStream, closing_on_error
+from holdfast.content.proof import NoProof, Proof, block_proof
+from holdfast.protocol.gateway import RAW_TYPE
+from holdfast.protocol.http import Reply
+
+
+class AsyncRawBlock:
+    """Fetch the one block, and compare its hash with the CID."""
+
+    def may_work(self, peer: AsyncPeer) -> bool:
+        """Return whether the gateway gives blocks only, and the whole of one is wanted."""
+        return peer.refusals.is_trustless and peer.state.is_block and peer.state.stop is None
+
+    async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
+        """Ask for the block."""
+        cid = await peer.blocks.target()
+        response = await peer.requests.open_or_refuse(peer.gateway.block(cid))
+        async with closing_on_error(response):
+            peer.refusals.check_type(Reply(response.status, response.headers), RAW_TYPE)
+            may_verify = peer.verify or cid.is_provable
+            proof: Proof = block_proof(peer.state.reference, cid) if may_verify else NoProof()
+            return await AsyncStream(peer, proof, response).begin()

@@ -1,0 +1,46 @@
+"""The file block by block, several at a time: for a gateway that gives neither files nor CARs."""
+
+from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.strategies.interface import AsyncTransfer
+from holdfast._async.runtime import run_blocking
+from holdfast.content.budgets import BLOCKS_AT_ONCE
+from holdfast.content.unixfs.walks import FileWalk, feed_known
+
+
+class AsyncWalk:
+    """Fetch every block of the file."""
+
+    def may_work(self, peer: AsyncPeer) -> bool:
+        """Return whether the gateway gives blocks only; a part of one raw block has no walk."""
+        state = peer.state
+        return peer.refusals.is_trustless and (state.stop is None or not state.is_block)
+
+    async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
+        """Follow the path; the blocks of the file itself are fetched by `finish`."""
+        state = peer.state
+        return AsyncWalking(peer, FileWalk(await peer.blocks.target(), state.position, state.stop))
+
+
+class AsyncWalking:
+    """A file that is fetched block by block."""
+
+    def __init__(self, peer: AsyncPeer, walk: FileWalk) -> None:
+        self._peer = peer
+        self._walk = walk
+
+    async def finish(self) -> None:
+        """Fetch, verify and write all blocks."""
+        walk, state, output = self._walk, self._peer.state, self._peer.state.output
+        budget = self._peer.new_budget()
+        while (need := walk.need) is not None:
+            budget.check_time()
+            block = await self._peer.blocks.get(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
+            pieces = await run_blocking(feed_known, walk, block, state.found.blocks)
+            state.learn_size(walk.size)
+            await run_blocking(output.take, pieces, proven=True)
+            output.report(walk.size)
+        output.confirm()
+        output.report(walk.size)
+
+    async def aclose(self) -> None:
+        """Do nothing: no reply is open."""

@@ -1,0 +1,157 @@
+"""Files, parts of files and directories, read from a source of blocks by walks over them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable
+
+from holdfast._async.reads.interface import AsyncRanges
+from holdfast._async.runtime import now
+from holdfast.calls import Call, Deadline
+from holdfast.content.blocks import BlockCache
+from holdfast.content.budgets import MAX_CACHED
+from holdfast.content.cid import CID
+from holdfast.content.proof import joined
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry, entry_record
+from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, Item, PathWalk, Walk
+from holdfast.errors import RequestTimeoutError
+from holdfast.files.sinks import Sink
+from holdfast.files.sources import Progress
+from holdfast.records import Entry
+
+
+class AsyncWalkReader(ABC):
+    """Reads verified content over the blocks that a subclass feeds to a walk.
+
+    The walk says which blocks are needed, verifies them, and enforces the limits on depth, width
+    and sizes. A subclass only brings the blocks, in `advance`.
+
+    Args:
+        total: How many seconds the reading of one range of an open file may take.
+    """
+
+    def __init__(self, *, total: float | None = None) -> None:
+        self._total = total
+
+    @abstractmethod
+    async def advance(
+        self, walk: Walk[Item], known: BlockCache, take: Callable[[list[Item]], object]
+    ) -> None:
+        """Feed `walk` some of the blocks that it needs, and pass the items in them to `take`.
+
+        `take` may write to a disk, and is called on a worker thread. `known` may keep blocks until
+        they are needed.
+        """
+
+    async def find(self, reference: Reference, call: Call) -> CID:
+        """Return the CID that `reference` leads to; `NotFoundError` if a name is not there."""
+        walk = PathWalk(reference.cid, reference.path)
+        known = BlockCache(MAX_CACHED)
+        while walk.need is not None:
+            await self.advance(walk, known, _ignore)
+            _check_time(call.deadline, reference)
+        return walk.end()
+
+    async def media_type(self, cid: CID) -> str:  # noqa: ARG002 - for sources that know it
+        """Return the media type of the file at `cid` if the source knows it, else ""."""
+        return ""
+
+    async def read(
+        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
+    ) -> str:
+        """Fill `sink` with a file; return its media type, "" if unknown."""
+        cid = await self.find(reference, call)
+        walk = FileWalk(cid)
+        known = BlockCache(MAX_CACHED)
+        written = _Written(sink)
+        reported = 0
+        while walk.need is not None:
+            is_first = walk.size is None
+            await self.advance(walk, known, written.take)
+            if is_first and walk.size is not None:
+                sink.expect(walk.size)
+            _check_time(call.deadline, reference)
+            if progress is not None and written.size > reported:
+                reported = written.size
+                progress(reported, walk.size)
+        if progress is not None and not reported:
+            progress(0, 0)
+        return await self.media_type(cid)
+
+    async def open(self, reference: Reference, call: Call) -> AsyncRanges:
+        """Return a file whose parts are read on demand, each within a time limit of its own."""
+        cid = await self.find(reference, call)
+        walk = FileWalk(cid, 0, 0)
+        known = BlockCache(MAX_CACHED)
+        await self.advance(walk, known, _ignore)
+        _check_time(call.deadline, reference)
+        return AsyncWalkRanges(self, cid, walk.size or 0, known)
+
+    async def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
+        """Yield the entries of a directory, in the order of its blocks.
+
+        Each batch of blocks has the time of a whole call, so that a large directory can be listed.
+        """
+        walk = DirectoryWalk(await self.find(reference, call))
+        known = BlockCache(MAX_CACHED)
+        batch: list[DirectoryEntry] = []
+        while walk.need is not None:
+            await self.advance(walk, known, batch.extend)
+            _check_time(call.deadline, reference)
+            for entry in batch:
+                yield entry_record(entry)
+            batch.clear()
+            call.renew()
+
+    async def read_range(self, cid: CID, start: int, stop: int, known: BlockCache) -> bytearray:
+        """Return the bytes from `start` up to `stop` of the file at `cid`."""
+        deadline = Deadline(None if self._total is None else now() + self._total)
+        walk = FileWalk(cid, start, stop)
+        data = bytearray()  # not a list of pieces: there may be millions of them
+
+        def take(pieces: list[bytes]) -> None:
+            for piece in pieces:
+                data.extend(piece)
+
+        while walk.need is not None:
+            await self.advance(walk, known, take)
+            _check_time(deadline, cid)
+        return data
+
+
+class AsyncWalkRanges:
+    """A file that is open for reading, over the blocks of a reader."""
+
+    def __init__(self, reader: AsyncWalkReader, cid: CID, size: int, known: BlockCache) -> None:
+        self._reader = reader
+        self._cid = cid
+        self._known = known
+        self.size = size
+
+    async def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`, which lie within the file."""
+        return await self._reader.read_range(self._cid, start, stop, self._known)
+
+
+class _Written:
+    """The bytes of a file on their way into a sink, counted."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.size = 0
+
+    def take(self, pieces: list[bytes]) -> None:
+        """Write `pieces`."""
+        for piece in joined(pieces):
+            self._sink.write(piece)
+            self.size += len(piece)
+
+
+def _ignore(_items: object) -> None:
+    """Do nothing with the items of a walk."""
+
+
+def _check_time(deadline: Deadline, about: Reference | CID) -> None:
+    """Raise `RequestTimeoutError` if the time is over."""
+    left = deadline.left()
+    if left is not None and left <= 0:
+        raise RequestTimeoutError(f"{about} could not be read in time")

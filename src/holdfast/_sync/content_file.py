@@ -1,0 +1,127 @@
+# WARNING: this file is generated from src/holdfast/_async/content_file.py
+# by scripts/generate_sync.py. Change the original instead.
+"""A file on IPFS that is open for reading; every part is verified when it is read."""
+
+import io
+import operator
+from typing import NoReturn
+
+from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
+from holdfast._sync.runtime import FileBase
+
+FIRST_WINDOW = 1 << 18  # bytes that are fetched at least; twice as many after each read in a row
+PEEKED = 1 << 13  # bytes that `peek` returns at the most
+NO_WINDOW = (-1, b"")  # the position of a window in the file, and its bytes
+
+
+class ContentFile(FileBase):
+    """The file that `Client.open` returns: readable and seekable, every part verified.
+
+    It has one position, so only one task may read it at a time. Close it, best by ``with``.
+
+    Attributes:
+        size: The bytes of the whole file.
+        name: The name of the file, if it was opened by a path.
+
+    Example:
+        >>> def last_line(file: ContentFile) -> bytes:
+        ...     file.seek(-min(file.size, 4096), 2)
+        ...     return (file.read()).splitlines()[-1]
+    """
+
+    def __init__(self, ranges: Ranges, *, name: str | None = None) -> None:
+        self._ranges = ranges
+        self._position = 0
+        self._window: tuple[int, bytes | bytearray] = NO_WINDOW
+        self._ahead = FIRST_WINDOW
+        self.size = ranges.size
+        self.name = name
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next `size` bytes, fewer at the end; without a size, all that are left.
+
+        If it fails, the position does not change.
+        """
+        self._check_open()
+        start = self._position
+        left = max(0, self.size - start)
+        wanted = left if size is None or size < 0 else min(size, left)
+        parts = []
+        done = 0
+        while done < wanted:
+            part = self._bytes_at(start + done, wanted - done)
+            done += len(part)
+            parts.append(part)
+        self._position = start + done
+        return b"".join(parts)
+
+    def read1(self, size: int = -1, /) -> bytes:
+        """Return up to `size` bytes; those in memory, without a request, if there are any."""
+        self._check_open()
+        wanted = min(FIRST_WINDOW if size < 0 else size, max(0, self.size - self._position))
+        start = self._position
+        part = self._bytes_at(start, wanted) if wanted else b""
+        self._position = start + len(part)
+        return part
+
+    def peek(self, _size: int = 0, /) -> bytes:
+        """Return some of the next bytes; the position does not change."""
+        self._check_open()
+        wanted = min(PEEKED, max(0, self.size - self._position))
+        return self._bytes_at(self._position, wanted) if wanted else b""
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Go to `offset` from the start, the position or the end; return the new position."""
+        self._check_open()
+        offset = operator.index(offset)
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}.get(whence)
+        if base is None:
+            raise ValueError(f"whence is 0, 1 or 2, not {whence}")
+        if base + offset < 0:
+            raise ValueError(f"there is nothing before the start, at {base + offset}")
+        self._position = base + offset
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position of the next byte."""
+        self._check_open()
+        return self._position
+
+    def readable(self) -> bool:
+        """Return True."""
+        self._check_open()
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        self._check_open()
+        return True
+
+    def writable(self) -> bool:
+        """Return False."""
+        self._check_open()
+        return False
+
+    def _bytes_at(self, position: int, wanted: int) -> bytes:
+        """Return one to `wanted` bytes from `position` on; from the window, if they are in it."""
+        start, data = self._window
+        if not start <= position < start + len(data):
+            follows = position == start + len(data)
+            self._ahead = min(2 * self._ahead, LARGEST_RANGE) if follows else FIRST_WINDOW
+            stop = min(position + min(max(wanted, self._ahead), LARGEST_RANGE), self.size)
+            self._window = NO_WINDOW  # two of them need not be in memory at once
+            start, data = position, self._ranges.read(position, stop)
+            self._window = (start, data)
+        return bytes(memoryview(data)[position - start : position - start + wanted])
+
+    def close(self) -> None:
+        """Close the file. A second time does nothing."""
+        self._window = NO_WINDOW
+        super().close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an open file cannot be pickled or copied; open it where it is needed")
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("the file is closed")

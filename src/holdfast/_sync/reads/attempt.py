@@ -1,0 +1,94 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/attempt.py
+# by scripts/generate_sync.py. Change the original instead.
+"""One attempt at a read: one gateway, asked by one strategy after another.
+
+::
+
+    small block   send, read, hash, compare: for a small raw block; in other cases the reply goes on
+    body          the plain body, and beside it the few blocks that tell how it is cut
+    raw block     a file that is one raw block: that block
+    archive       a CAR, which brings all blocks
+    walk          block after block
+    layouts       the plain body alone, imported anew in all known layouts
+    plain         the plain body, not verified: with verify=False, instead of body and layouts
+
+Raw block and walk are for gateways that give no plain content. What is verified stays in the state,
+also when the attempt fails: the next attempt goes on behind it.
+"""
+
+from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.recovery import recover
+from holdfast._sync.reads.requests import Sent
+from holdfast._sync.reads.small_block import may_be_small, read_small_block
+from holdfast._sync.reads.state import ReadState
+from holdfast._sync.reads.strategies.archive import Archive
+from holdfast._sync.reads.strategies.body import Body
+from holdfast._sync.reads.strategies.interface import Strategy
+from holdfast._sync.reads.strategies.layouts import Layouts
+from holdfast._sync.reads.strategies.plain import Plain
+from holdfast._sync.reads.strategies.raw_block import RawBlock
+from holdfast._sync.reads.strategies.walk import Walk
+from holdfast._sync.runtime import run_blocking
+from holdfast._sync.session import Session
+from holdfast.calls import Deadline
+from holdfast.errors import UnprovenError
+from holdfast.protocol.gateway import Gateway
+
+BODY = Body()
+PLAIN = Plain()
+TRUSTLESS = (RawBlock(), Archive(), Walk())
+VERIFIED: tuple[Strategy, ...] = (BODY, *TRUSTLESS, Layouts())
+UNVERIFIED: tuple[Strategy, ...] = (PLAIN, *TRUSTLESS)
+
+
+def fill(
+    session: Session,
+    state: ReadState,
+    gateway: Gateway,
+    deadline: Deadline,
+    *,
+    verify: bool,
+    is_last: bool,
+) -> None:
+    """Get all that `state` still lacks from `gateway`.
+
+    If the gateway is the last one, a strategy may give up verified bytes and begin anew.
+    """
+    sent: Sent | None = None
+    if verify and may_be_small(session, gateway, state):
+        sent = read_small_block(session, gateway, state, deadline)
+        if sent is None:
+            return
+    peer = Peer(session, gateway, state, deadline, verify=verify, may_restart=is_last, sent=sent)
+    try:
+        _try_strategies(peer)
+    finally:
+        peer.requests.close()
+
+
+def _try_strategies(peer: Peer) -> None:
+    output = peer.state.output
+    if output.sink.saved_size and not output.written:
+        recover(peer)
+    for strategy in VERIFIED if peer.verify else UNVERIFIED:
+        if not strategy.may_work(peer):
+            continue
+        try:
+            # In one expression: a variable would keep its memory for the next strategy.
+            (strategy.begin(peer)).finish()
+        except UnprovenError as error:
+            # Without its frames, which hold the sink and all that is in it.
+            peer.refusals.add(error.with_traceback(None))
+        else:
+            peer.refusals.confirm_trustless()
+            return
+        drop_unverified(peer.state)
+    peer.refusals.raise_worst()
+
+
+def drop_unverified(state: ReadState) -> None:
+    """Remove the bytes that are not verified; raise an `OSError` where the sink has failed."""
+    output = state.output
+    # With nothing written, the bytes that an earlier download left stay.
+    if output.written or output.failure is not None:
+        run_blocking(output.restart, output.sink.proven)

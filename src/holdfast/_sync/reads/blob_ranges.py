@@ -1,0 +1,23 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/blob_ranges.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Parts of a file that was downloaded whole."""
+
+from holdfast._sync.runtime import run_blocking
+from holdfast.files.blob import Blob
+
+
+class BlobRanges:
+    """Reads parts of a blob."""
+
+    def __init__(self, blob: Blob) -> None:
+        self._blob = blob
+        self.size = blob.size
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Return the bytes from `start` up to `stop`."""
+        return run_blocking(self._read, start, stop)
+
+    def _read(self, start: int, stop: int) -> bytes:
+        with self._blob.open() as file:
+            file.seek(start)
+            return file.read(stop - start)

@@ -1,0 +1,71 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/body_budget.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The budget of one attempt at a body: its bytes until they are verified, and its time."""
+
+from holdfast._sync.runtime import now
+from holdfast.calls import Deadline
+from holdfast.content.budgets import SizeLimit
+from holdfast.content.reference import Reference
+from holdfast.errors import RequestTimeoutError
+from holdfast.protocol.transport_errors import READ_TIMEOUT
+
+
+class BodyBudget:
+    """Counts what a gateway sends, and raises an error where it is too much or too late.
+
+    Attributes:
+        limit: How many bytes may come, where they are verified only at their end.
+        received: How many bytes have come.
+    """
+
+    def __init__(
+        self, peer: str, reference: Reference, deadline: Deadline, patience: float | None
+    ) -> None:
+        self._peer = peer
+        self._reference = reference
+        self._deadline = deadline
+        self._patience = patience
+        self._progress = -1
+        self._progress_at = now()
+        self.limit: SizeLimit | None = None
+        self.received = 0
+
+    def set_limit(self, limit: SizeLimit, length: int | None) -> None:
+        """Limit the body; a `length` beyond the limit, as a header tells it, is refused at once."""
+        self.limit = limit
+        limit.check(length or 0)
+        limit.check(self.received)
+
+    def receive(self, count: int) -> None:
+        """Count the next bytes of the body."""
+        self.check_time()
+        self.received += count
+        if self.limit is not None:
+            self.limit.check(self.received)
+
+    def check_time(self) -> None:
+        """Raise an error if the time for the attempt is over."""
+        check_time(self._deadline, self._peer)
+
+    def note_progress(self, progress: int | None) -> None:
+        """Note a number that grows with the bytes that were of use, if there is one."""
+        if progress is not None and progress > self._progress:
+            self._progress = progress
+            self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """Count the time without progress from now on."""
+        self._progress_at = now()
+
+    def check_progress(self) -> None:
+        """Raise an error if nothing that is needed has come for `timeouts.read`."""
+        if self._patience is not None and now() - self._progress_at > self._patience:
+            words = f"{self._peer} sent nothing that {self._reference} needs in time"
+            raise RequestTimeoutError(words, sent=True)
+
+
+def check_time(deadline: Deadline, peer: str) -> None:
+    """Raise the error of a peer that did not answer in time, if `deadline` has passed."""
+    left = deadline.left()
+    if left is not None and left <= 0:
+        raise READ_TIMEOUT.error(peer, sent=True)

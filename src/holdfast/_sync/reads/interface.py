@@ -1,0 +1,42 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/interface.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The interface that all readers share: whole files, parts of files, entries of directories."""
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from holdfast.calls import Call
+from holdfast.content.reference import Reference
+from holdfast.files.sinks import Sink
+from holdfast.files.sources import Progress
+from holdfast.records import Entry
+
+LARGEST_RANGE: Final = 8 << 20  # bytes for which `timeouts.total` is enough, in every open file
+
+
+class Ranges(Protocol):
+    """The verified bytes of one file, read from any position.
+
+    Attributes:
+        size: The bytes of the whole file.
+    """
+
+    size: int
+
+    def read(self, start: int, stop: int) -> bytes | bytearray:
+        """Return the bytes from `start` up to `stop`, which lie within the file."""
+
+
+class Reader(Protocol):
+    """Reads verified content: whole files, parts of files, and entries of directories."""
+
+    def read(
+        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
+    ) -> str:
+        """Fill `sink` with a file; return its media type as the peer tells it, "" if unknown."""
+
+    def open(self, reference: Reference, call: Call) -> Ranges:
+        """Return a file whose parts are read on demand, each within a time limit of its own."""
+
+    def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
+        """Yield the entries of a directory, in the directory's order."""

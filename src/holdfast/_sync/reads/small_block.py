@@ -1,0 +1,77 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/small_block.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The short path for a small raw block: send, read, hash, compare.
+
+It takes the common case only. In every other case it hands the reply over, unread, so that nothing
+is asked for twice: a redirect, an error, an encoding, a body that is larger or of unknown length.
+"""
+
+from hashlib import sha256
+
+from holdfast._sync.reads.body_budget import check_time
+from holdfast._sync.reads.requests import Sent
+from holdfast._sync.reads.state import ReadState
+from holdfast._sync.runtime import now
+from holdfast._sync.session import Session
+from holdfast.calls import Deadline
+from holdfast.content.budgets import SMALL_BLOCK
+from holdfast.content.hashes import IDENTITY, SHA2_256
+from holdfast.content.proof import wrong_bytes
+from holdfast.protocol.gateway import Gateway
+from holdfast.protocol.http import Reply
+
+
+def may_be_small(session: Session, gateway: Gateway, state: ReadState) -> bool:
+    """Return whether the short path may work: all of a raw block is wanted, and none was saved."""
+    return (
+        state.is_block
+        and state.is_fresh
+        and not state.output.sink.saved_size
+        and state.reference.cid.hash_code in {SHA2_256, IDENTITY}
+        and not state.reference.path
+        and session.trustless.get(gateway.base_url, 0.0) <= now()
+    )
+
+
+def read_small_block(
+    session: Session, gateway: Gateway, state: ReadState, deadline: Deadline
+) -> Sent | None:
+    """Ask for the plain content of a raw block, and read it if it is small.
+
+    Return None when it is read and verified, else what was sent, for another strategy to go on.
+    """
+    deadline = deadline.copy()
+    request = gateway.content(state.reference)
+    response = session.send(request, state.call, deadline=deadline)
+    length = _body_length(Reply(response.status, response.headers))
+    if length is None or not _is_small(length, state):
+        return Sent(response, deadline)
+    try:
+        output = state.output
+        output.sink.expect(length)
+        body = response.read(length)
+        check_time(deadline, gateway.peer)
+        state.found.media_type = response.headers.get("content-type", "")
+        cid = state.reference.cid
+        digest = body if cid.hash_code == IDENTITY else sha256(body).digest()
+        if digest != cid.digest:
+            raise wrong_bytes(state.reference)
+        output.take([body], proven=True)
+        output.report(length)
+    finally:
+        response.close()
+    return None
+
+
+def _body_length(reply: Reply) -> int | None:
+    """Return the length of a plain and complete body; None where that is not certain."""
+    is_plain = reply.status == 200 and "content-encoding" not in reply.headers
+    return reply.length if is_plain else None
+
+
+def _is_small(length: int, state: ReadState) -> bool:
+    """Return whether a body of `length` bytes is within all limits."""
+    cid = state.reference.cid
+    if cid.hash_code == IDENTITY and length != len(cid.digest):
+        return False
+    return length <= min(SMALL_BLOCK, state.max_unverified)

@@ -1,0 +1,186 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/strategies/body.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The plain body, and beside it the few blocks that tell how it is cut into pieces.
+
+A file that is one raw block needs none: the hash of the body is enough.
+"""
+
+from typing import Any
+
+from holdfast._sync.reads.batches import in_batches
+from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.refusals import RefusedError
+from holdfast._sync.reads.strategies.interface import Transfer
+from holdfast._sync.reads.streams import Stream, Verified, closing_on_error
+from holdfast._sync.runtime import Worker, run_blocking
+from holdfast.content.proof import block_proof, is_raw
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.layouts import LayoutProof
+from holdfast.errors import NetworkError
+from holdfast.protocol.gateway import PARTIAL
+from holdfast.protocol.http import Reply
+
+
+class Body:
+    """Ask for the plain content, and verify it piece by piece with blocks of the file."""
+
+    def may_work(self, peer: Peer) -> bool:
+        """Return whether the gateway gives plain content, or only the size is wanted.
+
+        For the size, the blocks of the file are enough.
+        """
+        return not peer.refusals.is_trustless or peer.state.stop == 0
+
+    def begin(self, peer: Peer) -> Transfer:
+        """Ask for the plain content that is still to come."""
+        if not peer.state.is_fresh:
+            return _begin_part(peer)
+        response = peer.requests.open_plain()
+        with closing_on_error(response):
+            cid = peer.blocks.target()
+            if is_raw(cid):
+                proof = block_proof(peer.state.reference, cid)
+                return Stream(peer, proof, response).begin()
+            length = Reply(response.status, response.headers).length
+            proof = BodyProof(cid, length=length)
+            return BodyStream(peer, proof, response).begin()
+
+
+def _begin_part(peer: Peer) -> Transfer:
+    """Ask for a range of the body, or for the rest of it."""
+    proof = _part_proof(peer)
+    if proof.is_complete:
+        return Nothing(peer, proof)
+    start = proof.position
+    stop = None if peer.state.stop is None else proof.end
+    response = peer.requests.open_plain(start, stop)
+    with closing_on_error(response):
+        reply = Reply(response.status, response.headers)
+        # A server that knows no ranges sends more than was asked for, before and behind.
+        skip, most = peer.gateway.skipped(reply, start), proof.end - start
+        batches = in_batches(response, skip=skip, most=most)
+        return BodyStream(peer, proof, response, batches).begin()
+
+
+def _part_proof(peer: Peer) -> BodyProof:
+    """Return the proof for a part of the body, fed with the blocks at its two ends."""
+    state = peer.state
+    cid = peer.blocks.target()
+    if is_raw(cid):
+        raise RefusedError(f"{cid} is one block, and can only be proven whole", cid=str(cid))
+    proof = BodyProof(cid, state.position, state.stop)
+    while (need := proof.need) is not None:
+        proof.feed_block(peer.blocks.get(need))
+        state.learn_size(proof.size)
+    while (need := proof.need_at_end) is not None:
+        proof.feed_end(peer.blocks.get(need))
+    return proof
+
+
+class Nothing:
+    """A part of a file that is complete before anything is asked for."""
+
+    def __init__(self, peer: Peer, proof: BodyProof) -> None:
+        self._state = peer.state
+        self._size = proof.size
+
+    def finish(self) -> None:
+        """Confirm that all is verified."""
+        self._state.output.take([], proven=True)
+        self._state.output.report(self._size)
+        self._state.learn_size(self._size)
+
+    def close(self) -> None:
+        """Do nothing: no reply is open."""
+
+
+class BodyStream(Stream[BodyProof]):
+    """A body that is verified piece by piece, with blocks that are fetched where they are needed.
+
+    Each batch gives the bytes that are verified by then.
+    """
+
+    def _prepare(self) -> None:
+        """Fetch the root block of a very large body before anything of it is received.
+
+        Without that block the body could only be verified at its end, and it is too large for that.
+        """
+        state, length, need = self.peer.state, self.reply.length, self.proof.need
+        if length is not None and length > state.max_unverified and need is not None:
+            try:
+                self.peer.blocks.get(need)
+            except RefusedError:
+                raise state.unverified_limit().error from None
+
+    def begin(self) -> Stream[Any]:
+        """Receive and verify the beginning; without the root block, begin an import of the body."""
+        self._prepare()
+        self._receive_first()
+        if not self._feed_needed():
+            return self._begin_import()
+        self._check_begun()
+        return self
+
+    def _feed_needed(self) -> bool:
+        """Feed the blocks that the beginning needs; return False if the root block is refused."""
+        state, proof = self.peer.state, self.proof
+        while (need := proof.need) is not None:
+            try:
+                block = self.peer.blocks.for_body(proof, need)
+            except RefusedError:
+                # A race cannot be won by an import, with nothing verified before the end.
+                if self.peer.is_racing or need != state.found.cid:
+                    raise
+                return False
+            self._pieces += run_blocking(proof.feed_block, block)
+            state.learn_size(proof.size)
+        state.learn_size(proof.size)
+        return True
+
+    def _begin_import(self) -> Stream[LayoutProof]:
+        """Import what has come, and all that will, in the known layouts."""
+        self.peer.was_imported = True
+        held = [bytes(view) for view in self.proof.held()]
+        return self.begin_again(LayoutProof(self.peer.blocks.target()), held)
+
+    def _see_end(self) -> None:
+        super()._see_end()
+        if self._failure is not None:
+            self.proof.drop_guess()
+
+    def _check_begun(self) -> None:
+        """Raise an error if the body has ended and was wrong, or brings nothing."""
+        if self._ended:
+            self._check_end()
+        elif self._failure is not None and not self._pieces:
+            raise self._failure
+
+    def _feed(self, result: Verified, prover: Worker) -> None:
+        """Fetch the block that the proof needs, and feed it."""
+        if result.need is not None:
+            block = self.peer.blocks.for_body(self.proof, result.need)
+            prover.submit(self._verify_block, block)
+
+    def _verify_block(self, block: bytes) -> Verified:
+        return Verified(self.proof.feed_block(block), self.proof.need)
+
+    def _check_end(self) -> None:
+        proof, reply = self.proof, self.reply
+        if reply.status != PARTIAL:
+            self._explain_end()
+        if not proof.is_complete and (reply.status == PARTIAL or not reply.is_framed):
+            # It did not claim that this was all: what came is good, and the rest is asked for.
+            raise NetworkError(f"{self.peer.gateway.peer} broke off", sent=True)
+        proof.finish()
+
+    def _explain_end(self) -> None:
+        """Feed the proof the blocks that tell why a body ended too early.
+
+        A node that declares other sizes than its children have raises `MalformedError` here.
+        """
+        while self.proof.ends_too_early() and (need := self.proof.need) is not None:
+            try:
+                block = self.peer.blocks.get(need)
+            except RefusedError:
+                return
+            run_blocking(self.proof.feed_block, block)

@@ -1,0 +1,30 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/strategies/interface.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The interface that all strategies share."""
+
+from typing import Protocol
+
+from holdfast._sync.reads.peer import Peer
+
+
+class Transfer(Protocol):
+    """Content that a gateway has begun to send, its beginning verified as far as that can be."""
+
+    def finish(self) -> None:
+        """Bring all of it into the output, verified; close it."""
+
+    def close(self) -> None:
+        """Close it unfinished."""
+
+
+class Strategy(Protocol):
+    """A way to ask a gateway for content and to verify it.
+
+    Its errors are `UnprovenError` where another strategy may work with the same gateway.
+    """
+
+    def may_work(self, peer: Peer) -> bool:
+        """Return whether the strategy is worth a try."""
+
+    def begin(self, peer: Peer) -> Transfer:
+        """Send the request, and verify the beginning of the reply."""

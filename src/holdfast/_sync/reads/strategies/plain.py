@@ -1,0 +1,34 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/strategies/plain.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The plain body, not verified: for `verify=False`."""
+
+from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.strategies.interface import Transfer
+from holdfast._sync.reads.streams import Stream, closing_on_error
+from holdfast.content.proof import NoProof
+
+
+class Plain:
+    """Take the gateway at its word."""
+
+    def may_work(self, peer: Peer) -> bool:
+        """Return whether the gateway gives plain content."""
+        return not peer.refusals.is_trustless
+
+    def begin(self, peer: Peer) -> Transfer:
+        """Ask for the plain content."""
+        response = peer.requests.open_plain()
+        with closing_on_error(response):
+            return PlainStream(peer, NoProof(), response).begin()
+
+
+class PlainStream(Stream[NoProof]):
+    """A body that nothing verifies."""
+
+    def _set_limit(self) -> None:
+        """Limit a body of unknown length. Else the gateway is believed, also in its length."""
+        if self.reply.length is None:
+            super()._set_limit()
+
+    def _check_race(self) -> None:
+        """Do nothing: there is no verification to wait for."""

@@ -1,0 +1,28 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/strategies/raw_block.py
+# by scripts/generate_sync.py. Change the original instead.
+"""A file that is one raw block, asked for as a block: for a gateway without plain content."""
+
+from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.strategies.interface import Transfer
+from holdfast._sync.reads.streams import Stream, closing_on_error
+from holdfast.content.proof import NoProof, Proof, block_proof
+from holdfast.protocol.gateway import RAW_TYPE
+from holdfast.protocol.http import Reply
+
+
+class RawBlock:
+    """Fetch the one block, and compare its hash with the CID."""
+
+    def may_work(self, peer: Peer) -> bool:
+        """Return whether the gateway gives blocks only, and the whole of one is wanted."""
+        return peer.refusals.is_trustless and peer.state.is_block and peer.state.stop is None
+
+    def begin(self, peer: Peer) -> Transfer:
+        """Ask for the block."""
+        cid = peer.blocks.target()
+        response = peer.requests.open_or_refuse(peer.gateway.block(cid))
+        with closing_on_error(response):
+            peer.refusals.check_type(Reply(response.status, response.headers), RAW_TYPE)
+            may_verify = peer.verify or cid.is_provable
+            proof: Proof = block_proof(peer.state.reference, cid) if may_verify else NoProof()
+            return Stream(peer, proof, response).begin()

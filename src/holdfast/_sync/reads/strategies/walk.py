@@ -1,0 +1,48 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/strategies/walk.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The file block by block, several at a time: for a gateway that gives neither files nor CARs."""
+
+from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.strategies.interface import Transfer
+from holdfast._sync.runtime import run_blocking
+from holdfast.content.budgets import BLOCKS_AT_ONCE
+from holdfast.content.unixfs.walks import FileWalk, feed_known
+
+
+class Walk:
+    """Fetch every block of the file."""
+
+    def may_work(self, peer: Peer) -> bool:
+        """Return whether the gateway gives blocks only; a part of one raw block has no walk."""
+        state = peer.state
+        return peer.refusals.is_trustless and (state.stop is None or not state.is_block)
+
+    def begin(self, peer: Peer) -> Transfer:
+        """Follow the path; the blocks of the file itself are fetched by `finish`."""
+        state = peer.state
+        return Walking(peer, FileWalk(peer.blocks.target(), state.position, state.stop))
+
+
+class Walking:
+    """A file that is fetched block by block."""
+
+    def __init__(self, peer: Peer, walk: FileWalk) -> None:
+        self._peer = peer
+        self._walk = walk
+
+    def finish(self) -> None:
+        """Fetch, verify and write all blocks."""
+        walk, state, output = self._walk, self._peer.state, self._peer.state.output
+        budget = self._peer.new_budget()
+        while (need := walk.need) is not None:
+            budget.check_time()
+            block = self._peer.blocks.get(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
+            pieces = run_blocking(feed_known, walk, block, state.found.blocks)
+            state.learn_size(walk.size)
+            run_blocking(output.take, pieces, proven=True)
+            output.report(walk.size)
+        output.confirm()
+        output.report(walk.size)
+
+    def close(self) -> None:
+        """Do nothing: no reply is open."""

@@ -1,0 +1,273 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/streams.py
+# by scripts/generate_sync.py. Change the original instead.
+"""One body on its way from a gateway, through its proof, into the output.
+
+::
+
+    begin     receive the first batch, which is a whole block or all of the body, and verify it
+    finish    write what is verified of it, then stream the rest:
+              while one batch arrives, the one before it is verified and the one before that is
+              written
+
+The stream in this file is for a proof that only looks at the bytes and tells at the end whether
+they were right. The strategies that get verified bytes earlier extend it.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from holdfast._sync.reads.batches import in_batches, total
+from holdfast._sync.reads.peer import Peer
+from holdfast._sync.runtime import Worker, Writer, run_blocking
+from holdfast.content.blocks import MAX_BLOCK
+from holdfast.content.budgets import SMALL_BATCH
+from holdfast.content.cid import CID
+from holdfast.content.proof import Proof
+from holdfast.errors import NetworkError
+from holdfast.protocol.http import Reply
+
+if TYPE_CHECKING:
+    from holdfast._sync.transport import Response
+
+P = TypeVar("P", bound=Proof)
+Q = TypeVar("Q", bound=Proof)
+
+
+class Verified(NamedTuple):
+    """The result of feeding a proof.
+
+    Attributes:
+        pieces: The bytes that may be written.
+        need: The block without which no more bytes can be verified.
+        has_more: Whether the proof has more bytes to give at once.
+        progress: For an archive, a number that grows with the bytes that were of use.
+    """
+
+    pieces: list[Any]
+    need: CID | None = None
+    has_more: bool = False
+    progress: int | None = None
+
+
+@contextmanager
+def closing_on_error(response: "Response") -> Iterator[None]:
+    """Close `response` if the block fails."""
+    try:
+        yield
+    except BaseException:
+        response.close()
+        raise
+
+
+class Stream(Generic[P]):
+    """A body that is verified as a whole, at its end.
+
+    Attributes:
+        peer: The gateway that sends it.
+        proof: What verifies its bytes.
+        reply: The head of the gateway's reply.
+        budget: How many bytes may come, and how long that may take.
+    """
+
+    def __init__(
+        self,
+        peer: Peer,
+        proof: P,
+        response: "Response",
+        batches: "Iterator[list[bytes]] | None" = None,
+    ) -> None:
+        self.peer = peer
+        self.proof = proof
+        self.reply = Reply(response.status, response.headers)
+        self.budget = peer.new_budget()
+        self._response = response
+        self._batches = in_batches(response) if batches is None else batches
+        self._pieces: list[Any] = []  # bytes of the beginning that may be written
+        self._ended = False
+        self._failure: NetworkError | None = None  # why the body broke off
+
+    @property
+    def total(self) -> int | None:
+        """The bytes of the whole file: verified, or else what the gateway says."""
+        return self.reply.length if self.proof.size is None else self.proof.size
+
+    def begin(self) -> "Stream[Any]":
+        """Receive and verify the beginning of the body: as much as a block may have, or all.
+
+        Return the stream to finish.
+        """
+        self._prepare()
+        self._receive_first()
+        self._check_begun()
+        return self
+
+    def begin_again(self, proof: Q, held: list[bytes]) -> "Stream[Q]":
+        """Go on with another `proof`, which verifies the body at its end.
+
+        `held` are the bytes that have come. None of them may be verified yet.
+        """
+        stream = Stream(self.peer, proof, self._response, self._batches)
+        stream.budget = self.budget
+        stream._ended, stream._failure = self._ended, self._failure
+        stream._set_limit()
+        stream._absorb(held)
+        stream._check_begun()
+        return stream
+
+    def finish(self) -> None:
+        """Write what is verified of the beginning, then stream the rest."""
+        output = self.peer.state.output
+        try:
+            if not self._ended:
+                self._stream_rest()
+                output.confirm()
+            elif total(self._pieces) <= SMALL_BATCH:
+                output.take(self._pieces, proven=True)
+            else:
+                run_blocking(output.take, self._pieces, proven=True)
+            output.report(self.total)
+            self.peer.state.learn_size(self.proof.size)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the reply."""
+        self._response.close()
+
+    # The beginning
+
+    def _prepare(self) -> None:
+        """Make room for the body and limit it, before any of it is received."""
+        state = self.peer.state
+        if state.output.written:
+            run_blocking(state.output.restart)
+        if self.reply.length is not None:
+            state.output.sink.expect(self.reply.length)
+        self._set_limit()
+
+    def _set_limit(self) -> None:
+        self.budget.set_limit(self.peer.state.unverified_limit(), self.reply.length)
+
+    def _receive_first(self) -> None:
+        chunks: list[bytes] = next(self._batches, [])
+        self.budget.receive(total(chunks))
+        self._absorb(chunks)
+        if total(chunks) < MAX_BLOCK:
+            self._see_end()
+
+    def _absorb(self, chunks: list[bytes]) -> None:
+        """Feed bytes of the beginning to the proof."""
+        if total(chunks) <= SMALL_BATCH:
+            self._pieces += self.proof.update_all(chunks)
+        else:
+            self._pieces += run_blocking(self.proof.update_all, chunks)
+
+    def _see_end(self) -> None:
+        """See whether a body that was short has ended, or broken off."""
+        try:
+            self._ended = not next(self._batches, [])
+        except NetworkError as error:
+            self._failure = error
+
+    def _check_begun(self) -> None:
+        """Raise an error if the body has ended and was wrong, or cannot go on."""
+        if self._ended:
+            self._check_end()
+        elif self._failure is not None:
+            raise self._failure
+        elif self.peer.is_racing:
+            self._check_race()
+
+    def _check_race(self) -> None:
+        """Raise RefusedError: this body is verified at its end, which is too late for a race."""
+        raise self.peer.refusals.error()
+
+    # The rest
+
+    def _stream_rest(self) -> None:
+        state = self.peer.state
+        self.budget.restart_clock()
+        with Writer() as writer, Worker() as prover:
+            writer.submit(state.output.take, self._pieces, proven=self.proof.incremental)
+            self._pieces = []
+            failure = self._failure
+            try:
+                if failure is None:
+                    self._stream_batches(prover, writer)
+            except NetworkError as error:
+                failure = error
+            # What was verified before a failure is good: the next attempt goes on behind it.
+            self._write(prover.drain(), prover, writer, go_on=failure is None)
+            writer.drain()
+        if self._is_satisfied():
+            return
+        if failure is not None:
+            raise failure
+        self._check_end()
+
+    def _stream_batches(self, prover: Worker, writer: Writer) -> None:
+        """Receive batches, and have each of them verified and written."""
+        for chunks in self._batches:
+            if self._is_satisfied():
+                return
+            self.budget.receive(total(chunks))
+            self._write(self._submit(chunks, prover), prover, writer)
+            self.peer.state.output.report(self.total)
+            self._check_progress()
+        self._ended = True
+
+    def _write(
+        self,
+        results: list[Verified],
+        prover: Worker,
+        writer: Writer,
+        *,
+        go_on: bool = True,
+    ) -> None:
+        """Write what is verified, and feed the proof what it needs to go on.
+
+        Without `go_on`, nothing is fed, and nothing is written but the `results`.
+        """
+        state, proof = self.peer.state, self.proof
+        pending = deque(results)
+        while pending:
+            result = pending.popleft()
+            state.learn_size(proof.size)
+            writer.submit(state.output.take, result.pieces, proven=proof.incremental)
+            self.budget.note_progress(result.progress)
+            if pending or not go_on or (result.need is None and not result.has_more):
+                continue
+            # What is in line comes first: while a block is missing, it is only taken note of.
+            pending += prover.drain()
+            if not pending:
+                self.budget.check_time()
+                self._feed(result, prover)
+                pending += prover.drain()
+
+    # What other streams do in another way
+
+    def _submit(self, chunks: list[bytes], prover: Worker) -> list[Verified]:
+        """Have `chunks` verified; return the results that are there by now."""
+        results: list[Verified] = prover.submit(self._verify, chunks)
+        return results
+
+    def _verify(self, chunks: list[bytes]) -> Verified:
+        proof = self.proof
+        pieces = proof.update_all(chunks)
+        return Verified(pieces, proof.need, proof.has_more, proof.progress)
+
+    def _feed(self, result: Verified, prover: Worker) -> None:
+        """Feed the proof what it needs to go on; a proof that only looks needs nothing."""
+
+    def _is_satisfied(self) -> bool:
+        """Return whether all is verified, however the body may go on or has broken off."""
+        return False
+
+    def _check_progress(self) -> None:
+        """Raise an error if the body has brought nothing of use for too long."""
+
+    def _check_end(self) -> None:
+        """Raise an error where the body has ended too early, or is not what the CID names."""
+        self.proof.finish()

@@ -1,0 +1,72 @@
+"""Checks of what callers pass to a client, before anything is sent."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, Final
+
+from holdfast.records import StoreOptions
+
+DEFAULT_FILE_NAME: Final = "client-file"
+
+
+def warn_if_encrypt(options: StoreOptions | Mapping[str, Any] | None) -> None:
+    """Issue a warning to the caller's caller if `options` ask for encryption, which is reserved."""
+    if StoreOptions.of(options).encrypt:
+        warnings.warn(
+            "encrypt=True has no effect: the content is stored in the clear, for anyone who has "
+            "its CID; encrypt it yourself before you store it",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def sendable(name: str) -> str:
+    """Return `name` with "?" for what is not text: on disk, a name may be any bytes."""
+    return name.encode(errors="replace").decode()
+
+
+def file_name(given: str | None, own: str | None) -> str:
+    """Return the name to send with a file. With a slash, the service would pin a directory."""
+    name = given if given is not None else own if own is not None else DEFAULT_FILE_NAME
+    check_text("name", name)
+    if name in {"", ".", ".."} or "/" in name or "\0" in name:
+        raise ValueError("name must be a file name: not empty, without slashes, not '.' or '..'")
+    return sendable(name)
+
+
+def check_progress(progress: Any) -> None:
+    """Raise TypeError unless `progress` is None or a function."""
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress must be a function, not {type(progress).__name__}")
+
+
+def check_text(what: str, value: Any) -> None:
+    """Raise TypeError unless `value` is a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string, not {type(value).__name__}")
+
+
+def check_message(recipient_id: Any, message: Any) -> None:
+    """Raise an error unless both are strings, and the recipient is not empty."""
+    check_text("recipient_id", recipient_id)
+    check_text("message", message)
+    if not recipient_id.strip():
+        raise ValueError("recipient_id is empty; say whom the message is for")
+
+
+def name_filter(name: str | None) -> str | None:
+    """Return the part of a name to look for, or None; raise TypeError for another type."""
+    if name is None:
+        return None
+    check_text("name", name)
+    return sendable(name)
+
+
+def check_limit(limit: Any) -> None:
+    """Raise an error unless `limit` is None or a whole number of at least 1."""
+    if limit is None:
+        return
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise TypeError(f"limit must be a whole number, not {type(limit).__name__}")
+    if limit < 1:
+        raise ValueError("limit must be at least 1; leave it out for all pins")

@@ -1,0 +1,115 @@
+"""One call of a client's method: its name, its deadline, and its events."""
+
+import logging
+import time
+from dataclasses import asdict
+from typing import Any, Self
+
+from holdfast.events import Event, EventHook, Kind
+
+logger = logging.getLogger("holdfast")
+
+
+class Deadline:
+    """The time by which something must have ended; None for no limit.
+
+    Two kinds of waits postpone all deadlines of a call: for a turn under the rate limit, and for
+    the time that a peer asks for with ``Retry-After``.
+    """
+
+    def __init__(self, at: float | None, call: "Call | None" = None) -> None:
+        self._at = at
+        self._call = call
+        self._postponed = 0.0 if call is None else call.postponed
+
+    @property
+    def at(self) -> float | None:
+        """The time on the monotonic clock, as it is now; waits may postpone it."""
+        if self._at is None or self._call is None:
+            return self._at
+        return self._at + self._call.postponed - self._postponed
+
+    def copy(self) -> "Deadline":
+        """Return another deadline at the same time."""
+        return Deadline(self.at, self._call)
+
+    def tighten(self, seconds: float | None) -> None:
+        """Reduce the time that is left to at most `seconds`. None changes nothing."""
+        if seconds is not None:
+            at, self._call = self.at, None
+            until = time.monotonic() + seconds
+            self._at = until if at is None else min(at, until)
+
+    def left(self) -> float | None:
+        """Return the seconds that are left; negative after the deadline."""
+        at = self.at
+        return None if at is None else at - time.monotonic()
+
+
+NEVER = Deadline(None)
+
+
+class Call:
+    """One call of a client's method, while it runs.
+
+    Attributes:
+        attempt: The number of requests that it has sent so far.
+        postponed: The seconds by which its deadlines are postponed.
+        asked_wait: The seconds that it has waited because peers asked for it.
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        *,
+        cid: str | None = None,
+        total: float | None = None,
+        hook: EventHook | None = None,
+    ) -> None:
+        self.operation = operation
+        self.cid = cid
+        self.attempt = 0
+        self.postponed = 0.0
+        self.asked_wait = 0.0
+        self.started = time.monotonic()
+        self.deadline = Deadline(None if total is None else self.started + total, self)
+        self._hook = hook
+        self._over = False
+
+    def renew(self) -> None:
+        """Start the time of all its deadlines again."""
+        self.postponed = time.monotonic() - self.started
+
+    def share(self, parts: int) -> Deadline:
+        """Return a deadline for one of `parts` equal parts of the time that is left.
+
+        So a peer that does not answer cannot use up the time of the others.
+        """
+        left = self.deadline.left()
+        return Deadline(None if left is None else time.monotonic() + left / parts, self)
+
+    def tell(
+        self, kind: Kind, words: str, *args: object, level: int = logging.DEBUG, **facts: Any
+    ) -> None:
+        """Log `words` and call the hook. An error of the hook is logged and otherwise ignored."""
+        # A runner that has lost a race may still report something after the call has ended.
+        if self._over or (self._hook is None and not logger.isEnabledFor(level)):
+            return
+        known = {"cid": self.cid, "attempt": self.attempt}
+        event = Event(kind=kind, operation=self.operation, **{**known, **facts})
+        logger.log(level, words, *args, extra=asdict(event))
+        if self._hook is not None:
+            try:
+                self._hook(event)
+            except Exception:
+                logger.exception("on_event raised; the call goes on")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        name = None if kind is None else kind.__name__
+        elapsed = time.monotonic() - self.started
+        outcome = f"ended with {name}" if name else "succeeded"
+        self.tell("call", "%s %s", self.operation, outcome, elapsed=elapsed, error=name)
+        self._over = True

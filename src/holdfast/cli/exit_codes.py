@@ -1,0 +1,177 @@
+"""The exit code and the remedy of each family of errors."""
+
+import math
+from typing import Any, Final, NamedTuple, TypeVar
+
+from holdfast import errors
+
+FAILED: Final = 1
+USAGE: Final = 2
+CONFIGURATION: Final = 3
+BROKEN_PIPE: Final = 141
+SIGNALS: Final = {  # the codes of shells: 128 and the number of the signal
+    129: "terminal closed",
+    130: "interrupted",
+    BROKEN_PIPE: "output pipe closed",
+    143: "terminated",
+}
+EXTRAS: Final = {"typer": "cli", "aiohttp": "async"} | dict.fromkeys(
+    ("starlette", "uvicorn", "multipart"), "node"
+)
+"""The packages that only some commands need, and the extra that installs them."""
+
+E = TypeVar("E", bound=BaseException)
+
+
+class UsageError(Exception):
+    """The command was called with wrong arguments."""
+
+
+class Family(NamedTuple):
+    """Errors with the same exit code."""
+
+    kind: type[BaseException]
+    code: int
+    meaning: str
+    remedy: str
+
+
+FAMILIES: Final = (
+    Family(
+        errors.ConfigError,
+        CONFIGURATION,
+        "the configuration is wrong or incomplete",
+        "`holdfast config` shows each value and where it came from",
+    ),
+    Family(
+        errors.InvalidCIDError,
+        4,
+        "the argument is not a CID",
+        "copy it again: a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it",
+    ),
+    Family(
+        errors.SerializationError,
+        5,
+        "not JSON, or not of the expected shape",
+        "for other content, use `holdfast upload` and `holdfast download`",
+    ),
+    Family(
+        errors.NetworkError,
+        6,
+        "connection failed or timed out",
+        "check the network, and the addresses that `holdfast config` shows",
+    ),
+    Family(
+        errors.NotAFileError,
+        7,
+        "the CID names a directory",
+        "add the name of a file: CID/name; or export the whole directory: `holdfast car export`",
+    ),
+    Family(
+        errors.AuthenticationError,
+        8,
+        "the token is not accepted (401)",
+        "give a current token with HOLDFAST_PROVIDER_TOKEN or --token-file",
+    ),
+    Family(
+        errors.PermissionDeniedError,
+        9,
+        "the token lacks access (403)",
+        "give a token with more permissions with HOLDFAST_PROVIDER_TOKEN or --token-file",
+    ),
+    Family(
+        errors.NotFoundError,
+        10,
+        "the content was not found (404)",
+        "check the CID; new pins may take a while to reach other gateways",
+    ),
+    Family(errors.RateLimitError, 11, "too many requests (429)", "wait a while and try again"),
+    Family(
+        errors.ProviderError,
+        12,
+        "the provider or gateway refused or failed",
+        "its own message is above; `holdfast config` shows its address",
+    ),
+    Family(
+        errors.UnprovenError,
+        13,
+        "could not be verified, or blocks are missing",
+        "another gateway or source may have all of it",
+    ),
+    Family(
+        errors.VerificationError,
+        14,
+        "the bytes do not match the CID",
+        "do not use them: get the content from another gateway or source",
+    ),
+    Family(OSError, FAILED, "a file error, or any other error", "check the path and try again"),
+    Family(UsageError, USAGE, "wrong usage", "`holdfast COMMAND --help` shows the usage"),
+    Family(KeyboardInterrupt, 130, SIGNALS[130], "run it again"),
+)
+"""The first family that matches an error is used, so specific errors come before general ones."""
+
+UNEXPECTED: Final = Family(
+    Exception,
+    FAILED,
+    "any other error",
+    "this is a bug in holdfast, please report it; HOLDFAST_TRACEBACK=1 shows where it happened",
+)
+
+
+def advise(error: E, remedy: str) -> E:
+    """Return `error` with a more specific remedy than that of its family."""
+    vars(error).setdefault("remedy", remedy)
+    return error
+
+
+def family_of(error: BaseException) -> Family:
+    """Return the family of `error`."""
+    kind = type(error)
+    if kind is ValueError:  # the library rejects an argument; a subclass would be a bug
+        kind = UsageError
+    elif isinstance(error, ImportError) and error.name in EXTRAS:
+        kind = errors.ConfigError
+    return next((each for each in FAMILIES if issubclass(kind, each.kind)), UNEXPECTED)
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """Return the report of `error`, as written with --json."""
+    family = family_of(error)
+    message = str(error)
+    remedy = vars(error).get("remedy", family.remedy)
+    if family is UNEXPECTED:
+        message = f"{type(error).__name__}: {error}"
+    elif isinstance(error, KeyboardInterrupt):
+        message = family.meaning
+    elif isinstance(error, ImportError):
+        message, _, remedy = message.partition(": ")
+        remedy = remedy or f"pip install 'holdfast[{EXTRAS[error.name or '']}]'"
+    elif isinstance(error, errors.ProviderError) and error.retry_after:
+        remedy = f"wait {_seconds(error.retry_after)}, and try again"
+    elif (
+        isinstance(error, OSError) and error.strerror and not isinstance(error, errors.ClientError)
+    ):
+        message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    details = getattr(error, "reason", "") or getattr(error, "details", None)
+    return {
+        "name": family.kind.__name__ if isinstance(error, ImportError) else type(error).__name__,
+        "message": message,
+        **({"details": details} if details and details != message else {}),
+        "remedy": remedy,
+        **({"notes": error.__notes__} if getattr(error, "__notes__", None) else {}),
+        "exitCode": family.code,
+    }
+
+
+def _seconds(number: float) -> str:
+    whole = math.ceil(number)
+    return "a second" if whole == 1 else f"{whole} seconds"
+
+
+def table() -> str:
+    """Return the table of exit codes for the help."""
+    meanings = {0: "success"}
+    for family in FAMILIES:
+        meanings[family.code] = family.meaning
+    meanings |= SIGNALS
+    return "\n".join(f"  {code:>3}  {meanings[code]}" for code in sorted(meanings))

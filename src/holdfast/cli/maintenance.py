@@ -1,0 +1,106 @@
+"""Commands that maintain the embedded store: collect garbage, check, and repair."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli import output
+from holdfast.cli.exit_codes import advise
+from holdfast.cli.options import store_options
+from holdfast.cli.run import Run, command, group
+from holdfast.errors import VerificationError
+
+if TYPE_CHECKING:
+    from holdfast.repository import Damage, Repository
+
+commands = group()
+SHOWN = 10
+
+
+@command(commands, store_options)
+def gc(run: Run) -> None:
+    """Remove the blocks of the store that no pin needs."""
+    with run.repository() as repository:
+        removed = repository.collect_garbage()
+    run.emit(
+        {"blocks": removed.blocks, "size": removed.size},
+        f"removed {removed.blocks} blocks, {output.size_text(removed.size)}",
+    )
+
+
+@command(commands, store_options)
+def check(run: Run) -> None:
+    """Check every block and pin of the store."""
+    with run.repository() as repository:
+        damage = list(repository.check())
+        pins, size = _totals(repository)
+        foreign = [str(path) for path in repository.foreign_files()]
+    found = [{"cid": each.cid, "what": each.what} for each in damage]
+    lines = [_line(each) for each in damage]
+    sound = f"sound: {pins} pins, {output.size_text(size)}"
+    value = {"pins": pins, "size": size, "damage": found, "foreign": foreign}
+    others = [f"not part of this store, not changed: {path}" for path in foreign[:SHOWN]]
+    if len(foreign) > SHOWN:
+        others.append(f"… and {len(foreign) - SHOWN} more")
+    run.emit(value, *(lines or [sound]), *others)
+    if damage:
+        raise _damage_error(damage)
+
+
+@command(commands, store_options)
+def repair(
+    run: Run,
+    *,
+    pin_roots: Annotated[
+        bool,
+        typer.Option(help="Pin complete content that has no pin, with the name `recovered`."),
+    ] = False,
+) -> None:
+    """Rebuild the database of the store from its blocks."""
+    with run.repository() as repository:
+        repaired = repository.repair(pin_roots=pin_roots)
+        pins = repository.totals().pins
+    whole = [root.cid for root in repaired.roots if root.whole]
+    incomplete = [root.cid for root in repaired.roots if not root.whole]
+    lost = [{"cid": each.cid, "what": each.what} for each in repaired.lost]
+    lists = {
+        "not pinned (`gc` removes them, `repair --pin-roots` pins them):": []
+        if pin_roots
+        else whole,
+        "not pinned, and blocks below them are missing:": incomplete,
+        "lost for good:": [_line(each) for each in repaired.lost],
+    }
+    lines = [f"{repaired.blocks} blocks, {pins} pins", *repaired.notes]
+    for title, items in lists.items():
+        lines += [title, *(f"  {item}" for item in items)] if items else []
+    value = {
+        "blocks": repaired.blocks,
+        "pins": pins,
+        "roots": whole,
+        "incomplete": incomplete,
+        "lost": lost,
+        "notes": repaired.notes,
+    }
+    run.emit(value, *lines)
+
+
+def _totals(repository: "Repository") -> tuple[int, int]:
+    """Return the number of pins and their total size; zeros if the database is lost."""
+    try:
+        return repository.totals()
+    except VerificationError:
+        return 0, 0
+
+
+def _line(damage: "Damage") -> str:
+    return f"{damage.cid}: {damage.what}" if damage.cid else damage.what
+
+
+def _damage_error(damage: "list[Damage]") -> VerificationError:
+    from holdfast.repository.database.identity import REMEDY
+
+    blocks = sum(bool(each.cid) for each in damage)
+    if blocks == len(damage):
+        return VerificationError(f"{blocks} blocks are damaged or missing")
+    message = f", and {blocks} blocks are damaged or missing" if blocks else ""
+    return advise(VerificationError("the store is damaged" + message), REMEDY)

@@ -1,0 +1,70 @@
+"""The command that runs the local node in the foreground."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli.exit_codes import advise
+from holdfast.cli.options import not_empty, store_options
+from holdfast.cli.run import Run, command, group
+from holdfast.errors import ConfigError
+
+if TYPE_CHECKING:
+    from holdfast.node.foreground import Addresses
+
+commands = group()
+REMEDY = "give another --port, --host, --token-file or --gateway: `holdfast node --help`"
+
+
+@command(commands, store_options)
+def node(
+    run: Run,
+    *,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="NUMBER", min=0, max=65535, help="The port; 0 for any free one.")
+    ] = 5080,
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            callback=not_empty,
+            help="A file with one token a line, followed by its scopes.",
+        ),
+    ] = None,
+    rate_limit: Annotated[
+        int | None, typer.Option(metavar="NUMBER", min=1, help="Requests a minute for each token.")
+    ] = None,
+    gateway: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="A gateway from which pinByHash fetches; repeatable."),
+    ] = None,
+) -> None:
+    """Run a node over the embedded store until interrupted.
+
+    It serves the pinning API and the gateway protocols. To use your own token, set
+    HOLDFAST_NODE_TOKEN or give --token-file.
+    """
+    from holdfast.node.foreground import read_tokens, serve
+
+    def announce(addresses: "Addresses") -> None:
+        run.emit(addresses.to_dict(), *addresses.lines())
+        sys.stdout.flush()  # the process that reads a pipe waits for these lines
+
+    path = run.store_path()
+    try:
+        serve(
+            path,
+            host=host,
+            port=port,
+            tokens=read_tokens(None if token_file is None else Path(token_file)),
+            rate_limit=rate_limit,
+            gateways=gateway or (),
+            announce=announce,
+        )
+    except ConfigError as error:
+        raise advise(error, REMEDY) from None

@@ -1,0 +1,205 @@
+"""The configuration of a client: frozen, checked when it is made, secrets masked.
+
+A mistake is a `ConfigError` that names the field and the remedy. No request is sent to find it.
+"""
+
+import inspect
+import os
+import ssl
+import textwrap
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Final, Self, TypedDict, Unpack
+from urllib.parse import urlsplit
+
+from holdfast import registry
+from holdfast.config import checks
+from holdfast.config.environment import read_environment
+from holdfast.config.fields import FIELDS, unknown_field
+from holdfast.config.limits import Retries, Timeouts
+from holdfast.config.secret import Secret
+from holdfast.config.wrapping import takes_secrets
+from holdfast.errors import ConfigError
+from holdfast.events import EventHook
+
+PIN_API_URL: Final = "https://api.pinata.cloud"
+MAX_JSON_BYTES: Final = 64 << 20
+MAX_UNVERIFIED_BYTES: Final = 1 << 30
+
+
+class ConfigFields(TypedDict, total=False):
+    """The fields of `ClientConfig`, with the types that its keyword arguments accept."""
+
+    provider: str
+    provider_token: str | Secret | None
+    gateway_url: str | tuple[str, ...] | list[str] | None
+    gateway_token: str | Secret | None
+    pin_api_url: str
+    cid_version: int
+    profile: str | None
+    verify: bool
+    timeouts: Timeouts | Mapping[str, Any]
+    retries: Retries | Mapping[str, Any]
+    rate_limit: float | None
+    hedge_after: float | None
+    max_json_bytes: int
+    max_unverified_bytes: int
+    path: str | os.PathLike[str] | None
+    cache_path: str | os.PathLike[str] | None
+    on_event: EventHook | None
+    proxy: str | Secret | None
+    trust_env: bool
+    ssl_context: ssl.SSLContext | None
+    allow_insecure: bool
+    provider_options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, init=False)
+class ClientConfig:
+    """What a client does and with what. All fields are keyword arguments.
+
+    Example:
+        >>> config = ClientConfig(provider="pinning", provider_token=" eyJhbGciOi ")
+        >>> config.provider_token
+        Secret('********')
+        >>> config.with_options(verify=False).verify
+        False
+    """
+
+    provider: str = registry.DEFAULT
+    provider_token: Secret | None = None
+    gateway_url: tuple[str, ...] | None = None
+    gateway_token: Secret | None = None
+    pin_api_url: str = PIN_API_URL
+    cid_version: int = 1
+    profile: str | None = None
+    verify: bool = True
+    timeouts: Timeouts = Timeouts()  # noqa: RUF009 - frozen
+    retries: Retries = Retries()  # noqa: RUF009 - frozen
+    rate_limit: float | None = None
+    hedge_after: float | None = None
+    max_json_bytes: int = MAX_JSON_BYTES
+    max_unverified_bytes: int = MAX_UNVERIFIED_BYTES
+    path: str | os.PathLike[str] | None = None
+    cache_path: str | os.PathLike[str] | None = None
+    on_event: EventHook | None = None
+    proxy: Secret | None = None
+    trust_env: bool = False
+    ssl_context: ssl.SSLContext | None = None
+    allow_insecure: bool = False
+    # Only the provider knows which of the values are secret, so none is shown.
+    provider_options: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
+
+    @takes_secrets
+    def __init__(self, **values: Unpack[ConfigFields]) -> None:
+        given: Mapping[str, Any] = values
+        for name in given:
+            if name not in FIELDS:
+                raise ConfigError(unknown_field(name))
+        for each in fields(self):
+            if each.name in given:  # no variable for the value: a traceback would show it
+                check = FIELDS[each.name].check
+                object.__setattr__(self, each.name, check(each.name, given[each.name]))
+            elif each.default_factory is not MISSING:
+                object.__setattr__(self, each.name, each.default_factory())
+        _check_together(self)
+
+    @classmethod
+    @takes_secrets
+    def of(cls, config: "ClientConfig | Mapping[str, Any] | None", /, **changes: Any) -> Self:
+        """Return `config` with `changes`.
+
+        `config` is a configuration, None, or a mapping, whose keys may be in camelCase too.
+        """
+        if config is None:
+            return cls(**changes)
+        if isinstance(config, ClientConfig):
+            return cls(**{**config.to_dict(), **changes})
+        if not isinstance(config, Mapping):
+            kind = type(config.reveal() if isinstance(config, Secret) else config).__name__
+            raise ConfigError(
+                f"config must be a ClientConfig or a mapping, not {kind}; "
+                "single fields go in as keywords"
+            )
+        return cls(**{**_snake_keys(config), **changes})
+
+    @classmethod
+    @takes_secrets
+    def from_env(cls, **changes: Unpack[ConfigFields]) -> Self:
+        """Return the configuration of the ``HOLDFAST_*`` variables with `changes`.
+
+        A variable is ``HOLDFAST_`` and the field's name in capitals: ``HOLDFAST_PROVIDER_TOKEN``.
+        An empty one counts as absent. Several gateways are separated by commas, and so are the
+        parts of ``HOLDFAST_RETRIES="attempts=6, max_retry_after=30"`` and of ``HOLDFAST_TIMEOUTS``.
+        """
+        return cls.of(None, **{**read_environment(FIELDS), **changes})
+
+    @takes_secrets
+    def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
+        """Return a copy with `changes`, checked again."""
+        return self.of(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name, secrets still wrapped."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+def _describe_fields() -> str:
+    """Return the section of the docstring that explains the fields."""
+    texts = (f"{name}: {row.help}" for name, row in FIELDS.items())
+    wrapped = (
+        textwrap.fill(text, 96, initial_indent=" " * 4, subsequent_indent=" " * 8) for text in texts
+    )
+    return "\n".join(("Attributes:", *wrapped))
+
+
+ClientConfig.__doc__ = f"{inspect.cleandoc(ClientConfig.__doc__ or '')}\n\n{_describe_fields()}\n"
+
+
+def _check_together(config: ClientConfig) -> None:
+    """Raise `ConfigError` for a mistake that only two fields together show."""
+    if config.provider_token is not None and registry.is_on_this_machine(config.provider):
+        raise ConfigError(
+            f"provider_token is given, but provider is {config.provider!r}, which writes to this "
+            f"machine's disk: use provider={registry.SERVICE!r}, or leave the token out"
+        )
+    if config.profile is not None and checks.PROFILES[config.profile] != config.cid_version:
+        raise ConfigError(
+            f"profile {config.profile!r} makes CIDs of version {checks.PROFILES[config.profile]}: "
+            f"set cid_version={checks.PROFILES[config.profile]} with it"
+        )
+    if config.gateway_token is not None and config.gateway_url is None:
+        raise ConfigError("gateway_token is given without gateway_url: name the gateway it is for")
+    _check_secure("pin_api_url", config.pin_api_url, config)
+    if config.gateway_token is not None and config.gateway_url is not None:
+        _check_secure("gateway_url", config.gateway_url[0], config)
+
+
+def _check_secure(name: str, url: str, config: ClientConfig) -> None:
+    parts = urlsplit(url)
+    if (
+        parts.scheme == "http"
+        and not checks.is_loopback(parts.hostname)
+        and not config.allow_insecure
+    ):
+        raise ConfigError(
+            f"{name} would carry the token over plain HTTP: use https://, "
+            "or allow_insecure=True if you trust the network"
+        )
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def _snake_keys(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `values` with the spec's camelCase field names turned into ours."""
+    snake = {_camel(name): name for name in FIELDS}
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        name = snake.get(key, str(key))
+        if name in result:
+            raise ConfigError(f"{name} is given twice, in two spellings: keep one")
+        result[name] = value
+    return result

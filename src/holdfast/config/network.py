@@ -1,0 +1,59 @@
+"""The settings of a connection: its proxy, its TLS context, and the secrets to mask in replies."""
+
+import base64
+import ssl
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from holdfast.config.checks import address_error, is_loopback
+from holdfast.config.client_config import ClientConfig
+from holdfast.config.secret import Secret
+from holdfast.errors import ConfigError
+
+
+def proxy_for(url: str, config: ClientConfig) -> Secret | None:
+    """Return the proxy for `url`: the configured one, or the environment's with `trust_env`.
+
+    A proxy from the environment is not used for addresses of this machine.
+    """
+    if config.proxy is not None or not config.trust_env:
+        return config.proxy
+    proxy = _environment_proxy(url)
+    if proxy is not None and (expected := address_error(proxy.reveal())):
+        raise ConfigError(f"the proxy in the environment must be {expected}")
+    return proxy
+
+
+def _environment_proxy(url: str) -> Secret | None:
+    parts = urlsplit(url)
+    if is_loopback(parts.hostname) or proxy_bypass(parts.netloc):
+        return None
+    found = getproxies()
+    proxy = found.get(parts.scheme) or found.get("all")
+    if not proxy:
+        return None
+    return Secret(proxy if "://" in proxy else f"http://{proxy}")
+
+
+def tls_context(config: ClientConfig) -> ssl.SSLContext:
+    """Return the configured context, or one that trusts the system's certificates."""
+    return config.ssl_context or ssl.create_default_context()
+
+
+def split_proxy(proxy: Secret) -> tuple[str, Secret | None]:
+    """Return the address of a checked proxy, and its credentials as a header's value, if any."""
+    parts = urlsplit(proxy.reveal())
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    address = f"{parts.scheme}://{host}:{parts.port or {'http': 80, 'https': 443}[parts.scheme]}"
+    if parts.username is None:
+        return address, None
+    credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+    return address, Secret(base64.b64encode(credentials).decode()).prefixed("Basic ")
+
+
+def secrets(config: ClientConfig, proxy: Secret | None) -> tuple[Secret | None, ...]:
+    """Return the credentials that a peer or a proxy may send back, and that are then masked."""
+    if proxy is None:
+        return config.provider_token, config.gateway_token
+    password = Secret(unquote(urlsplit(proxy.reveal()).password or ""))
+    return config.provider_token, config.gateway_token, password, split_proxy(proxy)[1]

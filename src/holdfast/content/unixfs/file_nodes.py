@@ -1,0 +1,202 @@
+"""The nodes of a file: what one block holds, and which of its children hold a range of bytes.
+
+`file_node` is the only judge of sizes. The sizes that a node declares must agree with each other,
+with what its parent declares, and with what its children hold; anything else is a `MalformedError`.
+So no more bytes come out of a file than its root declares. A child that is declared empty is never
+visited, so shared links cannot turn a small DAG into endless work. Its CID must show that it is
+empty: otherwise the content of a file would depend on the program that reads it.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple, TypeVar
+
+from holdfast.content import dag_pb
+from holdfast.content.blocks import MAX_BLOCK
+from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.unixfs import data
+from holdfast.content.unixfs.data import Kind
+from holdfast.content.unixfs.empty_leaves import is_empty_leaf
+from holdfast.content.unixfs.files import dag_pb_frame
+from holdfast.errors import MalformedError, NotAFileError, UnprovenError
+
+MAX_DEPTH: Final = 32  # a terabyte in the narrowest known layout is 5 deep
+MAX_FILE: Final = (1 << 63) - 1  # what a file system, and a varint of ours, can express
+
+Bytes = TypeVar("Bytes", bytes, memoryview)
+
+
+class Segment(NamedTuple):
+    """A run of bytes of a file, and the node that they are in or below.
+
+    Attributes:
+        cid: The CID of the node.
+        start: Where in the file its bytes begin.
+        size: How many bytes it has, as its parent declares; None for the root.
+        depth: How many nodes are above it.
+        is_content: Whether its bytes are those that a verified node holds itself. `cid` is then
+            that of the bytes alone, and names no block.
+    """
+
+    cid: CID
+    start: int = 0
+    size: int | None = None
+    depth: int = 0
+    is_content: bool = False
+
+
+class FileNode(NamedTuple):
+    """A node of a file: its own bytes come first, then those of its children.
+
+    Attributes:
+        size: How many bytes of the file are in this node and below it.
+        data: Its own bytes.
+        children: The CID of each child, and how many bytes it has.
+        ends: Where the bytes of each child end, counted from the beginning of this node.
+    """
+
+    size: int
+    data: bytes
+    children: Sequence[tuple[CID, int]] = ()
+    ends: Sequence[int] = ()
+
+    def segments(
+        self, segment: Segment, start: int = 0, stop: int | None = None
+    ) -> Sequence[Segment]:
+        """Return the children that have bytes of the file from `start` up to `stop`, in order.
+
+        `segment` tells where in the file this node is. Raise `MalformedError` where it declares
+        another size than this node has, or is too deep in the DAG.
+        """
+        check_place(segment.cid, self.size, segment.size, segment.depth)
+        begin, depth = segment.start, segment.depth + 1
+        if not self.children or (stop is not None and stop <= begin + len(self.data)):
+            return ()
+        first = bisect_right(self.ends, start - begin)
+        last = len(self.ends) if stop is None else bisect_left(self.ends, stop - begin) + 1
+        position = begin + (self.ends[first - 1] if first else len(self.data))
+        segments = []
+        for cid, size in self.children[first:last]:
+            if size:
+                segments.append(Segment(cid, position, size, depth))
+                position += size
+        return segments
+
+
+def check_place(cid: CID, size: int, declared: int | None, depth: int = 0) -> None:
+    """Raise `MalformedError` if a node has another size than its parent declares, or is too deep.
+
+    `declared` is None for the root of a file.
+    """
+    if depth > MAX_DEPTH:
+        raise malformed(cid, f"the DAG is deeper than {MAX_DEPTH} levels")
+    if declared is not None and declared != size:
+        raise malformed(cid, f"it has {size} bytes, and its parent declares {declared}")
+
+
+def in_range(content: Bytes, position: int, start: int, stop: int | None) -> Bytes:
+    """Return the part of `content` that is between `start` and `stop` of the file.
+
+    `position` is where in the file `content` begins.
+    """
+    last = None if stop is None else max(0, stop - position)
+    return content[max(0, start - position) : last]
+
+
+def file_node(cid: CID, block: bytes, declared: int | None = None) -> FileNode:
+    """Return what `block`, already verified, holds of a file.
+
+    `declared` is the size that its parent declares for it, or None for the root of a file. Raise
+    `MalformedError` where sizes contradict each other, as far as this block and the CIDs in it
+    can tell.
+    """
+    if cid.codec == RAW:
+        node = FileNode(len(block), block)
+    elif cid.codec == DAG_PB:
+        leaf = None if declared is None else _usual_leaf(block, declared)
+        node = leaf or _decode_file(cid, block, is_root=declared is None)
+    else:
+        raise not_unixfs(cid)
+    check_place(cid, node.size, declared)
+    return node
+
+
+def _usual_leaf(block: bytes, size: int) -> FileNode | None:
+    """Return the leaf of `size` bytes in `block`, or None if it is not written in the usual way."""
+    head, tail = dag_pb_frame(Kind.FILE, size)
+    if len(block) != len(head) + size + len(tail):
+        return None
+    if not (block.startswith(head) and block.endswith(tail)):
+        return None
+    return FileNode(size, block[len(head) : len(head) + size])
+
+
+def _decode_file(cid: CID, block: bytes, *, is_root: bool) -> FileNode:
+    """Return the file node in a dag-pb block, whose parts agree with each other."""
+    node = dag_pb.decode(block)
+    message = data.decode(node.data)
+    if message.kind not in {Kind.FILE, Kind.RAW}:
+        if is_root:
+            raise not_a_file(cid, message.kind)
+        raise malformed(cid, "it is a part of a file, but is not a file itself")
+    sizes = message.block_sizes
+    if len(sizes) != len(node.links):
+        raise malformed(cid, "there are not as many block sizes as links")
+    size = len(message.data) + sum(sizes)
+    if message.size is not None and message.size != size:
+        raise malformed(cid, "the declared file size is not that of its parts")
+    if size > MAX_FILE:
+        raise malformed(cid, f"it declares more than {MAX_FILE} bytes")
+    children = [(link.cid, child) for link, child in zip(node.links, sizes, strict=True)]
+    # Ordinary leaves need no check of their own; there may be very many of them.
+    if min(sizes, default=1) == 0 or max(sizes, default=0) > MAX_BLOCK:
+        for child, child_size in children:
+            _check_child(cid, child, child_size)
+    ends = list(accumulate(sizes, initial=len(message.data)))[1:]
+    return FileNode(size, message.data, children, ends)
+
+
+def _check_child(cid: CID, child: CID, size: int) -> None:
+    """Raise `MalformedError` where the CID of a child alone contradicts its declared size."""
+    if size == 0 and not is_empty_leaf(child):
+        raise malformed(cid, f"it declares {child} to be empty, which is not known of it")
+    if size > MAX_BLOCK and child.codec == RAW:
+        raise malformed(cid, f"it declares {size} bytes for {child}, which is a single block")
+
+
+def kind_of(cid: CID, block: bytes) -> Kind | None:
+    """Return what a node is, or None if it is not UnixFS."""
+    if cid.codec == RAW:
+        return Kind.RAW
+    if cid.codec != DAG_PB:
+        return None
+    try:
+        return data.decode(dag_pb.decode(block).data).kind
+    except MalformedError:
+        return None
+
+
+def check_codec(cid: CID) -> None:
+    """Raise `UnprovenError` if `cid` cannot name a file, by its codec."""
+    if cid.codec not in {RAW, DAG_PB}:
+        raise not_unixfs(cid)
+
+
+def not_unixfs(cid: CID) -> UnprovenError:
+    """Return the error for a codec that cannot be read."""
+    return UnprovenError(f"{cid} is no UnixFS: its codec is {cid.codec:#x}", cid=str(cid))
+
+
+def not_a_file(cid: CID, kind: Kind) -> NotAFileError | MalformedError:
+    """Return the error for a node that is something other than a file."""
+    if kind in {Kind.DIRECTORY, Kind.SHARD}:
+        return NotAFileError(f"{cid} is a directory; read a file in it by its path")
+    if kind is Kind.SYMLINK:
+        return NotAFileError(f"{cid} is a symbolic link, not a file")
+    return malformed(cid, "it is metadata, not a file")
+
+
+def malformed(cid: CID, what: str) -> MalformedError:
+    """Return the error for a DAG that breaks the rules at `cid`."""
+    return MalformedError(f"{cid}: {what}", cid=str(cid))

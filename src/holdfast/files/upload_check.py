@@ -1,0 +1,113 @@
+"""Uploads whose CID is computed while they are sent, and compared with the provider's."""
+
+import logging
+from collections.abc import Iterator
+
+from holdfast.content.cid import CID
+from holdfast.content.profiles import Profile, candidates_for
+from holdfast.content.unixfs.layouts import Layouts, WriteCheck
+from holdfast.errors import VerificationError
+from holdfast.files.background import Background
+from holdfast.files.local_cids import compute_cid, verify
+from holdfast.files.sources import Source
+
+logger = logging.getLogger("holdfast")
+
+
+class CheckedSource:
+    """A source that gives its bytes to a `WriteCheck` too, on a thread of its own.
+
+    Attributes:
+        source: The source itself.
+        check: The check of the last reading; every reading makes a new one.
+    """
+
+    def __init__(self, source: Source, guess: Profile) -> None:
+        self.source = source
+        self._guess = guess
+        self.check = WriteCheck(guess)
+        self.size = source.size
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes the last `chunks` gave so far."""
+        return self.source.bytes_read
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether `chunks` can start again."""
+        return self.source.repeatable
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the bytes. When the last is taken, the check has seen them all."""
+        # A variable of this reading: an earlier one may not be over yet.
+        check = self.check = WriteCheck(self._guess)
+        with Background() as background:
+            for chunk in self.source.chunks():
+                background.submit(check.update, chunk)
+                yield chunk
+            background.drain()
+
+
+class WrittenLayout:
+    """The layout in which a provider stores uploads, as far as it is known.
+
+    Services cut files in their own ways. The layout of the last upload is the guess for the next.
+    """
+
+    def __init__(self, guess: Profile) -> None:
+        self._guess = guess
+        self._may_search = True
+
+    def checked(self, source: Source) -> CheckedSource:
+        """Return `source` as one whose CID is computed while it is read."""
+        return CheckedSource(source, self._guess)
+
+    def compare(self, checked: CheckedSource, cid: CID) -> None:
+        """Raise VerificationError if `cid` names other bytes than those that `checked` gave.
+
+        If no known layout of them gives `cid`, that proves nothing: it is logged.
+        """
+        source = checked.source
+        profile = checked.check.profile_of(cid)
+        if profile is None and self._may_search and source.size is not None and source.repeatable:
+            profile = _layout_of(source, cid)
+            # With a service whose layout is unknown, every upload would be read once more.
+            self._may_search = profile is not None
+        if profile is not None:
+            self._guess = profile
+        else:
+            logger.info(
+                "the provider stored the upload as %s, which no known layout gives; reads check it",
+                cid,
+                extra={"operation": "upload", "cid": str(cid)},
+            )
+
+
+def compare_json(text: str, cid: str) -> None:
+    """Log a warning if no known layout of `text` gives `cid`.
+
+    That is not an error: the service may serialize the JSON anew. What it stored is verified when
+    it is read.
+    """
+    try:
+        verify(text.encode(), cid)
+    except VerificationError:
+        ours = compute_cid(text.encode())
+        logger.warning(
+            "the provider stored the JSON as %s, not as %s: it may have written it anew",
+            cid,
+            ours,
+            extra={"operation": "store", "cid": cid, "expected_cid": ours},
+        )
+
+
+def _layout_of(source: Source, cid: CID) -> Profile | None:
+    """Return the known layout in which `source`, read again, has `cid`."""
+    layouts = Layouts(candidates_for(cid))
+    try:
+        for chunk in source.chunks():
+            layouts.update(chunk)
+    except OSError:  # the file has changed since it was sent
+        return None
+    return next((each for each, root in layouts.roots().items() if root == cid), None)

@@ -1,0 +1,135 @@
+"""The node as an ASGI application: the pinning API, the gateway and the page, within limits."""
+
+import errno
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from holdfast.errors import ClientError, VerificationError
+from holdfast.node import gateway
+from holdfast.node.gateway.cached_repository import CachedRepository
+from holdfast.node.http_server.default_headers import DefaultHeaders
+from holdfast.node.http_server.http_connection import MAX_HEAD, MAX_HEADERS
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
+from holdfast.node.memory import Cache
+from holdfast.node.page import Page
+from holdfast.node.pinning_api.endpoints import PinningEndpoints
+from holdfast.node.pinning_api.query_runner import QueryRunner
+from holdfast.node.settings import NodeSettings
+from holdfast.repository import Repository
+
+logger = logging.getLogger("holdfast.node")
+
+UNROUTED: Final = "*"  # a path that no route matches
+
+
+def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplication":
+    """Return the application over `repository`, which the caller closes."""
+    resources = Resources()
+    api = PinningEndpoints(repository, settings, resources.memory)
+    reader = CachedRepository(repository, Cache(settings.cache_bytes))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await run_in_threadpool(api.jobs.close)
+
+    app = Starlette(
+        routes=[*api.routes(), *gateway.routes(reader), *Page(reader).routes()],
+        exception_handlers={
+            Refusal: _refused,
+            HTTPException: _not_found,
+            OSError: _disk_error,
+            ClientError: _store_error,
+        },
+        lifespan=lifespan,
+    )
+    app.state.resources = resources
+    return NodeApplication(app, resources, api.queries)
+
+
+class NodeApplication:
+    """The outermost application: limits heads and replies, and adds default headers."""
+
+    def __init__(self, app: ASGIApp, resources: Resources, queries: QueryRunner) -> None:
+        self._app = DefaultHeaders(app)
+        self._large_head = DefaultHeaders(_large_head)
+        self._resources = resources
+        self._queries = queries
+
+    def prepare_to_stop(self) -> None:
+        """End running queries, because a node that stops waits for its requests."""
+        self._queries.end()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if not scope["path"].startswith("/"):
+            scope = _with_plain_target(scope)
+        app = self._large_head if _is_large(scope) else self._app
+        await app(scope, receive, sending_in_pieces(self._resources, scope, send))
+
+
+def _is_large(scope: Scope) -> bool:
+    """Return whether the head is too large. h11 does not check a head that arrives at once."""
+    headers = scope["headers"]
+    size = sum(len(name) + len(value) for name, value in headers)
+    return len(headers) > MAX_HEADERS or size + len(scope["raw_path"]) > MAX_HEAD
+
+
+async def _large_head(scope: Scope, receive: Receive, send: Send) -> None:
+    text = f"A request may have at most {MAX_HEADERS} headers and a head of {MAX_HEAD} bytes"
+    reply = JSONResponse({"error": text}, 431, headers={"Connection": "close"})
+    await reply(scope, receive, send)
+
+
+def _with_plain_target(scope: Scope) -> Scope:
+    """Return `scope` with a path for a target in absolute form (RFC 9112, section 3.2.2)."""
+    try:
+        parts = urlsplit(scope["raw_path"].decode("latin-1"))
+    except ValueError:
+        raw = UNROUTED
+    else:
+        raw = (parts.path or "/") if parts.scheme in {"http", "https"} else UNROUTED
+    return {**scope, "path": unquote(raw), "raw_path": raw.encode("latin-1")}
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    if isinstance(error, Refusal):
+        return error.json_reply()
+    raise error
+
+
+async def _not_found(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    texts = {404: "There is nothing at this address", 405: "This address takes another method"}
+    return JSONResponse({"error": texts.get(status, "The request cannot be served")}, status)
+
+
+async def _disk_error(_: Request, error: Exception) -> Response:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return JSONResponse({"error": "The disk of the node is full"}, 507)
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        return JSONResponse({"error": "The store of the node is read-only"}, 500)
+    raise error
+
+
+async def _store_error(_: Request, error: Exception) -> Response:
+    """Log an error of the store, and reply without its details."""
+    logger.error("%s", error)
+    if isinstance(error, VerificationError):
+        text = "The store of the node is damaged: whoever runs it can run `holdfast check`"
+        return JSONResponse({"error": text}, 500)
+    return JSONResponse({"error": "The store of the node cannot be used now; try again"}, 503)

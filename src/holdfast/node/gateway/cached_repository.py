@@ -1,0 +1,213 @@
+"""The repository with a cache of verified blocks, which all requests of the gateway share.
+
+A reply keeps only its position in the content, not a block. So it holds almost no memory while its
+client reads nothing. When the client reads on, the block is still in the cache, or is read and
+verified again.
+"""
+
+import threading
+from collections.abc import Callable, Hashable, Sized
+from typing import Any, Final, Self, TypeVar
+
+from holdfast.content.blocks import inline_block
+from holdfast.content.cid import CID, RAW
+from holdfast.content.unixfs.data import Kind
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range, kind_of
+from holdfast.node.http_server.streamed_replies import PIECE, Pieces
+from holdfast.node.memory import Cache
+from holdfast.repository import Repository
+from holdfast.repository.block_files import linked_from
+
+T = TypeVar("T", bound=Sized)
+
+LINK_WEIGHT: Final = 300  # approximate bytes of memory for a link
+SMALL: Final = 16 << 10  # bytes of a block up to which decoding it again is faster than the cache
+ENTRY_WEIGHT: Final = 500  # bytes of memory for an entry of the cache, besides its value
+
+
+class CachedRepository(Repository):
+    """Reads `repository` through a cache. It shares the connections of `repository`."""
+
+    def __init__(self, repository: Repository, cache: Cache | None = None) -> None:
+        self.__dict__.update(vars(repository))
+        self._cache = Cache() if cache is None else cache
+        self._computing = threading.RLock()
+
+    @classmethod
+    def of(cls, repository: Repository) -> Self:
+        """Return `repository` with a cache; unchanged if it has one."""
+        return repository if isinstance(repository, cls) else cls(repository)
+
+    def block(self, cid: CID) -> bytes:
+        """Return the verified block of `cid`; raise UnprovenError if it is missing."""
+        data = self.cached_block(cid)
+        if data is None:
+            data = super().block(cid)
+            self._cache.put(("block", cid), data, weight=len(data) + ENTRY_WEIGHT)
+        return data
+
+    def cached_block(self, cid: CID) -> bytes | None:
+        """Return the block of `cid` if it is inline or in the cache, else None."""
+        inline = inline_block(cid)
+        if inline is not None:
+            return inline
+        cached: bytes | None = self._cache.get(("block", cid))
+        return cached
+
+    def kind(self, cid: CID) -> Kind | None:
+        """Return the kind of the node at `cid`, or None if it is not UnixFS."""
+        block = self.block(cid)
+        if cid.codec == RAW or len(block) <= SMALL:
+            return kind_of(cid, block)
+        return self.computed(("kind", cid), lambda: (kind_of(cid, block),))[0]
+
+    def plain_entries(self, cid: CID) -> list[DirectoryEntry]:
+        """Return the entries of a directory that is not sharded."""
+        return self.computed(("entries", cid), lambda: list(self.entries(cid)), weight=LINK_WEIGHT)
+
+    def computed(self, key: Hashable, compute: Callable[[], T], *, weight: int = 1) -> T:
+        """Return the cached result of `compute`, or call it.
+
+        One thread computes at a time; others that want the same result then find it in the cache.
+        `weight` is the weight of each item of the result.
+        """
+        result: T | None = self.cached(key)
+        if result is None:
+            with self._computing:
+                result = self.cached(key)
+                if result is None:
+                    result = compute()
+                    weight = weight * len(result) + ENTRY_WEIGHT
+                    self._cache.put(("computed", key), result, weight=weight)
+        return result
+
+    def cached(self, key: Hashable) -> Any:
+        """Return the result of `computed` for `key` if it is in the cache, else None."""
+        return self._cache.get(("computed", key))
+
+    def links(self, cid: CID) -> tuple[CID, ...]:
+        """Return the links of the block of `cid`; none for codecs other than dag-pb."""
+        if cid.codec == RAW:
+            return ()
+        links: tuple[CID, ...] | None = self._cache.get(("links", cid))
+        if links is None:
+            links = tuple(linked_from(cid, self.block(cid)))
+            weight = len(links) * LINK_WEIGHT + ENTRY_WEIGHT
+            self._cache.put(("links", cid), links, weight=weight)
+        return links
+
+    def file_node(self, cid: CID) -> FileNode:
+        """Return the node of a file at `cid`."""
+        node = self.cached_node(cid)
+        if node is None:
+            node = file_node(cid, super().block(cid))
+            weight = len(node.data) + len(node.ends) * LINK_WEIGHT + ENTRY_WEIGHT
+            self._cache.put(("node", cid), node, weight=weight)
+        return node
+
+    def cached_node(self, cid: CID) -> FileNode | None:
+        """Return the node of a file at `cid` if it is in the cache, else None."""
+        node: FileNode | None = self._cache.get(("node", cid))
+        return node
+
+    def read(self, cid: CID, start: int = 0, stop: int | None = None) -> "FilePieces":
+        """Return the verified bytes of the file at `cid`, or a range of them, in pieces."""
+        return FilePieces(self, cid, start, stop)
+
+
+class FilePieces(Pieces):
+    """The bytes of a file in pieces of at most `PIECE`."""
+
+    def __init__(
+        self, repository: CachedRepository, root: CID, start: int, stop: int | None
+    ) -> None:
+        self._repository = repository
+        self._root = root
+        self._at = start
+        self._stop = stop
+
+    def __next__(self) -> bytes:
+        piece = self._gather(self._repository.file_node)
+        if not piece:
+            raise StopIteration
+        return piece
+
+    def next_cached(self) -> bytes | None:
+        """Return the next piece if all of it is in the cache, else None."""
+        before = self._at
+        piece = self._gather(self._repository.cached_node)
+        if piece is None:
+            self._at = before
+        return piece or None
+
+    def _gather(self, find: Callable[[CID], FileNode | None]) -> bytes | None:
+        """Return the next piece; empty at the end; None where `find` lacks a node for it."""
+        if self._stop is None:
+            root = find(self._root)
+            if root is None:
+                return None
+            self._stop = root.size
+        parts: list[bytes] = []
+        room = min(PIECE, self._stop - self._at)
+        while room > 0:
+            part = self._slice(find, room)
+            if part is None:
+                return None
+            if not part:
+                break  # the range ends after the end of the file
+            parts.append(part)
+            self._at += len(part)
+            room -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _slice(self, find: Callable[[CID], FileNode | None], room: int) -> bytes | None:
+        """Return up to `room` bytes of the node with the next byte, found from the root down."""
+        segment = Segment(self._root)
+        while True:
+            node = find(segment.cid)
+            if node is None:
+                return None
+            children = node.segments(segment, self._at, self._at + 1)
+            if not children:
+                return in_range(node.data, segment.start, self._at, self._at + room)
+            segment = children[0]
+
+
+class BytesPieces(Pieces):
+    """A range of the bytes that `find` returns, in pieces; `find_cached` looks in the cache."""
+
+    def __init__(
+        self,
+        find: Callable[[], bytes],
+        find_cached: Callable[[], bytes | None],
+        start: int,
+        stop: int,
+    ) -> None:
+        self._find = find
+        self._find_cached = find_cached
+        self._at = start
+        self._stop = stop
+
+    def __next__(self) -> bytes:
+        if self._at >= self._stop:
+            raise StopIteration
+        return self._slice(self._find())
+
+    def next_cached(self) -> bytes | None:
+        """Return the next piece if the bytes are in the cache, else None."""
+        found = self._find_cached()
+        return None if found is None or self._at >= self._stop else self._slice(found)
+
+    def _slice(self, found: bytes) -> bytes:
+        start, self._at = self._at, min(self._at + PIECE, self._stop)
+        return found[start : self._at]
+
+
+class BlockPieces(BytesPieces):
+    """The bytes of one block, from `start` to `stop`, in pieces."""
+
+    def __init__(self, repository: CachedRepository, cid: CID, start: int, stop: int) -> None:
+        super().__init__(
+            lambda: repository.block(cid), lambda: repository.cached_block(cid), start, stop
+        )

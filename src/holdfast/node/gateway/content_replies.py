@@ -1,0 +1,106 @@
+"""What all response formats share: conditional requests, byte ranges, headers and errors.
+
+All of this runs on a worker thread, including the read of the first bytes of a body. An error until
+then gets a status of its own. A later error breaks the connection, so that the client does not
+take a part for the whole.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.content.cid import CID
+from holdfast.errors import ClientError, ConfigError, ProviderError, VerificationError
+from holdfast.node.gateway.ranges import NotSatisfiableError, asked_range
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.streamed_replies import PieceResponse, StartedPieces
+
+IMMUTABLE: Final = "public, max-age=29030400, immutable"  # verbatim from the specification
+_ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
+
+
+def refusal_for(error: ClientError) -> Refusal:
+    """Return the `Refusal` for an error of the repository or of resolving a path."""
+    if type(error) is VerificationError:
+        return Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"the store is damaged: {error.message}")
+    if type(error) in {ProviderError, ConfigError}:  # errors of the store, not of the request
+        return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, error.message)
+    # The path gateway's 404: "an invalid or missing DAG node", or a name that does not exist.
+    return Refusal(HTTPStatus.NOT_FOUND, error.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Bytes of a known size, of which any range can be read."""
+
+    size: int
+    read: Callable[[int, int], Iterable[bytes]]
+
+    @classmethod
+    def of(cls, data: bytes) -> "Content":
+        """Return the content with the bytes `data`."""
+        return cls(len(data), lambda start, stop: [data[start:stop]])
+
+
+def content_reply(
+    request: Request, content: Content, etag: str, headers: Mapping[str, str]
+) -> Response:
+    """Return the reply with the content or a range of it; to HEAD, or if unchanged, the head."""
+    headers = {**headers, "ETag": etag, "Accept-Ranges": "bytes"}
+    if is_known(request, etag):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    start, stop, status = 0, content.size, HTTPStatus.OK
+    if (asked := _asked_range(request, etag, content.size)) is not None:
+        start, stop = asked
+        status = HTTPStatus.PARTIAL_CONTENT
+        headers["Content-Range"] = f"bytes {start}-{stop - 1}/{content.size}"
+    headers["Content-Length"] = str(stop - start)
+    if request.method == "HEAD" or start == stop:
+        return Response(status_code=status, headers=headers)
+    return PieceResponse(StartedPieces(content.read(start, stop)), status, headers)
+
+
+def is_known(request: Request, etag: str) -> bool:
+    """Return whether the client has the content: If-None-Match, compared weakly (RFC 9110)."""
+    known = ",".join(request.headers.getlist("if-none-match"))
+    return known.strip() == "*" or etag.removeprefix("W/") in _ETAG.findall(known)
+
+
+def _asked_range(request: Request, etag: str, size: int) -> tuple[int, int] | None:
+    """Return the range of a request, or None for the whole content."""
+    # RFC 9110 defines ranges for GET alone.
+    if request.method != "GET" or request.headers.get("if-range", etag) != etag:
+        return None
+    try:
+        return asked_range(request.headers.get("range", "").strip(), size)
+    except NotSatisfiableError:
+        raise Refusal(
+            HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+            f"the content has {size} bytes, and the range begins after them",
+            {"Content-Range": f"bytes */{size}"},
+        ) from None
+
+
+def disposition(request: Request, name: str, *, attach: bool = False) -> dict[str, str]:
+    """Return the Content-Disposition if one is needed; the query may set another name."""
+    given = request.query_params.get("filename", "")
+    attach = attach or request.query_params.get("download", "").lower() == "true"
+    if not attach and not given:
+        return {}
+    name = re.sub(r"[/\\]", "_", given or name)
+    plain = re.sub(r'[^ -~]|["%]', "_", name)
+    value = f'{"attachment" if attach else "inline"}; filename="{plain}"'
+    if plain != name:
+        value += f"; filename*=UTF-8''{quote(name.encode(errors='replace'), safe='')}"
+    return {"Content-Disposition": value}
+
+
+def strong_etag(cid: CID, suffix: str = "") -> str:
+    """Return the ETag of bytes that depend only on the CID."""
+    return f'"{cid}{suffix}"'

@@ -1,0 +1,150 @@
+"""One HTTP/1.1 connection of the node, with limits of time and memory."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import h11
+from h11._receivebuffer import ReceiveBuffer
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 20.0  # for a whole head, counted from the connection's start or the last reply's end
+STALL_SECONDS = 60.0  # after which a client that reads too little of a reply is disconnected
+STALL_BYTES: Final = 16 << 10  # a client that reads fewer in `STALL_SECONDS` has stalled
+CHECKS: Final = 12  # checks of a reply's progress in `STALL_SECONDS`
+MAX_HEAD: Final = 32 << 10
+MAX_HEADERS: Final = 100
+RECEIVE_SIZE: Final = 16 << 10  # the most bytes that are read ahead of a connection
+WRITE_BUFFER: Final = 32 << 10  # bytes that wait for the client besides the system's own buffer
+
+# ASGI extensions for middleware: the transport, to abort the connection; and a function that waits
+# until the client has read what was sent.
+CONNECTION = "holdfast.connection"
+DRAIN = "holdfast.drain"
+
+Drain = Callable[[], Awaitable[None]]
+
+
+class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
+    """HTTP/1.1 with time limits for heads and replies, and a memory limit for bytes read ahead.
+
+    Attributes:
+        on_lost: Called when the connection has ended.
+    """
+
+    on_lost: Callable[[], None] | None = None
+    _timer: asyncio.TimerHandle | None = None
+    _received = bytearray()
+
+    def connection_made(self, transport: Any) -> None:
+        """Start to wait for a request."""
+        self.conn._receive_buffer = _LimitedHeads()  # noqa: SLF001 - h11 has no setting for it
+        transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        super().connection_made(StallLimit(transport, self.loop))  # type: ignore[arg-type]
+        self._wait()
+
+    # Without an own buffer, asyncio reads 256 KiB at a time and keeps pipelined requests in memory.
+
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - as asyncio calls it
+        """Return the buffer for the next bytes."""
+        self._received = bytearray(RECEIVE_SIZE)
+        return self._received
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Process the bytes in the buffer."""
+        data, self._received = self._received, bytearray()
+        self.data_received(bytes(data[:nbytes]))
+
+    def handle_events(self) -> None:
+        """Process the events that h11 has parsed."""
+        super().handle_events()
+        if self._has_request():
+            scope: Any = self.scope
+            scope["extensions"] = {CONNECTION: self.transport, DRAIN: self.flow.drain}
+            cycle: Any = self.cycle
+            if len(cycle.body) >= RECEIVE_SIZE:  # uvicorn pauses only at 64 KiB
+                self.flow.pause_reading()
+        if self._timer is not None and self._has_request():
+            self._timer.cancel()
+            self._timer = None
+
+    def on_response_complete(self) -> None:
+        """Start to wait for the next request, unless it has arrived already."""
+        super().on_response_complete()
+        if self._timer is None and not self.transport.is_closing() and not self._has_request():
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timer, and call `on_lost`."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+        if self.on_lost is not None:
+            self.on_lost()
+
+    def _has_request(self) -> bool:
+        cycle: Any = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _wait(self) -> None:
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        """Abort the connection if no request came; wait on while the client reads a reply."""
+        if self.transport.get_write_buffer_size():
+            self._wait()
+        else:
+            self._timer = None
+            self.transport.abort()
+
+
+class _LimitedHeads(ReceiveBuffer):
+    """The receive buffer of h11, which rejects a head with too many headers before parsing it."""
+
+    def maybe_extract_lines(self) -> Any:
+        """Return the lines of a head once it is complete."""
+        lines = super().maybe_extract_lines()
+        if lines is not None and len(lines) > MAX_HEADERS + 1:
+            raise h11.RemoteProtocolError("too many headers", error_status_hint=431)
+        return lines
+
+
+class StallLimit:
+    """A transport that aborts the connection when the client reads too little of a reply."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._written = 0
+        self._is_watched = False
+        self._mark = (0, 0.0)  # the bytes that the client had read, and when
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send `data`; what the client does not read at once waits in the buffer."""
+        self._written += len(data)
+        self._transport.write(data)
+        if not self._is_watched and self._transport.get_write_buffer_size():
+            self._is_watched = True
+            self._mark = (self._taken(), self._loop.time())
+            self._watch()
+
+    def _taken(self) -> int:
+        return self._written - self._transport.get_write_buffer_size()
+
+    def _watch(self) -> None:
+        self._loop.call_later(STALL_SECONDS / CHECKS, self._check)
+
+    def _check(self) -> None:
+        if not self._transport.get_write_buffer_size():
+            self._is_watched = False
+            return
+        taken, since = self._mark
+        if self._taken() - taken >= STALL_BYTES:
+            self._mark = (self._taken(), self._loop.time())
+        elif self._loop.time() - since >= STALL_SECONDS:
+            self._transport.abort()
+            return
+        self._watch()

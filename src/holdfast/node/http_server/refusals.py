@@ -1,0 +1,59 @@
+"""The error that ends a request with an HTTP status, and its replies as JSON and as text."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.responses import JSONResponse, PlainTextResponse
+
+
+class Refusal(Exception):  # noqa: N818 - it becomes a reply, not a traceback
+    """A request that is refused, with the status and the text of the reply.
+
+    Attributes:
+        status: The HTTP status.
+        details: The reason, for people.
+        headers: Header fields of the reply.
+        reason: The service's name for the error, or empty. Only JSON replies have it.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        details: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        reason: str = "",
+    ) -> None:
+        super().__init__(details)
+        self.status = status
+        self.details = details
+        self.headers = headers or {}
+        self.reason = reason
+
+    @property
+    def sentence(self) -> str:
+        """The name of the status and the details, as one sentence."""
+        return f"{HTTPStatus(self.status).phrase}: {self.details}."
+
+    def json_reply(self) -> JSONResponse:
+        """Return the reply of the pinning API.
+
+        With a `reason` the body is ``{"error": {"reason", "details"}}``, else ``{"error": text}``.
+        The service has both shapes.
+        """
+        error: Any = self.details
+        if self.reason:
+            error = {"reason": self.reason, "details": self.details}
+        return JSONResponse({"error": error}, self.status, headers=self.headers)
+
+    def text_reply(self) -> PlainTextResponse:
+        """Return the reply of the gateway. It is not cached: missing content may be added later."""
+        headers = {"Cache-Control": "no-store", **self.headers}
+        text = f"{self.sentence}\n".encode(errors="replace")
+        return PlainTextResponse(text, self.status, headers)
+
+
+def bad_request(details: str) -> Refusal:
+    """Return a `Refusal` with status 400, for an invalid body or parameter."""
+    return Refusal(HTTPStatus.BAD_REQUEST, details)

@@ -1,0 +1,116 @@
+"""Read the body of a request within limits of size, time and memory."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+from starlette.requests import ClientDisconnect, Request
+
+from holdfast.node.http_server.refusals import Refusal, bad_request
+from holdfast.node.memory import MemoryShare
+
+PIECE_SIZE = 64 << 10  # bytes that a worker thread gets at a time
+IDLE_BYTES = 1 << 10  # a body of which fewer bytes arrive in the idle time has stalled
+PROGRESS_BYTES = 16 << 10  # when memory is short, bodies that advance by fewer end first
+
+
+class RequestBody:
+    """The body of a request. A `Refusal` is raised when it exceeds a limit."""
+
+    def __init__(
+        self, request: Request, share: MemoryShare, *, limit: int, idle_seconds: float
+    ) -> None:
+        self._request = request
+        self._share = share
+        self._limit = limit
+        self._idle_seconds = idle_seconds
+
+    async def pieces(self, held: Callable[[], int] | None = None) -> AsyncIterator[bytes]:
+        """Yield the body in pieces of about `PIECE_SIZE`.
+
+        `held` returns how many bytes the caller keeps in memory of the pieces so far. Raise a
+        `Refusal` if the body is too large or too slow, or if other requests need the memory.
+        """
+        declared = self._request.headers.get("content-length", "")
+        if declared.isdecimal() and (len(declared) > 18 or int(declared) > self._limit):
+            raise self._too_large()
+        total = progress = 0
+        piece = bytearray()
+        async for chunk in self._chunks():
+            total += len(chunk)
+            progress += len(chunk)
+            if total > self._limit:
+                raise self._too_large()
+            piece += chunk
+            kept = 0 if held is None else held()
+            self._share.hold(2 * len(piece) + kept, progress=progress >= PROGRESS_BYTES)
+            if progress >= PROGRESS_BYTES:
+                progress = 0
+            if len(piece) >= PIECE_SIZE:
+                self._check_share()
+                yield bytes(piece)
+                piece.clear()
+        if piece:
+            yield bytes(piece)
+
+    async def _chunks(self) -> AsyncIterator[bytes]:
+        """Yield the body in the chunks in which it arrives."""
+        stream = aiter(self._request.stream())
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._idle_seconds
+        received = 0
+        while True:
+            self._check_share()
+            try:
+                async with asyncio.timeout_at(deadline) as timer:
+                    self._share.on_end = partial(timer.reschedule, 0)
+                    chunk = await anext(stream, None)
+            except TimeoutError:
+                if not self._share.is_ended:
+                    raise Refusal(408, "The body arrived too slowly") from None
+            except ClientDisconnect:
+                raise bad_request("The body ended early") from None
+            finally:
+                self._share.on_end = None
+            self._check_share()
+            if chunk is None:
+                return
+            received += len(chunk)
+            yield chunk
+            if received >= IDLE_BYTES:
+                deadline = loop.time() + self._idle_seconds
+                received = 0
+
+    def _check_share(self) -> None:
+        if self._share.is_ended:
+            text = "The node has too many requests under way; try again later"
+            raise Refusal(503, text, {"Connection": "close", "Retry-After": "5"})
+
+    def _too_large(self) -> Refusal:
+        return Refusal(413, f"The body is larger than the {self._limit} bytes that are allowed")
+
+    async def read(self) -> bytes:
+        """Return the whole body."""
+        pieces: list[bytes] = []
+        async for piece in self.pieces(lambda: sum(map(len, pieces))):
+            pieces.append(piece)  # noqa: PERF401 - the lambda reads the list while it grows
+        return b"".join(pieces)
+
+    @asynccontextmanager
+    async def acquire(self, semaphore: asyncio.Semaphore) -> AsyncIterator[None]:
+        """Hold `semaphore`; raise a `Refusal` if other requests need the memory before."""
+        try:
+            async with asyncio.timeout(None) as timer:
+                self._share.on_end = partial(timer.reschedule, 0)
+                self._check_share()
+                await semaphore.acquire()
+        except TimeoutError:
+            self._check_share()
+            raise
+        finally:
+            self._share.on_end = None
+        try:
+            yield
+        finally:
+            semaphore.release()

@@ -1,0 +1,169 @@
+"""Replies that are sent in pieces. The next piece is read when the client has read the last one."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final, Self
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from holdfast.node.http_server.http_connection import CONNECTION, DRAIN, Drain
+from holdfast.node.memory import HeldMemory, MemoryShare
+
+PIECE: Final = 64 << 10  # bytes; larger pieces take more memory, smaller ones more time
+AT_ONCE: Final = 16  # worker threads that read content
+TURN: Final = 16  # pieces of one reply before other requests get the event loop
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """The resources that requests share: memory, and worker threads that read content."""
+
+    memory: HeldMemory = field(default_factory=HeldMemory)
+    readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(AT_ONCE))
+
+    def share_of(self, scope: Scope) -> MemoryShare:
+        """Return a memory share for a request; ending the share aborts the connection."""
+        connection = scope.get("extensions", {}).get(CONNECTION)
+        return MemoryShare(self.memory, None if connection is None else connection.abort)
+
+
+def resources_of(scope: Scope) -> Resources:
+    """Return the resources that the requests of an application share."""
+    state = scope["app"].state
+    if not hasattr(state, "resources"):
+        state.resources = Resources()
+    resources: Resources = state.resources
+    return resources
+
+
+def drain_of(scope: Scope) -> Drain:
+    """Return the function that waits until the client has read what was sent."""
+    drain: Drain = scope.get("extensions", {}).get(DRAIN, _no_wait)
+    return drain
+
+
+async def _no_wait() -> None:
+    """Do not wait: under another ASGI server than the node's, `send` waits itself."""
+
+
+class Pieces(Iterator[bytes]):
+    """The pieces of a body. Each is read on a worker thread unless `next_cached` returns it."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def next_cached(self) -> bytes | None:
+        """Return the next piece if that takes no time, else None."""
+        return None
+
+    @property
+    def held(self) -> int:
+        """The approximate bytes of memory in use between two pieces."""
+        return 0
+
+
+class StartedPieces(Pieces):
+    """Pieces whose first one is read at once, so that its errors can still set the status."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._rest = pieces if isinstance(pieces, Pieces) else _JoinedPieces(iter(pieces))
+        self._first: bytes | None = next(self._rest, None)
+
+    def __next__(self) -> bytes:
+        first, self._first = self._first, None
+        return next(self._rest) if first is None else first
+
+    def next_cached(self) -> bytes | None:
+        """Return the first piece, then cached pieces."""
+        first, self._first = self._first, None
+        return self._rest.next_cached() if first is None else first
+
+    @property
+    def held(self) -> int:
+        """The approximate bytes of memory in use."""
+        return self._rest.held + len(self._first or b"")
+
+
+class _JoinedPieces(Pieces):
+    """Small pieces joined to larger ones, because each piece costs a switch of threads."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+
+    def __next__(self) -> bytes:
+        held: list[bytes] = []
+        size = 0
+        while size < PIECE:
+            piece = next(self._pieces, None)
+            if piece is None:
+                break
+            held.append(piece)
+            size += len(piece)
+        if not held:
+            raise StopIteration
+        return b"".join(held)
+
+
+class PieceResponse(StreamingResponse):
+    """A reply whose body is `pieces`. While the client reads nothing, no piece is in memory."""
+
+    def __init__(
+        self, pieces: Pieces, status_code: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(iter(()), status_code, headers)
+        self._pieces = pieces
+        self._scope: Scope = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the reply."""
+        self._scope = scope
+        await super().__call__(scope, receive, send)
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the head, then the pieces."""
+        resources = resources_of(self._scope)
+        drain = drain_of(self._scope)
+        headers = self.raw_headers
+        await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
+        with resources.share_of(self._scope) as share:
+            for number in count():
+                await drain()
+                if number % TURN == TURN - 1:
+                    await asyncio.sleep(0)
+                piece = self._pieces.next_cached()
+                if piece is None:
+                    piece = await run_sync(next, self._pieces, None, limiter=resources.readers)
+                if piece is None:
+                    break
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+                del piece
+                share.hold(self._pieces.held)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def sending_in_pieces(resources: Resources, scope: Scope, send: Send) -> Send:
+    """Return a `send` that waits for the client, and sends a large body in pieces.
+
+    The unsent rest of the body counts as memory that the request holds.
+    """
+    drain = drain_of(scope)
+
+    async def send_pieces(message: Message) -> None:
+        body = message.get("body", b"")
+        if len(body) <= PIECE:
+            await drain()
+            await send(message)
+            return
+        with resources.share_of(scope) as share:
+            for at in range(0, len(body), PIECE):
+                share.hold(len(body) - at)
+                await drain()
+                more = at + PIECE < len(body) or message.get("more_body", False)
+                await send({**message, "body": body[at : at + PIECE], "more_body": more})
+
+    return send_pieces

@@ -1,0 +1,1 @@
+"""The pinning API of the node: the same endpoints, replies and errors as the pinning service."""

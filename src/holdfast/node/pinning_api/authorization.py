@@ -1,0 +1,62 @@
+"""Check the credentials, the scopes and the rate limit of a request."""
+
+import threading
+import time
+from collections.abc import Mapping
+
+from starlette.requests import Request
+
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.settings import NodeSettings, NodeToken
+
+
+class Authorization:
+    """Checks requests against the tokens and the rate limit of a node."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._windows: dict[str, tuple[float, int]] = {}
+
+    def check(self, request: Request, scope: str | None) -> None:
+        """Raise the service's `Refusal` unless the request may use an endpoint of `scope`."""
+        token = self._token(request.headers)
+        if token is None:
+            raise Refusal(401, "Invalid/expired credentials", reason="INVALID_CREDENTIALS")
+        self._count(token)
+        if not token.allows(scope):
+            raise Refusal(
+                403,
+                "This key does not have the required scopes associated with it",
+                reason="NO_SCOPES_FOUND",
+            )
+
+    def _token(self, headers: Mapping[str, str]) -> NodeToken | None:
+        kind, _, bearer = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return next((t for t in self._settings.tokens if t.is_bearer(bearer.strip())), None)
+        key = headers.get("pinata_api_key", "")
+        secret = headers.get("pinata_secret_api_key", "")
+        return next((t for t in self._settings.tokens if t.is_pair(key, secret)), None)
+
+    def _count(self, token: NodeToken) -> None:
+        limit = self._settings.rate_limit
+        if limit is None:
+            return
+        now = time.time()
+        with self._lock:
+            start, count = self._windows.get(token.token, (now, 0))
+            if now - start >= 60:
+                start, count = now, 0
+            self._windows[token.token] = start, count + 1
+        if count >= limit:
+            wait = max(1, int(start + 60 - now))
+            headers = {
+                "Retry-After": str(wait),
+                "X-RateLimit-Limit": str(limit),
+                "X-RateLimit-Remaining": "0",
+                "X-RateLimit-Reset": str(int(start + 60)),
+            }
+            raise Refusal(
+                429, "Too many requests; try again later", reason="RATE_LIMITED", headers=headers
+            )

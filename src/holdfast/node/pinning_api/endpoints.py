@@ -1,0 +1,291 @@
+"""The endpoints of the pinning API: each reads its request, uses the repository, and replies."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from holdfast.content.cid import CID
+from holdfast.errors import InvalidCIDError
+from holdfast.node.http_server.refusals import Refusal, bad_request
+from holdfast.node.http_server.request_bodies import RequestBody
+from holdfast.node.memory import HeldMemory, MemoryShare
+from holdfast.node.pinning_api.authorization import Authorization
+from holdfast.node.pinning_api.form_upload import FormUpload
+from holdfast.node.pinning_api.json_values import parse_json, with_numbers, write_json
+from holdfast.node.pinning_api.metadata import (
+    check_count,
+    iso_time,
+    read_metadata,
+    read_options,
+)
+from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
+from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
+from holdfast.node.pinning_api.query_runner import QueryRunner
+from holdfast.node.settings import NodeSettings
+from holdfast.records import Pin
+from holdfast.repository import Repository
+from holdfast.repository.pin_queries import Stopped
+
+WELCOME = "Congratulations! You are communicating with the Pinata API!"
+UPLOADS_AT_ONCE = 8  # worker threads that parse uploads
+LARGE_JSON = 256 << 10  # bytes of JSON above which only one document is parsed at a time
+SMALL_AT_ONCE = 4  # documents up to `LARGE_JSON` that are parsed at a time
+MAX_METADATA = 1 << 20  # bytes of a JSON body that has metadata and no content
+CONTENT_NAMES = ("pinataContent", "pinContent")
+REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+T = TypeVar("T")
+
+
+class PinningEndpoints:
+    """The endpoints of the pinning API over one repository."""
+
+    def __init__(self, repository: Repository, settings: NodeSettings, memory: HeldMemory) -> None:
+        self._repository = repository
+        self._settings = settings
+        self._memory = memory
+        self._authorization = Authorization(settings)
+        self._uploaders = CapacityLimiter(UPLOADS_AT_ONCE)
+        self._small = asyncio.Semaphore(SMALL_AT_ONCE)
+        self._large = asyncio.Semaphore(1)
+        self.queries = QueryRunner()
+        self.jobs = PinJobs(repository, settings.gateways, max_bytes=settings.max_upload)
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes. Those of ``/data`` exist under ``/v3`` too, for some clients."""
+        endpoints: list[tuple[str, str, Endpoint, str | None]] = [
+            ("POST", "/pinning/pinJSONToIPFS", self.pin_json, "pinJSONToIPFS"),
+            ("POST", "/pinning/pinFileToIPFS", self.pin_file, "pinFileToIPFS"),
+            ("POST", "/pinning/pinByHash", self.pin_by_hash, "pinByHash"),
+            ("GET", "/pinning/pinJobs", self.pin_jobs, "pinJobs"),
+            ("PUT", "/pinning/hashMetadata", self.hash_metadata, "hashMetadata"),
+            ("DELETE", "/pinning/unpin/{cid:path}", self.unpin, "unpin"),
+        ]
+        for prefix in ("", "/v3"):
+            data = f"{prefix}/data"
+            endpoints += [
+                ("GET", f"{data}/testAuthentication", self.greet, None),
+                ("GET", f"{data}/pinList", self.pin_list, "pinList"),
+                ("GET", f"{data}/userPinnedDataTotal", self.totals, "userPinnedDataTotal"),
+            ]
+        return [
+            Route(path, self._authorized(endpoint, scope), methods=[method])
+            for method, path, endpoint, scope in endpoints
+        ]
+
+    def _authorized(self, endpoint: Endpoint, scope: str | None) -> Endpoint:
+        async def authorized(request: Request) -> Response:
+            self._authorization.check(request, scope)
+            return await endpoint(request)
+
+        return authorized
+
+    async def greet(self, _: Request) -> Response:
+        """Reply with the service's greeting, which needs a token and no scope."""
+        return JSONResponse({"message": WELCOME})
+
+    async def pin_json(self, request: Request) -> Response:
+        """Pin JSON: an object with content, metadata and options, or the content alone."""
+        pin, duplicate = await self._with_json(request, self._settings.max_json, self._add_json)
+        return JSONResponse(_pinned(pin, duplicate))
+
+    def _add_json(self, body: Any) -> tuple[Pin, bool]:
+        content, metadata, options = body, read_metadata(None), read_options(None)
+        name = next((n for n in CONTENT_NAMES if isinstance(body, dict) and n in body), None)
+        if name is not None:
+            content = body[name]
+            metadata = read_metadata(with_numbers(body.get("pinataMetadata")))
+            options = read_options(with_numbers(body.get("pinataOptions")))
+        elif not isinstance(body, dict | list):
+            raise bad_request("The body must be a JSON object")
+        return self._repository.add(
+            write_json(content).encode(),
+            options.profile,
+            name=metadata.name,
+            keyvalues=metadata.keyvalues,
+            type="application/json",
+        )
+
+    async def pin_file(self, request: Request) -> Response:
+        """Pin a file or a directory from a form."""
+        upload = FormUpload(self._repository, request.headers.get("content-type", ""))
+        try:
+            with MemoryShare(self._memory) as share:
+                body = self._body(request, share, self._settings.max_upload)
+                async for piece in body.pieces(lambda: upload.held):
+                    await run_sync(upload.feed, piece, limiter=self._uploaders)
+            return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
+        finally:
+            await run_in_threadpool(upload.close)
+            self._memory.give_back()
+
+    async def pin_by_hash(self, request: Request) -> Response:
+        """Start a job that pins a CID."""
+        body = await self._metadata_body(request)
+        cid = _cid(body.get("hashToPin"))
+        job = self.jobs.add(cid, read_metadata(body.get("pinataMetadata")))
+        reply = {
+            "id": job.id,
+            "ipfsHash": job.cid,
+            "status": "prechecking",
+            "name": job.metadata.name or None,
+        }
+        return JSONResponse(reply)
+
+    async def pin_jobs(self, request: Request) -> Response:
+        """List the jobs that are under way or have failed."""
+        query = request.query_params
+        jobs = self.jobs.all()
+        if query.get("status"):
+            jobs = [job for job in jobs if job.status == query["status"]]
+        if query.get("ipfs_pin_hash"):
+            jobs = [job for job in jobs if job.cid == query["ipfs_pin_hash"]]
+        if query.get("sort", "ASC").upper() == "DESC":
+            jobs.reverse()
+        limit = whole_number(query.get("limit", "5"), "limit", most=1000)
+        offset = whole_number(query.get("offset", "0"), "offset")
+        rows = [_job_row(job) for job in jobs[offset : offset + limit]]
+        return JSONResponse({"count": len(jobs), "rows": rows})
+
+    async def hash_metadata(self, request: Request) -> Response:
+        """Change the name or the key-values of a pin; a key with the value null is removed."""
+        body = await self._metadata_body(request)
+        cid = _cid(body.get("ipfsPinHash"))
+        given = {key: body[key] for key in ("name", "keyvalues") if key in body}
+        metadata = read_metadata(given)
+        name = metadata.name if given.get("name") is not None else None
+
+        def change(before: Mapping[str, Any]) -> Mapping[str, Any]:
+            merged = {**before, **metadata.keyvalues}
+            left = {key: value for key, value in merged.items() if value is not None}
+            check_count(left)
+            return left
+
+        pin = await run_in_threadpool(self._repository.update_pin, cid, name=name, change=change)
+        if pin is None:
+            raise _not_pinned(str(body["ipfsPinHash"]))
+        return PlainTextResponse("OK")
+
+    async def unpin(self, request: Request) -> Response:
+        """Remove a pin."""
+        given = request.path_params["cid"]
+        if not await run_in_threadpool(self._repository.unpin, _cid(given)):
+            raise _not_pinned(given)
+        return PlainTextResponse("OK")
+
+    async def pin_list(self, request: Request) -> Response:
+        """List one page of the pins that match the service's filters."""
+        query, with_count = read_query(request.query_params)
+
+        def find(stopped: Stopped) -> tuple[list[Pin], int | None]:
+            count = self._repository.count_pins(query, stopped) if with_count else None
+            return self._repository.pins(query, stopped), count
+
+        pins, count = await self.queries.run(request, find)
+        reply: dict[str, Any] = {} if count is None else {"count": count}
+        return JSONResponse({**reply, "rows": [_pin_row(pin) for pin in pins]})
+
+    async def totals(self, request: Request) -> Response:
+        """Reply with the number and the total size of the pins."""
+        pins, size = await self.queries.run(request, self._repository.totals)
+        return JSONResponse(
+            {
+                "pin_count": pins,
+                "pin_size_total": size,
+                "pin_size_with_replications_total": size,
+            }
+        )
+
+    async def _with_json(self, request: Request, limit: int, use: Callable[[Any], T]) -> T:
+        """Return `use` of the JSON body of a request, called on a worker thread.
+
+        Parsed JSON takes up to 35 times the memory of its text, so few bodies are parsed at once.
+        """
+        try:
+            with MemoryShare(self._memory) as share:
+                body = self._body(request, share, limit)
+                text = await body.read()
+                async with body.acquire(self._large if len(text) > LARGE_JSON else self._small):
+                    return await run_in_threadpool(lambda: use(parse_json(text)))
+        finally:
+            self._memory.give_back()
+
+    async def _metadata_body(self, request: Request) -> dict[str, Any]:
+        """Return the JSON object in the body of a request that has no content."""
+        body = await self._with_json(request, MAX_METADATA, with_numbers)
+        if not isinstance(body, dict):
+            raise bad_request("The body must be a JSON object")
+        return body
+
+    def _body(self, request: Request, share: MemoryShare, limit: int) -> RequestBody:
+        idle_seconds = self._settings.idle_seconds
+        return RequestBody(request, share, limit=limit, idle_seconds=idle_seconds)
+
+
+def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository returns it
+    """Return the reply to a pin, with the members of all versions of the service."""
+    reply: dict[str, Any] = {
+        "IpfsHash": pin.cid,
+        "PinSize": pin.size,
+        "Timestamp": iso_time(pin.created),
+        "ID": pin.id,
+        "Name": pin.name,
+        "NumberOfFiles": pin.files,
+        "MimeType": pin.type,
+        "GroupId": None,
+        "Keyvalues": dict(pin.keyvalues) or None,
+    }
+    if duplicate:
+        reply["isDuplicate"] = True
+    return reply
+
+
+def _pin_row(pin: Pin) -> dict[str, Any]:
+    return {
+        "id": pin.id,
+        "ipfs_pin_hash": pin.cid,
+        "size": pin.size,
+        "user_id": "local",
+        "date_pinned": iso_time(pin.created),
+        "date_unpinned": None if pin.removed is None else iso_time(pin.removed),
+        "metadata": {"name": pin.name or None, "keyvalues": dict(pin.keyvalues) or None},
+        "regions": REGIONS,
+        "mime_type": pin.type,
+        "number_of_files": pin.files,
+    }
+
+
+def _job_row(job: PinJob) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "ipfs_pin_hash": job.cid,
+        "date_queued": iso_time(job.queued),
+        "name": job.metadata.name or None,
+        "status": job.status,
+        "keyvalues": dict(job.metadata.keyvalues) or None,
+        "host_nodes": None,
+        "pin_policy": {"regions": [{"id": "LOCAL", "desiredReplicationCount": 1}], "version": 1},
+    }
+
+
+def _not_pinned(cid: str) -> Refusal:
+    return Refusal(
+        400,
+        f"The current user has not pinned the cid: {cid}",
+        reason="CURRENT_USER_HAS_NOT_PINNED_CID",
+    )
+
+
+def _cid(given: Any) -> CID:
+    try:
+        return CID.parse(given if isinstance(given, str) else "")
+    except InvalidCIDError as error:
+        raise Refusal(400, f"Invalid CID: {error.reason}", reason="INVALID_CID") from None

@@ -1,0 +1,113 @@
+"""What every API of a pinning service gives: exchanges of requests and replies, and pages of pins.
+
+An `Exchange` is a generator: it yields a request, is sent its reply, may yield another, and returns
+the result. It never waits. The provider sends the requests, blocking or awaited.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Final, Protocol, TypeAlias, TypeVar
+
+from holdfast.config.secret import Secret
+from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.multipart import FormFile
+from holdfast.protocol.status_errors import failure
+from holdfast.records import Added, Pin, PinInfo
+
+T = TypeVar("T")
+
+Exchange: TypeAlias = Generator[Request, Reply, T]
+
+PAGE_LIMIT: Final = 1000  # the pins of one page
+MAX_PINS: Final = 10**6  # pins in one list
+MAX_ROWS: Final = 2 * MAX_PINS  # rows in one list, with those that came twice
+MAX_LIST_BYTES: Final = 1 << 30  # bytes of all pages of one list
+
+
+class PinAPI(Protocol):
+    """The requests of a pinning service, and the meaning of its replies."""
+
+    def add_json(self, text: str, info: PinInfo) -> Exchange[Added]:
+        """Pin the JSON `text`, which is sent as it is."""
+
+    def add_files(
+        self, files: Sequence[FormFile], info: PinInfo, on_sent: Callable[[int], None]
+    ) -> Exchange[Added]:
+        """Pin a file, or several as a directory; tell `on_sent` how many bytes of them are sent."""
+
+    def unpin(self, cid: str) -> Exchange[None]:
+        """Remove the pin of `cid`; raise ProviderError if it is not pinned."""
+
+    def check_credentials(self) -> Exchange[None]:
+        """Return if the service accepts the token; raise an error otherwise."""
+
+    def pages(self, *, name: str | None, limit: int | None) -> "PinPages":
+        """Return a new list of at most `limit` pins, newest first."""
+
+
+class PagedList(Protocol):
+    """One list of pins at a service, of which pages can be requested."""
+
+    @property
+    def token(self) -> Secret:
+        """The credential, to be removed from error messages."""
+
+    def request(self, count: int, cursor: str | None) -> Request:
+        """Return the request for `count` pins from `cursor` on; None is the start."""
+
+    def read(self, reply: Reply, count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
+        """Return the pins of a page, and the cursor of the next page, if there is one."""
+
+
+class PinPages:
+    """The state of a list of pins that comes page by page.
+
+    A pin that is made meanwhile moves others to the next page, so rows may come twice. A provider
+    that sends no new row, or too many, would make the list endless: that is a `ProviderError`.
+    """
+
+    def __init__(self, pins: PagedList, limit: int | None) -> None:
+        self._list = pins
+        self._limit = limit
+        self._seen: set[str] = set()
+        self._rows = 0
+        self._bytes = 0
+        self._cursor: str | None = None
+        self._is_last = False
+
+    @property
+    def wanted(self) -> int:
+        """How many pins to ask for next; 0 when the list is complete."""
+        if self._is_last:
+            return 0
+        left = PAGE_LIMIT if self._limit is None else self._limit - len(self._seen)
+        return min(PAGE_LIMIT, left)
+
+    def request(self) -> Request:
+        """Return the request for the next page."""
+        return self._list.request(self.wanted, self._cursor)
+
+    def read(self, reply: Reply) -> list[Pin]:
+        """Return the pins of a page that are new."""
+        wanted = self.wanted
+        pins, self._cursor = self._list.read(reply, wanted, self._cursor)
+        new = {pin.id: pin for pin in pins if pin.id not in self._seen}
+        self._rows += len(pins)
+        self._bytes += len(reply.body)
+        self._is_last = self._cursor is None
+        if words := self._objection(came=len(pins), new=len(new)):
+            raise failure(words, reply, secret=self._list.token)
+        kept = list(new.values())[:wanted] if self._limit is not None else list(new.values())
+        self._seen.update(pin.id for pin in kept)
+        return kept
+
+    def _objection(self, *, came: int, new: int) -> str | None:
+        """Return what is wrong with the list so far, or None."""
+        if came and not new:
+            return "the provider sent the same pins again in place of the next page: try again"
+        if len(self._seen) + new > MAX_PINS:
+            return f"the provider lists more than {MAX_PINS:,} pins: set a limit, or filter by name"
+        if self._rows > MAX_ROWS:
+            return f"the provider repeats pins in its list: {MAX_ROWS:,} rows did not end it"
+        if self._bytes > MAX_LIST_BYTES:
+            return f"the provider's list of pins is longer than {MAX_LIST_BYTES:,} bytes"
+        return None

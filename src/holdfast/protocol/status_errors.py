@@ -1,0 +1,149 @@
+"""Turn a failed reply into an error, for every status and body, by one table for each API."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from holdfast.config.secret import Secret
+from holdfast.errors import (
+    AuthenticationError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    RateLimitError,
+    SerializationError,
+)
+from holdfast.protocol import json_text
+from holdfast.protocol.http import Reply
+
+UNAUTHORIZED: Final = 401
+RATE_LIMITED: Final = 429
+MAX_WORDS: Final = 500
+MAX_DETAILS: Final = 4000
+MAX_WAIT: Final = 1e9  # seconds, some 30 years: a longer wait that a peer asks for is cut to this
+REQUEST_ID_HEADERS: Final = ("x-request-id", "x-amzn-requestid", "cf-ray")
+
+CLASSES: Final[Mapping[int, type[ProviderError]]] = {
+    UNAUTHORIZED: AuthenticationError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    RATE_LIMITED: RateLimitError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorTable:
+    """How one API tells about failures.
+
+    Attributes:
+        texts: Where the words may stand in a JSON body, as paths of member names; the first that
+            leads to a text counts.
+        classes: The error class for a status; another status is a plain `ProviderError`.
+        plain: The statuses whose message is always ``HTTP error {status}``.
+    """
+
+    texts: tuple[tuple[str, ...], ...]
+    classes: Mapping[int, type[ProviderError]]
+    plain: frozenset[int] = frozenset({UNAUTHORIZED})
+
+
+SPEC_ERRORS: Final = ErrorTable(
+    texts=(
+        ("error", "details"),
+        ("error", "message"),
+        ("error", "reason"),
+        ("error",),
+        ("message",),
+    ),
+    classes=CLASSES,
+)
+"""The errors of the pinning API and of gateways, as the spec has them."""
+
+
+def provider_error(
+    reply: Reply, *, secret: Secret | None = None, table: ErrorTable = SPEC_ERRORS
+) -> ProviderError:
+    """Return the error for `reply`, with the provider's words as its message if it sent any.
+
+    A redirect, and a status that is `plain` in the table, is always ``HTTP error {status}``; the
+    words are in ``.details``. A credential that the provider echoes is masked.
+    """
+    words = _words(reply, secret, table)
+    silent = reply.status in table.plain or 300 <= reply.status < 400
+    message = f"HTTP error {reply.status}" if silent or not words else words
+    return failure(message, reply, details=words, secret=secret, table=table)
+
+
+def failure(
+    message: str,
+    reply: Reply,
+    *,
+    details: str | None = None,
+    secret: Secret | None,
+    table: ErrorTable = SPEC_ERRORS,
+) -> ProviderError:
+    """Return an error with `message` and the facts of `reply`, from which `secret` is removed."""
+    scrub = secret.scrub if secret is not None else str
+    found = (scrub(reply.headers.get(name, "")) for name in REQUEST_ID_HEADERS)
+    known: dict[str, Any] = {
+        "status": reply.status,
+        "details": details,
+        "request_id": next(filter(None, found), None),
+        "retry_after": retry_after(reply),
+    }
+    return table.classes.get(reply.status, ProviderError)(message, **known)
+
+
+def retry_after(reply: Reply) -> float | None:
+    """Return the wait in seconds that `reply` asks for, as a number or a date.
+
+    None for anything else: a negative number, a fraction, several fields.
+    """
+    value = reply.headers.get("retry-after", "").strip()
+    if value.isascii() and value.isdecimal():
+        return min(float(value), MAX_WAIT)
+    try:
+        when = parsedate_to_datetime(value)
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=UTC)
+        wait = (when - datetime.now(UTC)).total_seconds()
+    except (ValueError, OverflowError):
+        return None
+    return min(max(0.0, wait), MAX_WAIT)
+
+
+def _words(reply: Reply, secret: Secret | None, table: ErrorTable) -> str | None:
+    """Return the provider's words: the first text that `table` names, else a plain text body.
+
+    The credential is removed before the text is cut, so that no half of it stays.
+    """
+    scrub = secret.scrub if secret is not None else str
+    try:
+        value = json_text.from_text(reply.body)
+    except SerializationError:
+        value = None
+    for path in table.texts:
+        text = _member(value, path)
+        if isinstance(text, str) and text.strip():
+            return scrub(text.strip())[:MAX_DETAILS]
+    if reply.media_type == "text/plain":
+        return _one_line(scrub(reply.body.decode(errors="replace")))
+    return None
+
+
+def _member(value: Any, path: tuple[str, ...]) -> Any:
+    """Return the member of a JSON value at `path`, or None."""
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _one_line(body: str) -> str | None:
+    """Return a plain text body as one line; None for HTML that is declared as plain text."""
+    text = " ".join(body.split())
+    if text.startswith("<"):
+        return None
+    printable = "".join(character for character in text if character.isprintable())
+    return printable[:MAX_WORDS] or None

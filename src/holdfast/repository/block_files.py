@@ -1,0 +1,228 @@
+"""Blocks on disk: small ones are rows of the database, larger ones are files of their own.
+
+A file is written and synchronised under a temporary name. It gets its final name inside the
+transaction that inserts its row, and is removed inside the transaction that deletes its row. So an
+add and a collection of garbage never interfere. No symbolic link below the store's folder is
+followed. Only regular files whose names have a form that is made here are removed: other files are
+not the store's.
+"""
+
+import os
+import re
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from holdfast.content import dag_pb
+from holdfast.content.blocks import MAX_BLOCK
+from holdfast.content.cid import CID, DAG_PB
+from holdfast.files.folders import Folder
+from holdfast.repository.database.identity import FOLDER
+from holdfast.repository.owners import Owner
+from holdfast.repository.rows import BadRowError, cid_of, is_key, key_of
+
+FILE_SIZE: Final = 16 << 10  # measured: smaller blocks are faster in SQLite, larger ones in files
+LEFTOVER_SECONDS: Final = 600.0
+TEMPORARY: Final = "tmp"
+# The name of the owner (in version 1 of the tables, the number of the process) and a random number.
+TEMPORARY_NAME: Final = re.compile("([0-9a-f]{32}|[0-9]{1,10})-[0-9a-f]{16}")
+
+
+class WrittenBlock(NamedTuple):
+    """A block that is safe on disk or in memory, but has no row in the database yet."""
+
+    key: bytes
+    size: int
+    data: bytes | None
+    temporary: str | None  # the name of its file in the temporary folder
+    children: list[bytes]
+
+
+class BlockFiles:
+    """The blocks of the store in the folder `root`."""
+
+    def __init__(self, root: Path, owner: Owner, *, read_only: bool = False) -> None:
+        self._folder = Folder(root, FOLDER)
+        self._owner = owner
+        self._temporary = self._folder.below(TEMPORARY)
+        if not read_only:
+            self._temporary.make()
+            self.remove_leftovers()
+        elif self._folder.exists():
+            self._temporary.exists()  # raises an error if it is a link
+
+    def path(self, key: bytes) -> Path:
+        """Return the path of a block's file. The hash decides in which of 256 folders it is."""
+        folder, name = _place(key)
+        return self._folder.path / folder / name
+
+    def write(self, cid: CID, data: bytes) -> WrittenBlock:
+        """Write a large block to a temporary file, which `insert` only has to rename."""
+        children = [key_of(child) for child in linked_from(cid, data)]
+        if len(data) < FILE_SIZE:
+            return WrittenBlock(key_of(cid), len(data), data, None, children)
+        temporary = f"{self._owner.name}-{secrets.token_hex(8)}"
+        try:
+            with self._temporary.create(temporary) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            # On a full disk its space is needed.
+            self._temporary.remove(temporary)
+            raise
+        return WrittenBlock(key_of(cid), len(data), None, temporary, children)
+
+    def insert(self, connection: sqlite3.Connection, blocks: Iterable[WrittenBlock]) -> list[int]:
+        """Rename the files and insert the rows of blocks; return the ids of the rows.
+
+        The caller has begun a transaction.
+        """
+        ids = []
+        changed = {}
+        for block in blocks:
+            if block.temporary is not None:
+                folder, name = _place(block.key)
+                target = self._folder.below(folder)
+                # A file with this name may be damaged; the new one is known to be right.
+                if not self._is_same(block.temporary, target, name):
+                    self._rename(block.temporary, target, name)
+                    changed[folder] = target
+            ids.append(self._insert_row(connection, block))
+        for target in changed.values():
+            target.sync()
+        return ids
+
+    def _rename(self, temporary: str, folder: Folder, name: str) -> None:
+        try:
+            self._temporary.move(temporary, folder, name)
+        except FileNotFoundError:
+            folder.make()
+            self._temporary.move(temporary, folder, name)
+
+    def _is_same(self, temporary: str, folder: Folder, name: str) -> bool:
+        data = folder.read(name, MAX_BLOCK + 1)
+        return data is not None and data == self._temporary.read(temporary, MAX_BLOCK + 1)
+
+    @staticmethod
+    def _insert_row(connection: sqlite3.Connection, block: WrittenBlock) -> int:
+        found = connection.execute(
+            "SELECT id FROM blocks WHERE key = ? AND NOT dying AND data IS ?",
+            (block.key, block.data),
+        ).fetchone()
+        if found is not None:
+            return int(found[0])
+        (number,) = connection.execute(
+            "INSERT INTO blocks (key, size, data) VALUES (?, ?, ?)"
+            " ON CONFLICT (key) DO UPDATE SET dying = 0, data = excluded.data RETURNING id",
+            (block.key, block.size, block.data),
+        ).fetchone()
+        connection.executemany(
+            "INSERT OR IGNORE INTO links VALUES (?, ?)",
+            ((number, child) for child in block.children),
+        )
+        return int(number)
+
+    def discard(self, blocks: Iterable[WrittenBlock]) -> None:
+        """Remove the temporary files of blocks that were not inserted."""
+        for block in blocks:
+            if block.temporary is not None:
+                self._temporary.remove(block.temporary)
+
+    def read(self, connection: sqlite3.Connection, cid: CID) -> bytes | None:
+        """Return a block without verifying it; None if the store does not have it."""
+        row = connection.execute(
+            "SELECT data FROM blocks WHERE key = ? AND NOT dying", (key_of(cid),)
+        ).fetchone()
+        if row is None:
+            return None
+        if row[0] is None:
+            return self.read_file(key_of(cid))
+        if not isinstance(row[0], bytes):
+            raise BadRowError("the bytes of a block in it are of another type")
+        return row[0]
+
+    def read_file(self, key: bytes) -> bytes | None:
+        """Return the file of a block without verifying it; None if there is none.
+
+        The block need not have a row.
+        """
+        folder, name = _place(key)
+        return self._folder.below(folder).read(name, MAX_BLOCK + 1)
+
+    def has(self, connection: sqlite3.Connection, cid: CID) -> bool:
+        """Return whether the store has a block. It is not read."""
+        row = connection.execute(
+            "SELECT data IS NULL FROM blocks WHERE key = ? AND NOT dying", (key_of(cid),)
+        ).fetchone()
+        if row is None or not row[0]:
+            return row is not None
+        folder, name = _place(key_of(cid))
+        return self._folder.below(folder).is_file(name)
+
+    def remove(self, key: object) -> None:
+        """Remove the file of a block, if it has one, in the transaction that deletes its row."""
+        folder, name = _place(bytes(cid_of(key)))
+        self._folder.below(folder).remove(name)
+
+    def all_files(self) -> Iterator[Path]:
+        """Yield the files with names of blocks, with or without a row."""
+        for name in self._folder.entries().folders:
+            if name != TEMPORARY:
+                folder = self._folder.below(name)
+                for file in folder.entries().files:
+                    if _is_block_name(name, file):
+                        yield folder.path / file
+
+    def foreign_files(self) -> Iterator[Path]:
+        """Yield everything among the block files that the store did not make."""
+        if not self._folder.exists():
+            return
+        files, folders, others = self._folder.entries()
+        yield from (self._folder.path / name for name in (*files, *others))
+        for name in folders:
+            folder = self._folder.below(name)
+            files, inner, others = folder.entries()
+            for each in files:
+                is_temporary = name == TEMPORARY and TEMPORARY_NAME.fullmatch(each)
+                if not is_temporary and not _is_block_name(name, each):
+                    yield folder.path / each
+            yield from (folder.path / each for each in (*inner, *others))
+
+    def remove_leftovers(self) -> None:
+        """Remove the temporary files of processes that have ended."""
+        for name in self._temporary.entries().files:
+            match = TEMPORARY_NAME.fullmatch(name)
+            # The lock of the owner decides. Where locks do not work, as between some virtual
+            # machines, a file in use is young in most cases. If not, its add fails, and no data is
+            # lost.
+            is_dead = match is not None and not self._owner.is_alive(match[1])
+            if is_dead and age(self._temporary.path / name) > LEFTOVER_SECONDS:
+                self._temporary.remove(name)
+
+
+def _place(key: bytes) -> tuple[str, str]:
+    """Return the folder and the name of a block's file."""
+    name = key.hex()
+    return name[-3:-1], name
+
+
+def _is_block_name(folder: str, name: str) -> bool:
+    """Return whether the file `name` in `folder` has the name and the place of a block."""
+    return is_key(name) and _place(bytes.fromhex(name)) == (folder, name)
+
+
+def linked_from(cid: CID, data: bytes) -> list[CID]:
+    """Return what a block links to; raise `MalformedError` if its links cannot be read."""
+    return [link.cid for link in dag_pb.decode(data).links] if cid.codec == DAG_PB else []
+
+
+def age(path: Path) -> float:
+    """Return how many seconds ago a file was written, if the clock is right."""
+    try:
+        return time.time() - path.lstat().st_mtime
+    except FileNotFoundError:
+        return 0.0

@@ -1,0 +1,114 @@
+"""The errors of the databases: what SQLite and the system report, as errors of Holdfast."""
+
+import errno
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from holdfast.errors import ClientClosedError, ProviderError
+from holdfast.repository.database.identity import UnsoundError, damaged
+
+PROBE_SIZE: Final = 64 << 10
+FULL: Final = {errno.ENOSPC, errno.EDQUOT}
+IN_USE: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+UNREADABLE: Final = {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+@contextmanager
+def typed_errors(folder: Path) -> Iterator[None]:
+    """Replace the errors of SQLite for the store in `folder` by those that callers know."""
+    try:
+        yield
+    except UnsoundError as error:
+        raise damaged(folder, str(error)) from None
+    except sqlite3.Error as error:
+        raise typed(error, folder) from None
+
+
+def typed(error: sqlite3.Error, folder: Path) -> Exception:
+    """Return the error that callers know: it says what happened and what to do about it."""
+    code = code_of(error)
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return error  # the caller asked for it
+    if is_full(error) or (code in UNREADABLE and _finds_no_space(folder)):
+        return full_disk(folder)
+    if code == sqlite3.SQLITE_READONLY:
+        return read_only_error(folder)
+    if code in IN_USE:
+        return ProviderError(
+            f"the store in {folder} is in use: another process has been writing to it for too "
+            "long; try again when it is done"
+        )
+    if code in UNREADABLE:
+        return ProviderError(
+            f"the database of the store in {folder} cannot be read or written ({error}): check the "
+            "disk and the permissions, then run `holdfast check`"
+        )
+    return damaged(folder, f"its database cannot be used ({error})")
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """Return the primary result code of SQLite; 0 if Python itself raised the error."""
+    return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Return whether SQLite reports that a file is damaged or is not a database."""
+    return code_of(error) in DAMAGED
+
+
+def is_of_content(error: sqlite3.Error) -> bool:
+    """Return whether the content of the database is at fault, not the disk or another process."""
+    other = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_INTERRUPT}
+    return code_of(error) not in other | IN_USE | UNREADABLE
+
+
+def is_full(error: Exception) -> bool:
+    """Return whether the system or SQLite reports that the disk is full."""
+    if isinstance(error, sqlite3.Error):
+        return code_of(error) == sqlite3.SQLITE_FULL
+    return isinstance(error, OSError) and error.errno in FULL
+
+
+def full_disk(folder: Path) -> OSError:
+    """Return the error for a disk that has no space left for the store."""
+    return OSError(
+        errno.ENOSPC,
+        "the disk of the store is full: free some space, or revoke what is not needed and run "
+        "`holdfast gc`",
+        str(folder),
+    )
+
+
+def read_only_error(folder: Path) -> OSError:
+    """Return the error for a change to a store that can only be read."""
+    return OSError(
+        errno.EROFS,
+        "the store is read-only here: make it writable, or use another with HOLDFAST_PATH",
+        str(folder),
+    )
+
+
+def closed_error() -> ClientClosedError:
+    """Return the error for a repository that is used after `close`."""
+    return ClientClosedError("The repository is closed; open it again.")
+
+
+def _finds_no_space(folder: Path) -> bool:
+    """Return whether a small file cannot be written for lack of space.
+
+    SQLite reports a full disk under several codes.
+    """
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(os.urandom(PROBE_SIZE))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return is_full(error)
+    return False

@@ -1,0 +1,271 @@
+"""Opening the two databases of a store: make or migrate them, or find what is wrong."""
+
+import functools
+import os
+import sqlite3
+import time
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple, ParamSpec, TypeVar
+
+from holdfast.errors import ConfigError
+from holdfast.repository.database import schema
+from holdfast.repository.database.errors import (
+    code_of,
+    is_damage,
+    is_full,
+    is_of_content,
+    typed,
+)
+from holdfast.repository.database.identity import (
+    COPY,
+    DATABASE,
+    Mark,
+    UnsoundError,
+    has_block_files,
+    has_traces,
+    mark_of,
+    mark_of_copy,
+    read_id,
+    why_apart,
+    why_unsound,
+    write_id,
+)
+from holdfast.repository.database.read_only import read_only_uri
+from holdfast.repository.database.trust import check_files, check_kinds, check_tables, harden
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+BUSY_SECONDS: Final = 60.0
+PAUSE: Final = 0.01
+CACHE_KIB: Final = 8 << 10
+# Pages of 4 KiB: a log is moved into its database before it is larger than the reserve.
+LOG_PAGES: Final = 256
+
+
+class Opened(NamedTuple):
+    """A connection to both databases.
+
+    `fault` is why they do not belong together, or None. `writable` is False if a change could not
+    be written to both.
+    """
+
+    connection: sqlite3.Connection
+    fault: str | None
+    writable: bool
+
+
+def patient(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Repeat `function` while another connection has the lock, for at most a minute.
+
+    SQLite waits by itself in most cases. It does not while another process makes the file, or after
+    one was killed while it did.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return function(*args, **kwargs)
+            except sqlite3.OperationalError as error:
+                if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(PAUSE)
+
+    return call
+
+
+@patient
+def connect(path: Path, mode: str) -> sqlite3.Connection:
+    """Open the database at `path`. The mode "rwc" may make it; "ro" writes nothing."""
+    check_regular(path)
+    is_new = not path.exists() or not path.stat().st_size
+    connection = sqlite3.connect(
+        _uri(path, mode),
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        connection.create_function("fold", 1, _fold, deterministic=True)
+        harden(connection)
+        # Collecting garbage sorts rows. On a full disk there is no space for temporary files.
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+        if is_new and mode == "rwc":
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        _configure(connection, "main", mode)
+        check_kinds(connection, "main")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_regular(path: Path) -> None:
+    """Raise `ConfigError` if the database at `path` is not a file that SQLite may open."""
+    try:
+        check_files(path)
+    except ConfigError as error:
+        raise ConfigError(f"path {path.parent} holds no sound repository: {error}") from None
+
+
+def open_databases(folder: Path) -> Opened:
+    """Open the databases in `folder` for writing; make them if the folder holds no store.
+
+    Raise `UnsoundError` if the database is missing or damaged, and `ConfigError` if it was not made
+    by Holdfast.
+    """
+    path = folder / DATABASE
+    # The order matters: another process may just make a store, and makes the database first.
+    if has_traces(folder) and not os.path.lexists(path):
+        raise UnsoundError(f"{DATABASE} is missing")
+    try:
+        return _open(folder)
+    except sqlite3.Error as error:
+        if is_damage(error) and has_traces(folder):
+            raise UnsoundError(f"{DATABASE} cannot be read: {error}") from None
+        if not is_of_content(error):
+            raise typed(error, folder) from None
+        raise ConfigError(f"path {folder} holds no sound repository: {error}") from None
+
+
+@patient
+def _open(folder: Path) -> Opened:
+    connection = connect(folder / DATABASE, "rwc")
+    try:
+        _prepare(connection, folder)
+        check_tables(connection, "main")
+        return Opened(connection, *_attach(connection, folder))
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _prepare(connection: sqlite3.Connection, folder: Path) -> None:
+    """Make or migrate the tables; raise `ConfigError` if a newer version made them."""
+    version = schema.version_of(connection)
+    if version < schema.VERSION:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            version = _make_tables(connection, folder)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+    if version > schema.VERSION:
+        raise ConfigError(
+            f"path {folder} was written by a newer version of Holdfast "
+            f"(schema {version}, this one knows {schema.VERSION}): upgrade, or use another path"
+        )
+
+
+def _make_tables(connection: sqlite3.Connection, folder: Path) -> int:
+    """Make or migrate the tables in a transaction; return their version."""
+    version = schema.version_of(connection)
+    if version == 0:
+        if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise sqlite3.DatabaseError(f"{DATABASE} belongs to another program")
+        if has_traces(folder):
+            raise UnsoundError(f"{DATABASE} is empty")
+        schema.create(connection)
+    elif version == 1:
+        check_tables(connection, "main")
+        sql = "SELECT count(*) FROM blocks WHERE data IS NULL"
+        if not connection.execute(sql).fetchone()[0] and has_block_files(folder):
+            raise UnsoundError(f"{DATABASE} lists none of the files in the folder blocks")
+        schema.migrate(connection)
+    return max(version, schema.VERSION)
+
+
+def _attach(connection: sqlite3.Connection, folder: Path) -> tuple[str | None, bool]:
+    """Attach or make the second copy; return `fault` and `writable` of `Opened`."""
+    main, found = mark_of(connection), read_id(folder)
+    path = folder / COPY
+    check_regular(path)
+    # Make a new copy only if the database is known to belong to this folder.
+    may_make = found == main.id or not main.established
+    if not may_make and not path.exists():
+        return why_unsound(found, main, None), False
+    try:
+        attach_copy(connection, path, "rwc" if may_make else "rw")
+        copy = mark_of_copy(connection)
+        if not main.established or why_unsound(found, main, copy) is not None:
+            # Another process may have written in between: compare again while nobody can.
+            main, copy, found = _finish(connection, folder)
+    except sqlite3.Error as error:
+        if is_damage(error):
+            return f"{COPY} cannot be read: {error}", False
+        if main.established and is_full(error):  # the database can still be read
+            return f"{COPY} is missing, and the disk is full", False
+        raise
+    writable = copy is not None and why_apart(main, copy) is None
+    if writable:
+        schema.mirror(connection)
+    return why_unsound(found, main, copy), writable
+
+
+def attach_copy(connection: sqlite3.Connection, path: Path, mode: str) -> None:
+    """Attach the second copy to a connection under the name ``copy``."""
+    check_regular(path)
+    is_new = not path.exists() or not path.stat().st_size
+    connection.execute("ATTACH DATABASE ? AS copy", (_uri(path, mode),))
+    if is_new and mode == "rwc":
+        connection.execute("PRAGMA copy.auto_vacuum = INCREMENTAL")
+    _configure(connection, "copy", mode)
+    if connection.execute("SELECT count(*) FROM copy.sqlite_master").fetchone()[0]:
+        check_tables(connection, "copy")
+
+
+def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | None, str | None]:
+    """Finish a new store, or make the copy of one that lost it; return both marks and the id.
+
+    If the files do not belong together, nothing is changed.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        main, copy, found = mark_of(connection), mark_of_copy(connection), read_id(folder)
+        if not main.established and found is None:
+            write_id(folder, main.id)
+            found = main.id
+        if found == main.id and copy is None:
+            schema.fill_copy(connection)
+            copy = mark_of_copy(connection)
+        if not main.established and why_unsound(found, main, copy) is None:
+            connection.execute("UPDATE store SET established = 1")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return main, copy, found
+
+
+def _configure(connection: sqlite3.Connection, name: str, mode: str) -> None:
+    if mode != "ro":
+        connection.execute(f"PRAGMA {name}.journal_mode = WAL")
+    connection.execute(f"PRAGMA {name}.synchronous = FULL")
+    connection.execute(f"PRAGMA {name}.cache_size = -{CACHE_KIB}")
+
+
+def file_id(path: Path) -> tuple[int, int] | None:
+    """Return the device and the inode of the file that has the name `path` now, or None."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _uri(path: Path, mode: str) -> str:
+    return read_only_uri(path) if mode == "ro" else f"{path.absolute().as_uri()}?mode={mode}"
+
+
+def _fold(text: str) -> str:
+    """Return `text` for comparisons that ignore the case and the composition of letters."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()

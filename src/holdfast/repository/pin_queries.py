@@ -1,0 +1,182 @@
+"""Finding pins: which pins a caller asks for, in which order, and how many there are."""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from holdfast.content.cid import CID
+from holdfast.errors import InvalidCIDError
+from holdfast.records import Pin
+from holdfast.repository.pins import COLUMNS, parse_keyvalues, pin_of
+from holdfast.repository.rows import key_of, natural
+
+# The orders of pins, as SQLite spells them.
+SORTS: Final = {
+    "created": "created",
+    "name": "name COLLATE NOCASE",
+    "size": "size",
+    "type": "type COLLATE NOCASE",
+}
+FETCHED_AT_ONCE: Final = 500  # every SQLite takes at least 999 parameters
+STEPS: Final = 50  # of SQLite's virtual machine between two calls of `Stopped`: a few rows
+
+Stopped: TypeAlias = Callable[[], bool]
+"""Returns whether a query must end early. It is called often, in the thread of the query."""
+
+
+class QueryStoppedError(Exception):
+    """A query ended early because its `Stopped` returned True."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinQuery:
+    """Which pins to return, and in which order. A field that is None selects all pins.
+
+    `contains` searches the name and the CID; `sort` is one of `SORTS`.
+    """
+
+    held: bool | None = True
+    cid: str | None = None
+    cid_contains: str | None = None
+    name_contains: str | None = None
+    contains: str | None = None
+    created_from: int | None = None
+    created_to: int | None = None
+    removed_from: int | None = None
+    removed_to: int | None = None
+    size_min: int | None = None
+    size_max: int | None = None
+    matches: Callable[[Mapping[str, Any]], bool] | None = None
+    sort: str = "created"
+    descending: bool = True
+    limit: int | None = None
+    offset: int = 0
+
+    def where(self) -> tuple[str, list[Any]]:
+        """Return the conditions that SQLite checks, and their values."""
+        conditions: list[str] = []
+        values: list[Any] = []
+        if self.held is not None:
+            conditions.append("removed IS NULL" if self.held else "removed IS NOT NULL")
+        for condition, value in (
+            ("key = ?", None if self.cid is None else _key_of_text(self.cid)),
+            ("instr(cid, ?) > 0", self.cid_contains),
+            ("instr(fold(name), fold(?)) > 0", self.name_contains),
+            ("instr(fold(name || char(10) || cid), fold(?)) > 0", self.contains),
+            ("created >= ?", self.created_from),
+            ("created <= ?", self.created_to),
+            ("removed >= ?", self.removed_from),
+            ("removed <= ?", self.removed_to),
+            ("size >= ?", self.size_min),
+            ("size <= ?", self.size_max),
+        ):
+            if value is not None:
+                conditions.append(condition)
+                values.append(value)
+        return " AND ".join(conditions) or "1", values
+
+    def order(self) -> str:
+        """Return the order for SQLite. Pins that are equal in it are sorted as they were pinned."""
+        direction = "DESC" if self.descending else "ASC"
+        return f"{SORTS[self.sort]} {direction}, id {direction}"
+
+
+ALL_PINS: Final = PinQuery()
+
+
+@contextmanager
+def _ended_by(connection: sqlite3.Connection, stopped: Stopped | None) -> Iterator[None]:
+    """Raise `QueryStoppedError` when `stopped` returns True during a query of the block."""
+    if stopped is None:
+        yield
+        return
+    if stopped():
+        raise QueryStoppedError
+    connection.set_progress_handler(stopped, STEPS)
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorname == "SQLITE_INTERRUPT":
+            raise QueryStoppedError from None
+        raise
+    finally:
+        connection.set_progress_handler(None, 0)
+
+
+def list_pins(
+    connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
+) -> list[Pin]:
+    """Return the pins that `query` selects, in its order."""
+    ids = list_pin_ids(connection, query, stopped)
+    batches = (ids[at : at + FETCHED_AT_ONCE] for at in range(0, len(ids), FETCHED_AT_ONCE))
+    return [pin for batch in batches for pin in pins_by_id(connection, batch)]
+
+
+def list_pin_ids(
+    connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
+) -> list[int]:
+    """Return the ids of the pins that `query` selects, in its order.
+
+    SQLite then sorts numbers instead of whole rows, and a caller can hold many of them.
+    """
+    where, values = query.where()
+    chosen = f"FROM pins WHERE {where} ORDER BY {query.order()} LIMIT ? OFFSET ?"
+    with _ended_by(connection, stopped):
+        if query.matches is None:
+            limit = -1 if query.limit is None else query.limit
+            sql = f"SELECT id {chosen}"
+            rows = connection.execute(sql, (*values, limit, query.offset))
+            return [number for (number,) in rows]
+        sql = f"SELECT id, keyvalues {chosen}"
+        rows = connection.execute(sql, (*values, -1, 0))
+        matching = (number for number, text in rows if query.matches(parse_keyvalues(text)))
+        end = None if query.limit is None else query.offset + query.limit
+        return list(islice(matching, query.offset, end))
+
+
+def pins_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> list[Pin]:
+    """Return the pins with these ids. There may be at most `FETCHED_AT_ONCE`."""
+    marks = ",".join("?" * len(ids))
+    sql = f"SELECT id, {COLUMNS} FROM pins WHERE id IN ({marks})"  # noqa: S608 - marks of ours
+    found = {row[0]: row[1:] for row in connection.execute(sql, ids)}
+    return [pin_of(found[number]) for number in ids if number in found]
+
+
+def count_pins(
+    connection: sqlite3.Connection, query: PinQuery, stopped: Stopped | None = None
+) -> int:
+    """Return how many pins `query` selects without its limit and offset."""
+    where, values = query.where()
+    with _ended_by(connection, stopped):
+        if query.matches is None:
+            sql = f"SELECT count(*) FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
+            return int(connection.execute(sql, values).fetchone()[0])
+        sql = f"SELECT keyvalues FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
+        rows: Iterable[tuple[str]] = connection.execute(sql, values)
+        return sum(query.matches(parse_keyvalues(text)) for (text,) in rows)
+
+
+class Totals(NamedTuple):
+    """The number of pins, and the bytes of their blocks."""
+
+    pins: int
+    size: int
+
+
+def total_pins(connection: sqlite3.Connection, stopped: Stopped | None = None) -> Totals:
+    """Return how much is pinned."""
+    sql = "SELECT count(*), coalesce(sum(size), 0) FROM pins WHERE removed IS NULL"
+    with _ended_by(connection, stopped):
+        pins, size = connection.execute(sql).fetchone()
+    return Totals(natural(pins), natural(size))
+
+
+def _key_of_text(text: str) -> bytes:
+    """Return the key of a CID in any of its forms; for other texts, a key that no block has."""
+    try:
+        return key_of(CID.parse(text))
+    except InvalidCIDError:
+        return b""

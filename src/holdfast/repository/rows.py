@@ -1,0 +1,52 @@
+"""Values in the rows of the databases: keys of blocks, sizes, counts and times.
+
+Anybody may have written a database, so each value is checked when it is read.
+"""
+
+import re
+import sqlite3
+from typing import Final
+
+from holdfast.content.cid import CID
+
+KEY_NAME: Final = re.compile("(?:[0-9a-f]{2}){4,120}")
+
+
+class BadRowError(sqlite3.DataError, ValueError):
+    """A row of the database holds a value that Holdfast never writes."""
+
+
+def key_of(cid: CID) -> bytes:
+    """Return the key of a block: the bytes of its CID in version 1."""
+    return bytes(cid if cid.version == 1 else CID(1, cid.codec, cid.hash_code, cid.digest))
+
+
+def cid_of(key: object) -> CID:
+    """Return the CID of a key from the database; raise `BadRowError` if it is not a key."""
+    if isinstance(key, bytes):
+        try:
+            cid = CID.from_bytes(key)
+        except ValueError:
+            pass
+        else:
+            if cid.version == 1 and bytes(cid) == key:
+                return cid
+    raise BadRowError("a key in it is not a CID")
+
+
+def is_key(name: str) -> bool:
+    """Return whether `name` is a key in hexadecimal digits."""
+    if not KEY_NAME.fullmatch(name):
+        return False
+    try:
+        cid_of(bytes.fromhex(name))
+    except BadRowError:
+        return False
+    return True
+
+
+def natural(value: object) -> int:
+    """Return a size, a count or a time from the database; raise `BadRowError` for other values."""
+    if type(value) is int and 0 <= value < 1 << 53:
+        return value
+    raise BadRowError("a number in it is out of range or of another type")

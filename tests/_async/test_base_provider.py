@@ -1,0 +1,294 @@
+"""The seam of providers: what the base class does, and how capabilities are asked for."""
+
+import pytest
+
+from holdfast import (
+    AsyncBaseProvider,
+    AsyncBlockReader,
+    AsyncClient,
+    AsyncPinProvider,
+    ClientConfig,
+)
+from holdfast.content.cid import CID
+from holdfast.errors import (
+    ClientClosedError,
+    ClientError,
+    ConfigError,
+    NotFoundError,
+    ProviderError,
+    UnsupportedError,
+)
+from holdfast.protocol.http import Request
+from holdfast.protocol.multipart import FileForm
+from holdfast.provider import (
+    AsyncCarImport,
+    AsyncDirectories,
+    AsyncListing,
+    AsyncPinning,
+    CarExport,
+    ask,
+    has_capability,
+)
+from holdfast.records import Added, Pin, PinInfo
+from tests.support import HELLO_CID, config_for
+
+
+class AsyncDictProvider(AsyncBaseProvider):
+    """Blocks and pins in memory. `added` is what the primitives were given."""
+
+    def __init__(self, config=None):
+        self.blocks, self.pinned, self.added, self.releases = {}, {}, [], 0
+        super().__init__(config or ClientConfig(), reader=AsyncBlockReader(self._get_block))
+
+    async def _get_block(self, cid):
+        if cid not in self.blocks:
+            raise NotFoundError(f"{cid} is not here")
+        return self.blocks[cid]
+
+    async def add_file(self, source, info, call, progress):
+        self.added.append((source.type, info, call.operation))
+        part = await self.import_file(source, self.blocks.__setitem__, progress)
+        known = part.cid in self.pinned
+        self.pinned[part.cid] = info.name
+        return Added(cid=str(part.cid), duplicate=known)
+
+    async def unpin(self, cid, call):
+        if self.pinned.pop(CID.parse(cid), None) is None:
+            raise ProviderError(f"{cid} is not pinned")
+
+    async def check_credentials(self, call):
+        pass
+
+    async def release(self):
+        self.releases += 1
+        if self.releases == 1:
+            raise OSError("the first time fails")
+
+    async def list_pins(self, *, name=None, limit=None):
+        raise AssertionError("a method without its capability is not called")
+
+
+class AsyncListingProvider(AsyncDictProvider, AsyncListing, AsyncPinning):
+    async def list_pins(self, *, name=None, limit=None):
+        async with self.call("pins"):
+            return [Pin(id="1", cid=str(cid), name=each) for cid, each in self.pinned.items()]
+
+    async def pin(self, cid, info):
+        async with self.call("pin", cid):
+            return Pin(id="1", cid=cid, name=info.name)
+
+
+async def test_three_methods_and_a_reader_are_a_provider():
+    provider = AsyncDictProvider()
+    client = AsyncClient(provider)
+    record = await client.store({"a": 1})
+    assert await client.retrieve(record.cid) == {"a": 1}
+    file = await client.upload(b"hello", name="a.txt")
+    assert file.cid == HELLO_CID
+    assert (await client.download(HELLO_CID)).read() == b"hello"
+    async with await client.open(HELLO_CID) as opened:
+        opened.seek(1)
+        assert await opened.read(3) == b"ell"
+    assert client.url(HELLO_CID) == f"ipfs://{HELLO_CID}"
+    assert await client.test_connection() is True
+    assert await client.revoke(HELLO_CID) is True
+    with pytest.raises(ProviderError, match="is not pinned"):
+        await client.revoke(HELLO_CID)
+
+
+async def test_json_is_added_as_a_file_unless_the_provider_says_otherwise():
+    provider = AsyncDictProvider()
+    await provider.put_json("[1]", name="a")
+    await AsyncClient(provider).upload(b"x", name="b.txt")
+    assert provider.added == [
+        ("application/json", PinInfo(name="a"), "store"),
+        ("", PinInfo(name="b.txt"), "upload"),
+    ]
+    assert provider.blocks[CID.of_raw(b"[1]")] == b"[1]"
+
+
+async def test_every_call_is_told_and_names_what_it_is_about():
+    events = []
+    provider = AsyncListingProvider(ClientConfig(on_event=events.append))
+    client = AsyncClient(provider)
+    cid = (await client.upload(b"hello")).cid
+    await client.download(cid)
+    await client.pins()
+    await client.revoke(cid)
+    with pytest.raises(ProviderError):
+        await client.revoke(cid)
+    assert [(each.operation, each.cid, each.error) for each in events] == [
+        ("upload", cid, None),
+        ("download", cid, None),
+        ("pins", None, None),
+        ("revoke", cid, None),
+        ("revoke", cid, "ProviderError"),
+    ]
+
+
+async def test_a_copy_shares_what_the_provider_holds_and_is_closed_with_it():
+    provider = AsyncDictProvider(ClientConfig(provider_options={"a": 1}))
+    client = AsyncClient(provider)
+    copy = client.with_options(cid_version=0)
+    assert (await copy.upload(b"hello")).cid.startswith("Qm")
+    assert (await client.upload(b"hello")).cid == HELLO_CID
+    assert len(provider.pinned) == 2
+    with pytest.raises(ConfigError, match="provider_options belongs to the provider, which is"):
+        client.with_options(provider_options={})
+    with pytest.raises(OSError, match="the first time fails"):
+        await provider.aclose()
+    with pytest.raises(ClientClosedError):
+        await copy.upload(b"hello")
+
+
+async def test_closing_that_failed_is_tried_again_and_then_done():
+    provider = AsyncDictProvider()
+    with pytest.raises(OSError, match="the first time fails"):
+        await provider.aclose()
+    with pytest.raises(ClientClosedError):
+        await provider.put_json("1", name="x")
+    await provider.aclose()
+    await provider.aclose()
+    assert provider.releases == 2
+
+
+async def test_what_a_subclass_must_write_is_seen_when_it_is_made():
+    class Half(AsyncDictProvider):
+        unpin = AsyncBaseProvider.unpin
+
+    with pytest.raises(TypeError, match=r"abstract method .*unpin"):
+        Half()
+
+
+# Capabilities
+
+
+MISSING = {
+    AsyncListing: "AsyncDictProvider cannot list what it keeps; keep the CIDs of your records",
+    AsyncPinning: "AsyncDictProvider cannot pin content by its CID; download it and upload it here",
+    AsyncDirectories: "AsyncDictProvider cannot store directories; upload the files one by one",
+    AsyncCarImport: "AsyncDictProvider cannot import archives; upload the files",
+    CarExport: "AsyncDictProvider cannot export archives; download the files",
+}
+
+
+@pytest.mark.parametrize("capability", MISSING, ids=lambda each: each.__name__)
+async def test_a_missing_capability_is_told_with_the_alternative(capability):
+    provider = AsyncDictProvider()
+    assert not has_capability(provider, capability)
+    with pytest.raises(UnsupportedError) as caught:
+        ask(provider, capability)
+    assert str(caught.value) == MISSING[capability]
+    for kind in (ClientError, NotImplementedError, ConfigError):
+        assert isinstance(caught.value, kind)
+
+
+async def test_a_capability_is_declared_and_not_seen_in_a_stray_method():
+    with pytest.raises(UnsupportedError, match="cannot list what it keeps"):
+        await AsyncClient(AsyncDictProvider()).pins()
+    provider = AsyncListingProvider()
+    await provider.put_json("[1]", name="one")
+    assert [pin.name for pin in await AsyncClient(provider).pins()] == ["one"]
+    pin = await ask(provider, AsyncPinning).pin(HELLO_CID, PinInfo(name="two"))
+    assert pin == Pin(id="1", cid=HELLO_CID, name="two")
+
+
+async def test_a_provider_may_answer_for_itself():
+    class Wrapper(AsyncListingProvider):
+        """Such as one over several others, which can do what all of them can."""
+
+        def supports(self, capability):
+            return capability is not AsyncListing and super().supports(capability)
+
+    assert has_capability(Wrapper(), AsyncPinning)
+    with pytest.raises(UnsupportedError, match="Wrapper cannot list what it keeps"):
+        await AsyncClient(Wrapper()).pins()
+
+
+class AsyncOldProvider:
+    """Written before there was a base class: the methods of the contract, and two more."""
+
+    def __init__(self):
+        self.kept = {}
+
+    async def put_json(self, text, *, name):
+        self.kept[name] = text
+        return HELLO_CID
+
+    async def get_json(self, cid):
+        return {"from": "old"}
+
+    async def put_file(self, source, *, name, progress=None):
+        self.kept[name] = b"".join(source.chunks())
+        return HELLO_CID
+
+    async def get_file(self, cid, *, to=None, progress=None): ...
+
+    async def delete(self, cid): ...
+
+    async def test_authentication(self): ...
+
+    async def aclose(self): ...
+
+    async def list_pins(self, *, name=None, limit=None):
+        return [Pin(id=each, cid=HELLO_CID, name=each) for each in self.kept]
+
+    def url(self, cid):
+        return f"old://{cid}"
+
+
+async def test_a_provider_of_the_old_signatures_works_and_has_what_it_has_methods_for():
+    client = AsyncClient(AsyncOldProvider())
+    assert (await client.upload(b"hello", name="a.txt")).size == 5
+    assert (await client.store([1])).cid == HELLO_CID
+    assert await client.retrieve(HELLO_CID) == {"from": "old"}
+    names = [pin.name for pin in await client.pins()]
+    assert (names[0], names[1].partition("-")[0]) == ("a.txt", "client")
+    assert client.url(HELLO_CID) == f"old://{HELLO_CID}"
+    with pytest.raises(UnsupportedError, match="OldProvider cannot open files in parts; use"):
+        await client.open(HELLO_CID)
+
+
+# Another API of a pinning service
+
+
+class OtherAPI:
+    """Speaks other paths and names; an unpin takes two requests."""
+
+    def __init__(self, base_url):
+        self._url = base_url
+
+    def add_files(self, files, info, on_sent):
+        form = FileForm(files, fields={"name": info.name})
+        headers = {"Content-Type": form.content_type}
+        url = f"{self._url}/upload"
+        request = Request("POST", url, headers, body=form, on_sent=form.on_sent(on_sent))
+        reply = yield request
+        return Added(cid=reply.body.decode(), duplicate=False, pin_id="7")
+
+    def unpin(self, cid):
+        found = yield Request("GET", f"{self._url}/find/{cid}")
+        yield Request("DELETE", f"{self._url}/pins/{found.body.decode()}")
+
+
+class AsyncOtherProvider(AsyncPinProvider):
+    def make_api(self, config, token):
+        return OtherAPI(config.pin_api_url)
+
+
+async def test_another_api_is_one_object(server):
+    provider = AsyncOtherProvider(config_for(server))
+    client = AsyncClient(provider)
+    told = []
+    server.reply(200, HELLO_CID.encode())
+    record = await client.upload(b"hello", name="a.txt", progress=lambda *each: told.append(each))
+    assert (record.cid, told[-1]) == (HELLO_CID, (5, 5))
+    server.reply(200, b"7")
+    server.reply(200, b"")
+    assert await client.revoke(HELLO_CID) is True
+    assert [f"{each.method} {each.target}" for each in server.requests] == [
+        "POST /upload",
+        f"GET /find/{HELLO_CID}",
+        "DELETE /pins/7",
+    ]
+    await provider.aclose()

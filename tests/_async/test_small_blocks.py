@@ -1,0 +1,113 @@
+"""Small raw blocks: read in one piece, and with no more requests than any other content."""
+
+import os
+
+import pytest
+
+from holdfast import AsyncClient
+from holdfast.content.budgets import SMALL_BLOCK
+from holdfast.content.cid import CID, IDENTITY, RAW
+from holdfast.errors import (
+    NetworkError,
+    NotFoundError,
+    ProviderError,
+    SerializationError,
+    UnprovenError,
+    VerificationError,
+)
+from holdfast.testing import Scripted, ScriptedServer
+from tests.gateways import kinds
+from tests.support import config_for, raw_cid
+
+DATA = os.urandom(1000)
+CID_OF_DATA = raw_cid(DATA)
+
+
+@pytest.mark.parametrize("size", [0, 1, SMALL_BLOCK - 1, SMALL_BLOCK, SMALL_BLOCK + 1, 1 << 20])
+async def test_a_raw_block_of_any_size_takes_one_request(server, size):
+    data = os.urandom(size)
+    seen = []
+    server.reply(200, data, headers={"Content-Type": "image/png"})
+    async with await AsyncClient.init(config_for(server)) as client:
+        blob = await client.download(raw_cid(data), progress=lambda *told: seen.append(told))
+    assert (blob.read(), blob.type, seen[-1]) == (data, "image/png", (size, size))
+    assert kinds(server) == ["plain"]
+
+
+@pytest.mark.parametrize(
+    "ways",
+    [
+        {"chunked": True},
+        {"framed": False},
+        {"headers": {"Content-Encoding": "identity"}},
+        {"headers": {"Content-Length": "01000"}},
+    ],
+    ids=["chunked", "until the connection closes", "identity encoding", "a length with a zero"],
+)
+async def test_a_reply_in_another_form_is_not_asked_for_again(server, ways):
+    server.reply(200, DATA, **ways)
+    async with await AsyncClient.init(config_for(server)) as client:
+        assert (await client.download(CID_OF_DATA)).read() == DATA
+    assert kinds(server) == ["plain"]
+
+
+async def test_a_redirect_is_followed_from_the_reply_that_came(server):
+    server.reply(302, headers={"Location": f"{server.url}/elsewhere"})
+    server.reply(200, DATA)
+    async with await AsyncClient.init(config_for(server)) as client:
+        assert (await client.download(CID_OF_DATA)).read() == DATA
+    assert [each.target for each in server.requests] == [f"/ipfs/{CID_OF_DATA}", "/elsewhere"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (Scripted(body=b"x" * 1000), VerificationError),
+        (Scripted(body=DATA + b"x"), VerificationError),
+        (Scripted(body=DATA[:-1]), VerificationError),
+        (Scripted(body=DATA, cut=500), NetworkError),
+        (Scripted(body=DATA, headers={"Content-Encoding": "gzip"}), ProviderError),
+        (Scripted(status=404), NotFoundError),
+        (Scripted(status=500), ProviderError),
+    ],
+    ids=["other", "longer", "shorter", "broken off", "encoded", "missing", "failed"],
+)
+async def test_a_failure_takes_one_request_and_then_the_next_gateway_is_asked(reply, error):
+    with (
+        ScriptedServer(lambda _: reply) as bad,
+        ScriptedServer(lambda _: Scripted(body=DATA)) as ok,
+    ):
+        async with await AsyncClient.init(config_for(bad)) as client:
+            with pytest.raises(error):
+                await client.download(CID_OF_DATA)
+        assert kinds(bad) == ["plain"]
+        urls = [f"{each.url}/ipfs" for each in (bad, ok)]
+        async with await AsyncClient.init(config_for(bad, gateway_url=urls)) as client:
+            assert (await client.download(CID_OF_DATA)).read() == DATA
+            assert (await client.download(CID_OF_DATA)).read() == DATA
+        # A gateway that sent wrong bytes comes last, so it is not asked the second time.
+        assert len(bad.requests) == (2 if error is VerificationError else 3)
+
+
+async def test_the_limits_hold_for_a_small_block():
+    with ScriptedServer(lambda _: Scripted(body=DATA)) as server:
+        async with await AsyncClient.init(config_for(server, max_unverified_bytes=999)) as client:
+            with pytest.raises(UnprovenError, match="max_unverified_bytes"):
+                await client.download(CID_OF_DATA)
+        assert kinds(server) == ["plain", "car"]
+        async with await AsyncClient.init(config_for(server, max_json_bytes=999)) as client:
+            with pytest.raises(SerializationError, match="max_json_bytes"):
+                await client.retrieve(CID_OF_DATA)
+        assert kinds(server)[2:] == ["plain"]
+
+
+async def test_a_block_in_its_own_cid_is_compared_with_it(server):
+    cid = str(CID(1, RAW, IDENTITY, b"hello"))
+    for body in (b"hello", b"jello", b"hello, world"):
+        server.reply(200, body)
+    async with await AsyncClient.init(config_for(server)) as client:
+        assert (await client.download(cid)).read() == b"hello"
+        for _ in range(2):
+            with pytest.raises(VerificationError, match="are not what this CID names"):
+                await client.download(cid)
+    assert kinds(server) == ["plain"] * 3

@@ -1,0 +1,339 @@
+# WARNING: this file is generated from tests/_async/test_block_reader.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The reader over a source of blocks: a dict, an archive, a repository."""
+
+import os
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast._sync.reads.block_reader import BlockReader
+from holdfast._sync.reads.repository_reader import RepositoryReader
+from holdfast.calls import Call
+from holdfast.content.blocks import MAX_BLOCK, missing_block
+from holdfast.content.car import CarReader
+from holdfast.content.cid import CID, RAW
+from holdfast.content.dag_pb import Link
+from holdfast.content.hashes import IDENTITY
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, PROFILES, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.file_nodes import MAX_DEPTH
+from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.content.unixfs.hamt import build_shard
+from holdfast.content.unixfs.walks import MAX_PENDING
+from holdfast.errors import (
+    MalformedError,
+    NetworkError,
+    NotAFileError,
+    NotFoundError,
+    RequestTimeoutError,
+    UnprovenError,
+    VerificationError,
+)
+from holdfast.files.sinks import MemorySink
+from holdfast.records import Entry
+from holdfast.repository import Repository
+from tests import bombs
+from tests.content import Blocks
+
+# The shapes of the real profiles, in small: trees of several levels out of a few hundred bytes.
+SMALL = [
+    replace(UNIXFS_V1_2025, chunk_size=7, width=3),
+    replace(UNIXFS_V0_2015, chunk_size=5, width=2),
+    replace(KUBO_LEGACY_CIDV1, chunk_size=16, width=4),
+]
+
+
+class Source:
+    """Blocks that are given one by one, and which were asked for."""
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+        self.asked = []
+
+    def get_block(self, cid):
+        self.asked.append(cid)
+        if cid not in self.blocks:
+            raise missing_block(cid)
+        return self.blocks[cid]
+
+
+def reader_over(blocks, **options):
+    return BlockReader(Source(blocks).get_block, **options)
+
+
+def reference_to(cid, path=()):
+    return Reference(str(cid), cid, tuple(path))
+
+
+def read(reader, cid, path=(), *, total=None, **options):
+    sink = MemorySink()
+    call = Call("download", total=total)
+    reader.read(reference_to(cid, path), sink, call, **options)
+    return bytes(sink.data)
+
+
+def list_entries(reader, cid, path=()):
+    entries = []
+    for entry in reader.entries(reference_to(cid, path), Call("entries")):
+        assert isinstance(entry, Entry)
+        entries.append(entry)
+    return entries
+
+
+def files_of(names, profile, emit=None):
+    """A small file for each name, as parts of a directory."""
+    parts = []
+    for name in names:
+        importer = FileImporter(profile, emit)
+        importer.update(name)
+        parts.append((name, importer.finish()))
+    return parts
+
+
+def repository_of(folder, blocks):
+    repository = Repository(folder)
+    with repository.adding() as adding:
+        for cid, block in blocks.items():
+            adding.put(cid, block)
+        adding.flush()
+    return repository
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+def test_a_file_of_every_profile_is_read_whole_and_in_part(profile):
+    data = os.urandom(5_000_001)
+    cid, blocks = Blocks.of_file(data, profile)
+    reader = reader_over(blocks)
+    calls = []
+    assert read(reader, cid, progress=lambda *call: calls.append(call)) == data
+    assert calls[-1] == (len(data), len(data))
+    ranges = reader.open(reference_to(cid), Call("open"))
+    assert ranges.size == len(data)
+    for start, stop in [(0, 0), (0, 1), (1_048_575, 1_048_577), (4_999_990, 5_000_001)]:
+        assert ranges.read(start, stop) == data[start:stop]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(st.binary(max_size=400), st.sampled_from(SMALL), st.integers(0, 400), st.integers(0, 400))
+def test_ranges_equal_slices(data, profile, first, second):
+    cid, blocks = Blocks.of_file(data, profile)
+    reader = reader_over(blocks)
+    assert read(reader, cid) == data
+    ranges = reader.open(reference_to(cid), Call("open"))
+    start, stop = sorted((first % (len(data) + 1), second % (len(data) + 1)))
+    assert ranges.read(start, stop) == data[start:stop]
+
+
+def test_an_empty_file_reports_its_progress_once():
+    cid, blocks = Blocks.of_file(b"", UNIXFS_V1_2025)
+    calls = []
+    assert read(reader_over(blocks), cid, progress=lambda *call: calls.append(call)) == b""
+    assert calls == [(0, 0)]
+
+
+def test_a_file_of_an_identity_cid_asks_for_no_block():
+    source = Source({})
+    cid = CID(1, RAW, IDENTITY, b"hello")
+    assert read(BlockReader(source.get_block), cid) == b"hello"
+    assert source.asked == []
+
+
+def test_a_range_asks_for_no_more_blocks_than_it_needs_and_for_none_twice():
+    data = os.urandom(10 << 20)
+    cid, blocks = Blocks.of_file(data, UNIXFS_V1_2025)
+    source = Source(blocks)
+    ranges = BlockReader(source.get_block).open(reference_to(cid), Call("open"))
+    assert ranges.read(5_000_000, 5_000_010) == data[5_000_000:5_000_010]
+    assert ranges.read(5_000_010, 5_000_020) == data[5_000_010:5_000_020]
+    assert len(source.asked) == 2  # the root and a leaf
+
+
+def test_a_repeated_block_is_asked_for_once():
+    cid, blocks = Blocks.of_file(bytes(20 << 20), UNIXFS_V1_2025)
+    source = Source(blocks)
+    assert read(BlockReader(source.get_block), cid) == bytes(20 << 20)
+    assert sorted(map(str, source.asked)) == sorted(map(str, blocks))
+
+
+def test_over_an_archive():
+    data = os.urandom(3_000_000)
+    root, blocks = Blocks.of_file(data, UNIXFS_V0_2015)
+    archive = CarReader()
+    unpacked = dict(archive.update(b"".join(blocks.archive(root))))
+    archive.finish()
+    reader = reader_over(unpacked, verified=True)
+    assert read(reader, archive.roots[0]) == data
+
+
+def test_over_a_repository(tmp_path):
+    data = os.urandom(9_000_000)
+    with Repository(tmp_path) as repository:
+        pin, _ = repository.add(data, UNIXFS_V1_2025, name="a.bin", type="text/x")
+        reader = RepositoryReader(repository, total=60)
+        calls = []
+        assert read(reader, CID.parse(pin.cid), progress=lambda *call: calls.append(call)) == data
+        assert len(calls) > 1
+        assert calls == sorted(calls)
+        assert calls[-1] == (len(data), len(data))
+        reference = Reference.parse(pin.cid)
+        assert reader.read(reference, NoSink(), Call("download")) == "text/x"
+        ranges = reader.open(reference, Call("open"))
+        assert ranges.size == len(data)
+        assert ranges.read(1_000_000, 8_500_000) == data[1_000_000:8_500_000]
+        with pytest.raises(NotFoundError, match="is not in this store"):
+            read(reader, CID.of_raw(b"another"))
+
+
+class NoSink(MemorySink):
+    """Takes what is written, and keeps nothing."""
+
+    def write(self, data):
+        pass
+
+
+@pytest.mark.parametrize("where", ["root", "leaf"])
+@pytest.mark.parametrize("kind", [b"", b"something else"], ids=["empty", "other"])
+def test_a_block_that_lies_is_a_verification_error(where, kind):
+    cid, blocks = Blocks.of_file(os.urandom(9_000_000), UNIXFS_V1_2025)
+    victim = cid if where == "root" else next(each for each in blocks if each != cid)
+    honest, blocks[victim] = blocks[victim], kind
+    reader = reader_over(blocks)
+    with pytest.raises(VerificationError, match="does not match its CID") as caught:
+        read(reader, cid)
+    assert type(caught.value) is VerificationError
+    assert caught.value.cid == str(victim)
+    if where == "leaf":
+        ranges = reader.open(reference_to(cid), Call("open"))
+        with pytest.raises(VerificationError):
+            ranges.read(0, 9_000_000)
+        blocks[victim] = honest  # what was wrong is not kept
+        assert len(ranges.read(0, 9_000_000)) == 9_000_000
+
+
+def test_a_block_that_is_too_large_is_malformed():
+    block = bytes(MAX_BLOCK + 1)
+    cid = CID.of_raw(block)
+    with pytest.raises(MalformedError, match="larger than"):
+        read(reader_over({cid: block}), cid)
+
+
+@pytest.mark.parametrize("place", [0, 1, 10], ids=["root", "first", "of a later batch"])
+def test_a_missing_block_is_the_error_of_the_source(place):
+    cid, blocks = Blocks.of_file(os.urandom(3 << 20), replace(UNIXFS_V1_2025, chunk_size=1 << 18))
+    order = [each for each, _ in blocks.depth_first(cid)]
+    del blocks[order[place]]
+    with pytest.raises(UnprovenError, match="is missing") as caught:
+        read(reader_over(blocks), cid)
+    assert caught.value.cid == str(order[place])
+
+
+def test_a_block_ahead_that_fails_is_asked_for_again():
+    data = os.urandom(1 << 20)
+    cid, blocks = Blocks.of_file(data, replace(UNIXFS_V1_2025, chunk_size=1 << 17))
+    failed = set()
+
+    def get_block(each):
+        if each not in failed and each != cid:
+            failed.add(each)
+            if len(failed) > 1:  # the one that is needed at once does not fail
+                raise NetworkError("try again")
+        return blocks[each]
+
+    assert read(BlockReader(get_block), cid) == data
+
+
+def test_what_is_not_a_file():
+    blocks = Blocks()
+    parts = files_of([b"a"], UNIXFS_V1_2025, blocks.__setitem__)
+    root = build_directory(parts, UNIXFS_V1_2025, blocks.__setitem__).cid
+    reader = reader_over(blocks)
+    with pytest.raises(NotAFileError, match="directory"):
+        read(reader, root)
+    with pytest.raises(NotAFileError, match="directory"):
+        reader.open(reference_to(root), Call("open"))
+    with pytest.raises(NotFoundError, match="there is no 'b'"):
+        read(reader, root, ["b"])
+    with pytest.raises(NotFoundError, match="is not a directory"):
+        list_entries(reader, root, ["a"])
+    cbor = replace(CID.of_raw(b""), codec=0x71)
+    with pytest.raises(UnprovenError, match="codec"):
+        read(reader_over({cbor: b""}), cbor)
+    assert read(reader, root, ["a"]) == b"a"
+
+
+@pytest.mark.parametrize("build", [build_directory, "shards"], ids=["plain", "sharded"])
+@pytest.mark.parametrize("over", ["blocks", "repository"])
+@pytest.mark.parametrize("profile", [UNIXFS_V1_2025, UNIXFS_V0_2015], ids=["v1", "v0"])
+def test_the_entries_of_a_directory(tmp_path, build, over, profile):
+    blocks = Blocks()
+    names = [b"%d.txt" % number for number in range(700)] + [b"caf\xe9"]
+    parts = files_of(names, profile, blocks.__setitem__)
+    if build == "shards":
+        links = [Link(part.cid, name, part.dag_size) for name, part in parts]
+        root = build_shard(links, profile, blocks.__setitem__).cid
+    else:
+        root = build(parts, profile, blocks.__setitem__).cid
+    outer = build_directory([(b"inner", Part(root, 0, 0))], profile, blocks.__setitem__).cid
+    expected = {
+        name.decode("utf-8", "surrogateescape"): (str(part.cid), part.size) for name, part in parts
+    }
+    with repository_of(tmp_path, blocks) as repository:
+        reader = RepositoryReader(repository) if over == "repository" else reader_over(blocks)
+        for found in (
+            list_entries(reader, root),
+            list_entries(reader, outer, ["inner"]),
+        ):
+            assert [entry.name for entry in found] == [entry.name for entry in blocks.list(root)]
+            assert {entry.name: entry.cid for entry in found} == {
+                name: cid for name, (cid, _) in expected.items()
+            }
+            if profile.raw_leaves:
+                assert {entry.name: entry.size for entry in found} == {
+                    name: size for name, (_, size) in expected.items()
+                }
+                assert {entry.kind for entry in found} == {"file"}
+            else:
+                assert {(entry.kind, entry.size) for entry in found} == {(None, None)}
+        assert list_entries(reader, outer) == [Entry(name="inner", cid=str(root))]
+        assert read(reader, outer, ["inner", "7.txt"]) == b"7.txt"
+
+
+def test_the_budget_of_time():
+    data = os.urandom(3 << 20)
+    cid, blocks = Blocks.of_file(data, replace(UNIXFS_V1_2025, chunk_size=1 << 10))
+    with pytest.raises(RequestTimeoutError, match="could not be read in time"):
+        read(reader_over(blocks), cid, total=0.0)
+    ranges = reader_over(blocks, total=0.0).open(reference_to(cid), Call("open"))
+    with pytest.raises(RequestTimeoutError, match="could not be read in time"):
+        ranges.read(0, len(data))
+
+
+@pytest.mark.parametrize("over", ["blocks", "repository"])
+def test_the_budgets_of_depth_and_width(tmp_path, over):
+    dag = bombs.Dag()
+    deep, _ = dag.repeated(dag.raw(b"x"), 1, *[1] * (MAX_DEPTH + 1))
+    half = dag.node([(dag.raw(b"y"), 1)] * (MAX_PENDING // 2))
+    wide = dag.node([(half, MAX_PENDING // 2)] + [(dag.raw(b"y"), 1)] * (MAX_PENDING // 2 + 1))
+    with repository_of(tmp_path, dag.blocks) as repository:
+        reader = RepositoryReader(repository) if over == "repository" else reader_over(dag.blocks)
+        with pytest.raises(MalformedError, match="deeper than"):
+            read(reader, deep)
+        with pytest.raises(MalformedError, match="too wide"):
+            read(reader, wide)
+
+
+@pytest.mark.parametrize("over", ["blocks", "repository"])
+def test_a_small_dag_that_declares_very_much_ends_with_the_time(tmp_path, over):
+    dag = bombs.Dag()
+    root, size = dag.repeated(dag.raw(bytes(1000)), 1000, 5000, 5000)
+    with repository_of(tmp_path, dag.blocks) as repository:
+        reader = RepositoryReader(repository) if over == "repository" else reader_over(dag.blocks)
+        with pytest.raises(RequestTimeoutError):
+            reader.read(reference_to(root), NoSink(), Call("download", total=0.5))
+        ranges = reader.open(reference_to(root), Call("open"))
+        assert ranges.size == size
+        assert ranges.read(size - 1500, size) == bytes(1500)

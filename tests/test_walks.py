@@ -1,0 +1,203 @@
+"""The walks over blocks, and those who use them: all choose the same blocks for the same bytes."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from starlette.datastructures import QueryParams
+
+from holdfast.content.blocks import BlockCache
+from holdfast.content.car import CarReader
+from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.dag_pb import Link, encode
+from holdfast.content.hashes import IDENTITY
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.content.proof import NoProof, Proof, block_proof
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs import data
+from holdfast.content.unixfs.archive import ArchiveProof
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.content.unixfs.held_bytes import HeldBytes
+from holdfast.content.unixfs.layouts import LayoutProof
+from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, PathWalk, feed_known
+from holdfast.errors import VerificationError
+from holdfast.node.gateway.archives import ArchiveWalk, Selection
+from holdfast.node.gateway.cached_repository import CachedRepository
+from holdfast.repository import Repository
+from tests.content import Blocks
+
+SMALL = [
+    replace(UNIXFS_V1_2025, chunk_size=7, width=3),
+    replace(UNIXFS_V0_2015, chunk_size=5, width=2),
+    replace(KUBO_LEGACY_CIDV1, chunk_size=16, width=4),
+]
+# Few letters, so that leaves and whole branches are repeated.
+contents = st.text("ab", max_size=300).map(str.encode)
+ends = st.tuples(st.integers(0, 320), st.integers(0, 320)).map(sorted)
+
+in_one_store = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    with Repository(tmp_path_factory.mktemp("store")) as repository:
+        yield CachedRepository.of(repository)
+
+
+def stored(repository, content, profile):
+    with repository.adding() as adding:
+        importer = FileImporter(profile, adding.put)
+        importer.update(content)
+        root = importer.finish().cid
+        adding.flush()
+    return root
+
+
+def needs(walk, blocks):
+    """The CIDs that a walk asks for, in order."""
+    while (cid := walk.need) is not None:
+        walk.feed(blocks[cid])
+        yield cid
+
+
+@in_one_store
+@given(contents, st.sampled_from(SMALL), ends)
+def test_the_node_reads_and_packs_a_range_with_the_blocks_of_the_walk(
+    repository, content, profile, ends
+):
+    start, stop = ends
+    root, blocks = Blocks.of_file(content, profile)
+    assert stored(repository, content, profile) == root
+    assert b"".join(repository.read(root, start, stop)) == content[start:stop]
+    if start >= min(stop, len(content)):
+        return
+    query = QueryParams({"entity-bytes": f"{start}:{min(stop, len(content)) - 1}"})
+    selection = Selection.of(query)
+    every = ArchiveWalk(repository, duplicates=True).selected(root, selection)
+    asked = list(needs(FileWalk(root, start, stop), blocks))
+    assert list(every) == asked
+    walk = ArchiveWalk(repository, duplicates=False)
+    once = list(walk.to_send(walk.selected(root, selection)))
+    assert once == list(dict.fromkeys(asked))
+
+
+@in_one_store
+@given(contents, st.sampled_from(SMALL))
+def test_an_archive_has_every_block_once_depth_first(repository, content, profile):
+    root, blocks = Blocks.of_file(content, profile)
+    expected = list(dict.fromkeys(cid for cid, _ in blocks.depth_first(root)))
+    assert [cid for walk in [DagWalk(root)] for cid in needs(walk, blocks)] == expected
+    stored(repository, content, profile)
+    reader = CarReader()
+    packed = [cid for cid, _ in reader.update(b"".join(repository.export_car(root)))]
+    reader.finish()
+    assert packed == expected
+
+
+def test_a_walk_over_all_blocks_leaves_out_identity_cids():
+    inline = CID(1, DAG_PB, IDENTITY, encode([], data.DIRECTORY))
+    blocks = Blocks()
+    leaf = CID.of_raw(b"leaf")
+    blocks[leaf] = b"leaf"
+    block = encode([Link(inline, b"a", 4), Link(leaf, b"b", 4)], data.DIRECTORY)
+    root = replace(CID.of_raw(block), codec=DAG_PB)
+    blocks[root] = block
+    assert list(needs(DagWalk(root), blocks)) == [root, leaf]
+    assert list(needs(DagWalk(inline), blocks)) == []
+
+
+def test_every_walk_verifies_the_block_unless_it_is_verified():
+    blocks = Blocks()
+    root = build_directory([], UNIXFS_V1_2025, blocks.__setitem__).cid
+    file, file_blocks = Blocks.of_file(bytes(3_000_000), UNIXFS_V1_2025)
+    other = blocks[root] + b"\x0a\x00"
+    for walk in (DirectoryWalk(root), PathWalk(root, ["a"]), DagWalk(root), FileWalk(file)):
+        with pytest.raises(VerificationError, match="does not match"):
+            walk.feed(other)
+    assert DirectoryWalk(root).feed(blocks[root], verified=True) == []
+    assert FileWalk(file).feed(file_blocks[file], verified=True) == []
+
+
+def test_known_blocks_are_fed_until_the_output_is_large():
+    root, blocks = Blocks.of_file(bytes(8 << 20), UNIXFS_V1_2025)
+    known = BlockCache(4 << 20)
+    for cid, block in blocks.items():
+        known.put(cid, block)
+    walk = FileWalk(root)
+    sizes = []
+    while walk.need is not None:
+        sizes.append(sum(map(len, feed_known(walk, blocks[walk.need], known))))
+    assert sum(sizes) == 8 << 20
+    assert max(sizes) <= 2 << 20
+
+
+@given(st.lists(st.binary(min_size=1, max_size=9), max_size=9), st.lists(st.integers(0, 12)))
+def test_held_bytes_come_out_in_order(chunks, sizes):
+    held = HeldBytes()
+    whole = b"".join(chunks)
+    for chunk in chunks:
+        held.append(chunk)
+    position, taken = 0, b""
+    for number, size in enumerate(sizes):
+        content = held.peek(size)
+        if position + size > len(whole):
+            assert content is None
+            continue
+        assert b"".join(content) == whole[position : position + size]
+        if number % 3:
+            held.accept()
+            position += size
+        if number % 4 == 0:
+            taken += b"".join(held.take_accepted())
+            assert taken == whole[:position]
+    taken += b"".join(held.take_accepted())
+    assert taken == whole[:position]
+    assert b"".join(held.views()) == whole[position:]
+    assert held.size == len(whole) - position
+
+
+def test_every_proof_is_fed_in_the_same_way():
+    content = bytes(3_000_000)
+    root, blocks = Blocks.of_file(content, UNIXFS_V1_2025)
+    raw = Reference.parse(str(CID.of_raw(content)))
+    body = BodyProof(root)
+    body.feed_block(blocks[root])
+    archive = b"".join(blocks.archive(root))
+    fed: list[tuple[Proof, bytes]] = [
+        (NoProof(), content),
+        (block_proof(raw), content),
+        (LayoutProof(root), content),
+        (body, content),
+        (ArchiveProof(root), archive),
+    ]
+    for proof, given_bytes in fed:
+        cuts = [0, 1_000_000, 1_000_001, len(given_bytes)]
+        chunks = [given_bytes[first:last] for first, last in pairwise(cuts)]
+        pieces = proof.update_all(chunks)
+        while proof.has_more:
+            pieces += proof.update_all([])
+        assert b"".join(pieces) == content
+        proof.finish()
+        assert proof.need is None
+    assert [proof.incremental for proof, _ in fed] == [False, False, False, True, True]
+    assert [proof.size for proof, _ in fed] == [None, None, None, len(content), len(content)]
+    assert [proof.progress is None for proof, _ in fed] == [True, True, True, True, False]
+
+
+def test_a_leaf_that_came_wrong_is_in_doubt_until_its_block_explains_it():
+    content = bytes(3_000_000)
+    root, blocks = Blocks.of_file(content, UNIXFS_V1_2025)
+    proof = BodyProof(root)
+    assert proof.doubt is None
+    proof.feed_block(blocks[root])
+    proof.update(b"x" + content[1:])
+    assert proof.need is not None
+    assert isinstance(proof.doubt, VerificationError)
+    with pytest.raises(VerificationError, match="are not what this CID names"):
+        proof.feed_block(blocks[proof.need])
