@@ -14,8 +14,8 @@ FILE = ("subdir/hello.txt", b"hello world\n")
 
 class TestLocal(AsyncProviderTests):
     @pytest.fixture
-    async def provider(self, tmp_path_factory):
-        provider = AsyncLocalProvider(ClientConfig(path=tmp_path_factory.mktemp("store")))
+    async def provider(self, memory_folder):
+        provider = AsyncLocalProvider(ClientConfig(path=memory_folder / "store"))
         yield provider
         await provider.aclose()
 

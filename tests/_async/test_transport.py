@@ -12,7 +12,7 @@ from holdfast import AsyncClient
 from holdfast.errors import ConfigError, NetworkError, RequestTimeoutError
 from holdfast.testing import ScriptedServer
 from tests._async.parallel import in_parallel
-from tests.support import HELLO_CID, TOKEN, config_for, pinned
+from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for, pinned
 
 AUTHORITY = trustme.CA()
 
@@ -238,9 +238,7 @@ async def test_a_proxy_carries_tls_in_a_tunnel_and_sees_no_token(secure_server):
 
 
 async def test_a_proxy_that_is_not_there_is_a_network_error(server):
-    with ScriptedServer() as gone:
-        proxy = gone.url
-    assert "proxy" in str(await failure_with(server, proxy=proxy))
+    assert "proxy" in str(await failure_with(server, proxy=closed_port_url()))
 
 
 async def test_the_environment_names_the_proxy_only_when_it_is_trusted(

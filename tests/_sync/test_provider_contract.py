@@ -16,8 +16,8 @@ FILE = ("subdir/hello.txt", b"hello world\n")
 
 class TestLocal(ProviderTests):
     @pytest.fixture
-    def provider(self, tmp_path_factory):
-        provider = LocalProvider(ClientConfig(path=tmp_path_factory.mktemp("store")))
+    def provider(self, memory_folder):
+        provider = LocalProvider(ClientConfig(path=memory_folder / "store"))
         yield provider
         provider.close()
 

@@ -14,7 +14,7 @@ from holdfast import Client
 from holdfast.errors import ConfigError, NetworkError, RequestTimeoutError
 from holdfast.testing import ScriptedServer
 from tests._sync.parallel import in_parallel
-from tests.support import HELLO_CID, TOKEN, config_for, pinned
+from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for, pinned
 
 AUTHORITY = trustme.CA()
 
@@ -240,9 +240,7 @@ def test_a_proxy_carries_tls_in_a_tunnel_and_sees_no_token(secure_server):
 
 
 def test_a_proxy_that_is_not_there_is_a_network_error(server):
-    with ScriptedServer() as gone:
-        proxy = gone.url
-    assert "proxy" in str(failure_with(server, proxy=proxy))
+    assert "proxy" in str(failure_with(server, proxy=closed_port_url()))
 
 
 def test_the_environment_names_the_proxy_only_when_it_is_trusted(server, other_server, monkeypatch):
