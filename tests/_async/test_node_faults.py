@@ -19,12 +19,7 @@ from holdfast.testing.provider_cases import memory_below
 STORE = "POST /pinning/pinJSONToIPFS"
 
 
-@pytest.fixture(autouse=True)
-def no_noise(capfd, caplog):
-    """A fault that a test asked for is nothing for the node to complain of."""
-    yield
-    assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
-    assert capfd.readouterr().err == ""
+pytestmark = pytest.mark.usefixtures("no_noise")
 
 
 async def test_the_next_requests_fail(holdfast_node, holdfast_async_client):
