@@ -1,5 +1,6 @@
 """What holds for the code as a whole: imports, twins, tables, documents."""
 
+import ast
 import importlib
 import inspect
 import re
@@ -13,7 +14,18 @@ import pytest
 import urllib3
 from scripts import generate_sync
 
-from holdfast import AsyncClient, AsyncPinProvider, Client, PinProvider
+from holdfast import (
+    AsyncBaseProvider,
+    AsyncBlockReader,
+    AsyncClient,
+    AsyncLocalProvider,
+    AsyncPinProvider,
+    BaseProvider,
+    BlockReader,
+    Client,
+    LocalProvider,
+    PinProvider,
+)
 from holdfast._async import transport as async_transport
 from holdfast._sync import transport as sync_transport
 from holdfast.errors import ClientError
@@ -106,7 +118,14 @@ def signatures(kind):
 
 
 @pytest.mark.parametrize(
-    ("blocking", "awaited"), [(Client, AsyncClient), (PinProvider, AsyncPinProvider)]
+    ("blocking", "awaited"),
+    [
+        (Client, AsyncClient),
+        (PinProvider, AsyncPinProvider),
+        (LocalProvider, AsyncLocalProvider),
+        (BaseProvider, AsyncBaseProvider),
+        (BlockReader, AsyncBlockReader),
+    ],
 )
 def test_the_two_colours_have_the_same_signatures(blocking, awaited):
     assert signatures(blocking) == signatures(awaited)
@@ -294,3 +313,19 @@ def test_nothing_in_the_spec_directory_of_tests_is_left_unlisted():
     for name in ("test_store", "test_messages", "test_revoke", "test_connection", "test_errors"):
         for test in names_in(ROOT / f"tests/_async/{name}.py"):
             assert f"`{name}.py::{test}`" in table, test
+
+
+def test_only_the_registry_knows_the_names_of_providers():
+    """In prose and examples they may stand; code asks the table."""
+    names = {"local", "pinning", "provider_b", "provider_c"}
+    found = {}
+    for path in (ROOT / "src/holdfast").rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+        if known := sorted(names & {text for text in texts if isinstance(text, str)}):
+            found[path.relative_to(ROOT / "src/holdfast").as_posix()] = known
+    assert found == {
+        "registry.py": sorted(names),
+        "testing/running_nodes.py": ["pinning"],  # the configuration of a client for the node
+        "node/pinning_api/endpoints.py": ["local"],  # the id of the node's one user
+    }

@@ -4,9 +4,8 @@
 have; `ask` finds out, or raises an `UnsupportedError`.
 
 To write a provider, subclass `holdfast.BaseProvider` or `holdfast.AsyncBaseProvider`, which do the
-common work. A class of your own with these methods is fine too. Pass it to ``Client(provider=…)``,
-or register it under a name, see `holdfast.registry`. What must hold of it is written as tests, to
-be subclassed: `holdfast.testing.ProviderTests`, `AsyncProviderTests`.
+common work; another class with these methods is fine too. What must hold of it is written as tests:
+`holdfast.testing.ProviderTests` and `AsyncProviderTests`.
 """
 
 import os

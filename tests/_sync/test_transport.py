@@ -289,7 +289,7 @@ def test_a_useless_proxy_in_the_environment_is_a_config_error(server, monkeypatc
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("http_proxy", value)
     insecure = {"pin_api_url": "http://pins.invalid", "allow_insecure": True}
-    with pytest.raises(ConfigError, match="the proxy that the environment names") as caught:
+    with pytest.raises(ConfigError, match="the proxy in the environment") as caught:
         store_with(server, trust_env=True, **insecure)
     for frame, _ in traceback.walk_tb(caught.value.__traceback__):
         if "holdfast" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:

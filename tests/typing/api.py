@@ -1,18 +1,23 @@
 """User code that must type-check: it is read by mypy, never run."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, assert_type
 
 from holdfast import (
+    Added,
     AsyncClient,
     AsyncPinProvider,
+    BaseProvider,
     Blob,
+    BlockReader,
     Client,
     ClientConfig,
     ClientMessage,
     ClientRecord,
     LocalProvider,
     Pin,
+    PinInfo,
     PinProvider,
     Retries,
     StorageProvider,
@@ -21,6 +26,17 @@ from holdfast import (
     compute_cid,
     errors,
     verify,
+)
+from holdfast.provider import (
+    CID,
+    Call,
+    CarImport,
+    Listing,
+    Pinning,
+    Progress,
+    Source,
+    ask,
+    has_capability,
 )
 
 
@@ -73,6 +89,41 @@ def content(path: Path) -> None:
     assert_type(compute_cid(path, profile="unixfs-v0-2015"), str)
     assert_type(compute_cid([b"a", b"b"]), str)
     assert_type(verify(b"x", "cid"), bool)
+
+
+class Listed(BaseProvider, Listing):
+    """A provider of a user, who writes the primitives and one capability."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        super().__init__(config, reader=BlockReader(self._get_block))
+
+    def _get_block(self, cid: CID) -> bytes:
+        return bytes(cid)
+
+    def add_file(self, source: Source, info: PinInfo, _: Call, progress: Progress) -> Added:
+        root = self.import_file(source, lambda cid, block: None, progress)
+        assert_type(info.keyvalues, Mapping[str, Any])
+        return Added(cid=str(root.cid))
+
+    def unpin(self, cid: str, _: Call) -> None: ...
+
+    def check_credentials(self, call: Call) -> None:
+        assert_type(call.deadline.left(), float | None)
+
+    def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
+        with self.call("pins") as call:
+            assert_type(call, Call)
+        return []
+
+
+def providers(config: ClientConfig, storage: StorageProvider) -> None:
+    provider = Listed.from_config(config)
+    assert_type(provider, Listed)
+    Client(provider)
+    assert_type(ask(storage, Listing).list_pins(), list[Pin])
+    assert_type(ask(storage, Pinning).pin("cid", PinInfo(name="a")), Pin)
+    if has_capability(storage, CarImport):
+        assert_type(storage.import_car([b""]), list[str])
 
 
 def handle(error: errors.ClientError) -> float | None:

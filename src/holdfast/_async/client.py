@@ -205,10 +205,8 @@ class AsyncClient:
         self._check_open()
         arguments.check_message(recipient_id, message)
         built = ClientMessage(recipient_id=recipient_id, payload=message, timestamp=now_ms())
-        stored = await self.store(built.to_dict())
-        return ClientRecord(
-            cid=stored.cid, timestamp=stored.timestamp, data=built, size=stored.size
-        )
+        kept = await self.store(built.to_dict())
+        return ClientRecord(cid=kept.cid, timestamp=kept.timestamp, data=built, size=kept.size)
 
     async def receive(self, cid: str) -> ClientMessage:
         """Return the message at `cid`; raise SerializationError for JSON of another shape.
@@ -282,7 +280,7 @@ class AsyncClient:
         self._check_open()
         return self
 
-    async def __aexit__(self, *_error: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def __repr__(self) -> str:

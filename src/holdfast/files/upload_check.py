@@ -13,6 +13,8 @@ from holdfast.files.sources import Source
 
 logger = logging.getLogger("holdfast")
 
+ONE_BLOCK = 1 << 18  # bytes that every known layout keeps in one block
+
 
 class CheckedSource:
     """A source that gives its bytes to a `WriteCheck` too, on a thread of its own.
@@ -90,10 +92,14 @@ def compare_json(text: str, cid: str) -> None:
     That is not an error: the service may serialize the JSON anew. What it stored is verified when
     it is read.
     """
+    data = text.encode()
+    # A small document is one block, so one hash decides; `verify` tries every known layout.
+    if len(data) <= ONE_BLOCK and compute_cid(data) == cid:
+        return
     try:
-        verify(text.encode(), cid)
+        verify(data, cid)
     except VerificationError:
-        ours = compute_cid(text.encode())
+        ours = compute_cid(data)
         logger.warning(
             "the provider stored the JSON as %s, not as %s: it may have written it anew",
             cid,

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, AsyncContextManager, ClassVar, Self  # noqa: UP035 - it has a twin
 
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.reads.interface import AsyncReader
@@ -44,6 +44,24 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
     Attributes:
         config: The configuration of the provider.
         reader: Reads and verifies content, such as a `holdfast.AsyncBlockReader`.
+
+    Example:
+        >>> from holdfast import AsyncBlockReader
+        >>> class AsyncMemoryProvider(AsyncBaseProvider):
+        ...     def __init__(self, config: ClientConfig) -> None:
+        ...         self.blocks: dict[CID, bytes] = {}
+        ...         super().__init__(config, reader=AsyncBlockReader(self.get_block))
+        ...     async def get_block(self, cid: CID) -> bytes:
+        ...         return self.blocks[cid]
+        ...     async def add_file(self, source, info, call, progress):
+        ...         root = await self.import_file(source, self.blocks.__setitem__, progress)
+        ...         return Added(cid=str(root.cid))
+        ...     async def unpin(self, cid, call):
+        ...         del self.blocks[CID.parse(cid)]
+        ...     async def check_credentials(self, call):
+        ...         pass
+        >>> AsyncMemoryProvider(ClientConfig()).url("bafkqaaa")
+        'ipfs://bafkqaaa'
     """
 
     # The fields of the configuration that a copy cannot change, and what they belong to.
@@ -53,7 +71,7 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
     def __init__(self, config: ClientConfig, *, reader: AsyncReader) -> None:
         self.config = config
         self.reader = reader
-        self._state = _State()
+        self._lifetime = _Lifetime()
 
     @classmethod
     def from_config(cls, config: ClientConfig) -> Self:
@@ -106,22 +124,26 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
         """Return whether the provider has `capability`: whether it is among its base classes."""
         return capability in type(self).__mro__
 
-    @asynccontextmanager
-    async def call(
+    def call(
         self, operation: str, cid: str | None = None, *, total: bool = True
-    ) -> AsyncIterator[Call]:
+    ) -> AsyncContextManager[Call]:
         """Make a call: its events are told, and `total` gives it a deadline.
 
         Raise ClientClosedError if the provider is closed.
         """
-        limit = self.config.timeouts.total if total else None
-        with Call(operation, cid=cid, total=limit, hook=self.config.on_event) as call:
+        return self._call(operation, cid, self.config.timeouts.total if total else None)
+
+    @asynccontextmanager
+    async def _call(
+        self, operation: str, cid: str | None, total: float | None
+    ) -> AsyncIterator[Call]:
+        with Call(operation, cid=cid, total=total, hook=self.config.on_event) as call:
             self.check_open()
             yield call
 
     def check_open(self) -> None:
         """Raise ClientClosedError if the provider is closed."""
-        if self._state.closed:
+        if self._lifetime.closed:
             raise ClientClosedError
 
     async def import_file(
@@ -228,14 +250,14 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
 
     async def aclose(self) -> None:
         """Close the provider. A second time does nothing."""
-        self._state.closed = True
-        if not self._state.released:
+        self._lifetime.closed = True
+        if not self._lifetime.released:
             await self.release()
-            self._state.released = True
+            self._lifetime.released = True
 
 
 @dataclass(slots=True)
-class _State:
+class _Lifetime:
     """Whether a provider is closed, and has released what it held; its copies share it."""
 
     closed: bool = False

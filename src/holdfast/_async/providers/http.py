@@ -1,9 +1,7 @@
 """The base class of providers that write through an HTTP API and read through gateways."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, AsyncContextManager, Self, TypeVar  # noqa: UP035
 
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
@@ -48,14 +46,14 @@ class AsyncHTTPProvider(AsyncBaseProvider):
         given = self.config.cache_path
         return cache_folder() if given is None else Path(given)
 
-    @asynccontextmanager
-    async def call(
+    def call(
         self, operation: str, cid: str | None = None, *, total: bool = True
-    ) -> AsyncIterator[Call]:
-        """Make a call within the limits that all calls of a client share."""
-        async with self._session.call(operation, cid, total=total) as call:
-            self.check_open()
-            yield call
+    ) -> AsyncContextManager[Call]:
+        """Make a call within the limits that all calls of a client share.
+
+        After closing, the transport refuses every request with ClientClosedError.
+        """
+        return self._session.call(operation, cid, total=total)
 
     async def run(self, exchange: Exchange[T], call: Call) -> T:
         """Send the requests of `exchange`, and return its result."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, ContextManager, Self  # noqa: UP035 - it has a twin
 
 from holdfast._sync.content_file import ContentFile
 from holdfast._sync.reads.interface import Reader
@@ -46,6 +46,24 @@ class BaseProvider(StorageProvider, Openable, Linkable, Reconfigurable):
     Attributes:
         config: The configuration of the provider.
         reader: Reads and verifies content, such as a `holdfast.BlockReader`.
+
+    Example:
+        >>> from holdfast import BlockReader
+        >>> class MemoryProvider(BaseProvider):
+        ...     def __init__(self, config: ClientConfig) -> None:
+        ...         self.blocks: dict[CID, bytes] = {}
+        ...         super().__init__(config, reader=BlockReader(self.get_block))
+        ...     def get_block(self, cid: CID) -> bytes:
+        ...         return self.blocks[cid]
+        ...     def add_file(self, source, info, call, progress):
+        ...         root = self.import_file(source, self.blocks.__setitem__, progress)
+        ...         return Added(cid=str(root.cid))
+        ...     def unpin(self, cid, call):
+        ...         del self.blocks[CID.parse(cid)]
+        ...     def check_credentials(self, call):
+        ...         pass
+        >>> MemoryProvider(ClientConfig()).url("bafkqaaa")
+        'ipfs://bafkqaaa'
     """
 
     # The fields of the configuration that a copy cannot change, and what they belong to.
@@ -55,7 +73,7 @@ class BaseProvider(StorageProvider, Openable, Linkable, Reconfigurable):
     def __init__(self, config: ClientConfig, *, reader: Reader) -> None:
         self.config = config
         self.reader = reader
-        self._state = _State()
+        self._lifetime = _Lifetime()
 
     @classmethod
     def from_config(cls, config: ClientConfig) -> Self:
@@ -106,20 +124,24 @@ class BaseProvider(StorageProvider, Openable, Linkable, Reconfigurable):
         """Return whether the provider has `capability`: whether it is among its base classes."""
         return capability in type(self).__mro__
 
-    @contextmanager
-    def call(self, operation: str, cid: str | None = None, *, total: bool = True) -> Iterator[Call]:
+    def call(
+        self, operation: str, cid: str | None = None, *, total: bool = True
+    ) -> ContextManager[Call]:
         """Make a call: its events are told, and `total` gives it a deadline.
 
         Raise ClientClosedError if the provider is closed.
         """
-        limit = self.config.timeouts.total if total else None
-        with Call(operation, cid=cid, total=limit, hook=self.config.on_event) as call:
+        return self._call(operation, cid, self.config.timeouts.total if total else None)
+
+    @contextmanager
+    def _call(self, operation: str, cid: str | None, total: float | None) -> Iterator[Call]:
+        with Call(operation, cid=cid, total=total, hook=self.config.on_event) as call:
             self.check_open()
             yield call
 
     def check_open(self) -> None:
         """Raise ClientClosedError if the provider is closed."""
-        if self._state.closed:
+        if self._lifetime.closed:
             raise ClientClosedError
 
     def import_file(
@@ -226,14 +248,14 @@ class BaseProvider(StorageProvider, Openable, Linkable, Reconfigurable):
 
     def close(self) -> None:
         """Close the provider. A second time does nothing."""
-        self._state.closed = True
-        if not self._state.released:
+        self._lifetime.closed = True
+        if not self._lifetime.released:
             self.release()
-            self._state.released = True
+            self._lifetime.released = True
 
 
 @dataclass(slots=True)
-class _State:
+class _Lifetime:
     """Whether a provider is closed, and has released what it held; its copies share it."""
 
     closed: bool = False

@@ -2,10 +2,8 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The base class of providers that write through an HTTP API and read through gateways."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, ContextManager, Self, TypeVar  # noqa: UP035
 
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
@@ -50,12 +48,14 @@ class HTTPProvider(BaseProvider):
         given = self.config.cache_path
         return cache_folder() if given is None else Path(given)
 
-    @contextmanager
-    def call(self, operation: str, cid: str | None = None, *, total: bool = True) -> Iterator[Call]:
-        """Make a call within the limits that all calls of a client share."""
-        with self._session.call(operation, cid, total=total) as call:
-            self.check_open()
-            yield call
+    def call(
+        self, operation: str, cid: str | None = None, *, total: bool = True
+    ) -> ContextManager[Call]:
+        """Make a call within the limits that all calls of a client share.
+
+        After closing, the transport refuses every request with ClientClosedError.
+        """
+        return self._session.call(operation, cid, total=total)
 
     def run(self, exchange: Exchange[T], call: Call) -> T:
         """Send the requests of `exchange`, and return its result."""

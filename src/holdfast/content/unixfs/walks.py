@@ -107,6 +107,9 @@ class _TreeWalk(Walk[Item], Generic[Link, Item]):
 
     def _replace(self, children: Sequence[Link]) -> None:
         """Put the children of the needed node in its place."""
+        if not children:
+            self._pending.pop()
+            return
         check_pending(self._pending[-1].cid, len(self._pending) + len(children))
         self._pending[-1:] = reversed(children)
 
