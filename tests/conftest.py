@@ -63,6 +63,14 @@ def empty_node():
 
 
 @pytest.fixture
+def no_noise(capfd, caplog):
+    """A fault that a test asked for is nothing for the node to complain of."""
+    yield
+    assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
+    assert capfd.readouterr().err == ""
+
+
+@pytest.fixture
 def commands(tmp_path):
     return Commands(tmp_path)
 

@@ -47,6 +47,9 @@ class TestPinning(AsyncProviderTests):
 
 
 class TestPinningVersion0(TestPinning):
+    # The same streams as above, for what the other layout holds: a smaller file shows it.
+    large_size, memory_limit = 32 << 20, 24 << 20
+
     @pytest.fixture
     async def provider(self, node):
         provider = AsyncPinProvider(node.config.with_options(cid_version=0))

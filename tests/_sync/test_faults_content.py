@@ -25,7 +25,7 @@ from holdfast.errors import (
 from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.testing import RunningNode, Scripted, ScriptedServer, forward_to, running_node
 from tests.content import Blocks, stream
-from tests.faulty import assert_shows_no_token, patient_config
+from tests.faulty import assert_shows_no_token, flipped, patient_config
 
 MIB = 1 << 20
 CHUNK = {0: MIB // 4, 1: MIB}
@@ -69,9 +69,8 @@ def shelf():
 
 def flip(place):
     def fault(leaves, _others):
-        changed = bytearray(leaves[place])
-        changed[len(changed) // 2] ^= 1
-        return _with(leaves, place, bytes(changed))
+        leaf = leaves[place]
+        return _with(leaves, place, flipped(leaf, len(leaf) // 2))
 
     return fault
 

@@ -49,6 +49,9 @@ class TestPinning(ProviderTests):
 
 
 class TestPinningVersion0(TestPinning):
+    # The same streams as above, for what the other layout holds: a smaller file shows it.
+    large_size, memory_limit = 32 << 20, 24 << 20
+
     @pytest.fixture
     def provider(self, node):
         provider = PinProvider(node.config.with_options(cid_version=0))
