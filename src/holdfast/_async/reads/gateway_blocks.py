@@ -18,7 +18,7 @@ from holdfast.protocol.gateway import Gateway, Gateways
 
 
 class AsyncGatewayBlocks:
-    """Fetches verified blocks, each from the first gateway that gives it."""
+    """Fetches verified blocks, each from the first gateway that has it."""
 
     def __init__(
         self, session: AsyncSession, gateways: Gateways, reference: Reference, call: Call
@@ -27,10 +27,10 @@ class AsyncGatewayBlocks:
         self._gateways = gateways
         self._reference = reference
         self._call = call
-        self._last: Gateway | None = None  # the gateway that gave the last block
+        self._last: Gateway | None = None  # the gateway that sent the last block
 
     async def get(self, cid: CID) -> bytes:
-        """Return the block of `cid`, or raise the gravest failure of the gateways."""
+        """Return the block of `cid`, or raise the most serious failure of the gateways."""
         check_provable(cid)
         state = ReadState(self._reference, Output(MemorySink()), self._call)
         fetched: list[bytes] = []
@@ -51,7 +51,7 @@ class AsyncGatewayBlocks:
         *,
         is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
     ) -> None:
-        self._last = None  # one that fails has no precedence any more
+        self._last = None  # a gateway that fails is not asked first any more
         peer = AsyncPeer(self._session, gateway, state, deadline, verify=True)
         try:
             fetched.append(await peer.blocks.get(cid))

@@ -1,4 +1,4 @@
-"""Going on with a download that was interrupted: its bytes on disk are verified again."""
+"""Resume an interrupted download: verify its bytes on disk again, and continue after them."""
 
 from holdfast._async.reads.peer import AsyncPeer
 from holdfast._async.reads.refusals import RefusedError
@@ -10,9 +10,9 @@ from holdfast.errors import VerificationError
 
 
 async def recover(peer: AsyncPeer) -> None:
-    """Verify what an earlier download left, and go on behind the bytes that are right.
+    """Verify the bytes that an earlier download saved, and keep those that are right.
 
-    A gateway that refuses the blocks for it leaves the bytes to the next gateway.
+    If the gateway refuses the blocks for this, the next gateway tries it.
     """
     sink = peer.state.output.sink
     verified = position = 0
