@@ -91,7 +91,7 @@ class AsyncRequests:
         raise refusal
 
     async def _follow(self, request: Request, sent: AsyncSent | None = None) -> "AsyncResponse":
-        """Follow redirects; return the successful reply to `request`, whose body is not read yet."""
+        """Follow redirects; return the successful reply to `request`. Its body is not read yet."""
         source, reply = request, Reply(200, {})
         for _ in range(MAX_REDIRECTS + 1):
             if sent is None:

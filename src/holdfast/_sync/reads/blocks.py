@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/blocks.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Single blocks of one gateway, each verified when it comes and kept for the rest of the read."""
+"""Blocks of one gateway: each is verified when it arrives, and cached for the rest of the read."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -32,10 +32,10 @@ class Blocks:
         self._state = state
 
     def get(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
-        """Return one verified block; raise RefusedError where the gateway does not give blocks.
+        """Return one verified block; raise RefusedError if the gateway does not serve blocks.
 
-        If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
-        later. Those of them that fail are left out.
+        If it must be fetched, the blocks of `ahead` are fetched at the same time and cached.
+        Errors of these are ignored.
         """
         known = self._state.found.blocks
         block = known.get(cid)

@@ -32,14 +32,14 @@ def without_frames(error: ClientError) -> ClientError:
 
 
 def status_of(error: ClientError) -> int | None:
-    """Return the HTTP status that `error` tells of, if any."""
+    """Return the HTTP status of `error`, if it has one."""
     return error.status if isinstance(error, ProviderError) else None
 
 
 def is_wrong_content(error: ClientError) -> bool:
-    """Return whether a gateway sent something else than the CID names.
+    """Return whether a gateway sent other bytes than the CID names.
 
-    Content that it cannot prove, or that is verified and malformed, is not its fault.
+    If the content cannot be verified, or is verified and malformed, that is not its fault.
     """
     return isinstance(error, VerificationError) and not isinstance(
         error, UnprovenError | MalformedError
@@ -47,7 +47,7 @@ def is_wrong_content(error: ClientError) -> bool:
 
 
 def gravest(failures: dict[Gateway, ClientError]) -> ClientError:
-    """Return the failure that tells most, with the others as its notes; of equals, the last.
+    """Return the most serious failure, with the others as its notes; of equals, the last.
 
     The order is: wrong content, malformed content, content that could not be verified, an HTTP
     error, no answer.

@@ -20,7 +20,7 @@ from holdfast.protocol.gateway import Gateway, Gateways
 
 
 class GatewayBlocks:
-    """Fetches verified blocks, each from the first gateway that gives it."""
+    """Fetches verified blocks, each from the first gateway that has it."""
 
     def __init__(
         self, session: Session, gateways: Gateways, reference: Reference, call: Call
@@ -29,10 +29,10 @@ class GatewayBlocks:
         self._gateways = gateways
         self._reference = reference
         self._call = call
-        self._last: Gateway | None = None  # the gateway that gave the last block
+        self._last: Gateway | None = None  # the gateway that sent the last block
 
     def get(self, cid: CID) -> bytes:
-        """Return the block of `cid`, or raise the gravest failure of the gateways."""
+        """Return the block of `cid`, or raise the most serious failure of the gateways."""
         check_provable(cid)
         state = ReadState(self._reference, Output(MemorySink()), self._call)
         fetched: list[bytes] = []
@@ -53,7 +53,7 @@ class GatewayBlocks:
         *,
         is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
     ) -> None:
-        self._last = None  # one that fails has no precedence any more
+        self._last = None  # a gateway that fails is not asked first any more
         peer = Peer(self._session, gateway, state, deadline, verify=True)
         try:
             fetched.append(peer.blocks.get(cid))

@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/recovery.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Going on with a download that was interrupted: its bytes on disk are verified again."""
+"""Resume an interrupted download: verify its bytes on disk again, and continue after them."""
 
 from holdfast._sync.reads.peer import Peer
 from holdfast._sync.reads.refusals import RefusedError
@@ -12,9 +12,9 @@ from holdfast.errors import VerificationError
 
 
 def recover(peer: Peer) -> None:
-    """Verify what an earlier download left, and go on behind the bytes that are right.
+    """Verify the bytes that an earlier download saved, and keep those that are right.
 
-    A gateway that refuses the blocks for it leaves the bytes to the next gateway.
+    If the gateway refuses the blocks for this, the next gateway tries it.
     """
     sink = peer.state.output.sink
     verified = position = 0

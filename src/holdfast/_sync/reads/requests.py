@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/requests.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Requests to one gateway: redirects are followed, and refusals are told from failures."""
+"""Requests to one gateway: follow redirects, and distinguish refusals from failures."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,12 +36,12 @@ class Requests:
     """Sends requests to one gateway on behalf of one attempt.
 
     Args:
-        session: What sends them.
-        gateway: Whom they go to.
+        session: Sends them.
+        gateway: Receives them.
         state: The read that they belong to.
         deadline: When the attempt must have ended.
-        refusals: Where refusals are noted.
-        sent: The first request for plain content, where it is sent already.
+        refusals: Collects the refusals.
+        sent: The first request for plain content, if it was sent already.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class Requests:
     def open_plain(self, start: int = 0, stop: int | None = None) -> "Response":
         """Ask for the plain content, or a part of it; return the reply, and note its media type.
 
-        Raise RefusedError where the gateway gives blocks and archives only. Whether it does is
-        known when one of them has come: until then its error may mean something else.
+        Raise RefusedError if the gateway serves blocks and archives only. That is certain only
+        after it has served one of them: before that, its error may mean something else.
         """
         if self._refusals.is_trustless:
             raise self._refusals.error(self._refusals.plain)
@@ -83,7 +83,7 @@ class Requests:
         raise self._refusals.error(self._refusals.plain)
 
     def open_or_refuse(self, request: Request) -> "Response":
-        """Return the reply to `request`; raise RefusedError where the gateway gives none."""
+        """Return the reply to `request`; raise RefusedError if the gateway refuses it."""
         try:
             return self._follow(request)
         except ProviderError as error:
@@ -93,7 +93,7 @@ class Requests:
         raise refusal
 
     def _follow(self, request: Request, sent: Sent | None = None) -> "Response":
-        """Return the successful reply to `request`, redirects followed, its body still to come."""
+        """Follow redirects; return the successful reply to `request`. Its body is not read yet."""
         source, reply = request, Reply(200, {})
         for _ in range(MAX_REDIRECTS + 1):
             if sent is None:
@@ -123,14 +123,14 @@ class Requests:
         raise too_many_redirects(request)
 
     def close(self) -> None:
-        """Close the reply that was handed over, if nothing has asked for it."""
+        """Close the reply in `sent` if it was not used."""
         sent, self._sent = self._sent, None
         if sent is not None:
             sent.response.close()
 
 
 def _with_message(response: "Response") -> Reply:
-    """Return a failed reply with its body; without it where it does not come in time."""
+    """Return a failed reply with its body, or without it if it does not arrive in time."""
     try:
         return read_whole(response)
     except NetworkError:

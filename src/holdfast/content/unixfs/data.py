@@ -32,7 +32,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A UnixFS message, as it was read. Its numbers are claims, which the caller must check."""
+    """A UnixFS message, as it was read. Its numbers are not checked: the caller must do that."""
 
     kind: Kind
     data: bytes
