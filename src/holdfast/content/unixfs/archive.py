@@ -11,9 +11,7 @@ from holdfast.content.proof import Proof, joined
 from holdfast.content.unixfs.walks import FileWalk, PathWalk
 from holdfast.errors import MalformedError, UnprovenError
 
-INLINE_COST: Final = (
-    64  # bytes that are counted for a block in an identity CID, besides its content
-)
+INLINE_COST: Final = 64  # bytes counted for a block in an identity CID, besides its content
 
 
 class CutOffError(UnprovenError):

@@ -20,11 +20,7 @@ class HeldBytes:
     def __init__(self) -> None:
         self._views: list[memoryview] = []
         self._at = (0, 0)  # the view, and the position in it, after the accepted bytes
-        self._peeked = (
-            0,
-            0,
-            0,
-        )  # the same after the bytes of the last `peek`, and how many those are
+        self._peeked = (0, 0, 0)  # the same after the last `peek`, and how many bytes it returned
         self.size = 0  # the bytes that are not accepted
 
     def append(self, data: bytes) -> None:
