@@ -60,10 +60,10 @@ class Dag:
         return b"".join(write_car([], blocks))
 
 
-def section(cid, block):
-    """A block as it stands in an archive."""
-    name = bytes(cid)
-    return varint.encode(len(name) + len(block)) + name + block
+def section(*parts):
+    """What stands in an archive for these parts: a header, or the CID and the bytes of a block."""
+    body = b"".join(map(bytes, parts))
+    return varint.encode(len(body)) + body
 
 
 def archive_gateway(archive):

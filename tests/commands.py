@@ -36,6 +36,10 @@ class Commands:
         }
         self.user_file = folder / "settings/holdfast/holdfast.toml"
 
+    def write_user_file(self, text):
+        self.user_file.parent.mkdir(parents=True, exist_ok=True)
+        self.user_file.write_text(text)
+
     def run(self, *arguments, given=b"", cwd=None, **variables):
         """The finished process, its output as bytes.
 

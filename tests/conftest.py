@@ -1,6 +1,8 @@
 import os
+import shutil
 import subprocess
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,15 +21,19 @@ def public_folder():
         yield Path(folder)
 
 
-@pytest.fixture
-def memory_folder(tmp_path):
+@contextmanager
+def in_memory():
     """A folder in memory, where there is such a place: a store makes everything durable."""
     memory = Path("/dev/shm")  # noqa: S108
-    if not os.access(memory, os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=memory) as folder:
+    has_room = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30
+    with tempfile.TemporaryDirectory(dir=memory if has_room else None) as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def memory_folder():
+    with in_memory() as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -45,15 +51,23 @@ def other_server():
 @pytest.fixture(scope="module")
 def node():
     """One node for all tests of a module: to start and stop it takes longer than most tests."""
-    with running_node() as node:
+    with in_memory() as folder, running_node(folder) as node:
         yield node
 
 
 @pytest.fixture
 def empty_node():
     """A node of a test's own, for one that looks at all that the node holds, or breaks it."""
-    with running_node() as node:
+    with in_memory() as folder, running_node(folder) as node:
         yield node
+
+
+@pytest.fixture
+def no_noise(capfd, caplog):
+    """A fault that a test asked for is nothing for the node to complain of."""
+    yield
+    assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
+    assert capfd.readouterr().err == ""
 
 
 @pytest.fixture

@@ -27,6 +27,15 @@ def assert_shows_no_token(error):
         assert GATEWAY_TOKEN not in text
 
 
+PLACES = {"first": 0.0, "middle": 0.5, "last": 1.0}
+"""Where a test spoils a file: how far from its start."""
+
+
+def flipped(data, at):
+    """`data` with one bit of its byte number `at` flipped."""
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
 def gateway_of(blocks, plain):
     """A script: blocks as they are, no archives, and what `plain` gives for the content itself."""
 

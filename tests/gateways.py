@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from holdfast.content.profiles import Profile
 from holdfast.testing import Scripted, ScriptedServer, forward_to
+from tests.support import config_for
 
 ODD_LAYOUT = Profile(
     name="odd",
@@ -56,3 +57,9 @@ def gateway(node, change=lambda kind, request, reply: reply, *, refuse=(), ignor
 def kinds(server):
     """The kinds of all requests that a server had, in order."""
     return [kind_of(request) for request in server.requests]
+
+
+def config_for_all(*servers, **changes):
+    """The configuration of a client that asks these gateways in this order."""
+    urls = [f"{each.url}/ipfs" for each in servers]
+    return config_for(servers[0], gateway_url=urls, **changes)

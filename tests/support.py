@@ -1,7 +1,9 @@
 """What several tests need: well-known CIDs, and a configuration for a scripted server."""
 
+import socket
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from holdfast import ClientConfig
@@ -46,9 +48,11 @@ def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
         time.sleep(0.01)
 
 
+@cache
 def closed_port_url() -> str:
-    """The address of a port on which nobody listens."""
-    server = ScriptedServer()
-    url = server.url
-    server.close()
-    return url
+    """The address of a port on which nobody listens, nor will: it is taken, and refuses."""
+    _TAKEN.bind(("127.0.0.1", 0))
+    return f"http://127.0.0.1:{_TAKEN.getsockname()[1]}"
+
+
+_TAKEN = socket.socket()

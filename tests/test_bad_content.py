@@ -23,6 +23,7 @@ from holdfast.errors import (
     UnprovenError,
     VerificationError,
 )
+from tests.bombs import section
 from tests.content import Blocks
 
 LEAF = CID.of_raw(b"hello")
@@ -509,10 +510,6 @@ def test_a_block_that_nobody_asked_for():
 GOOD = b"".join(write_car([LEAF], [(LEAF, b"hello")]))
 HEADER = GOOD[: GOOD[0] + 1]
 SECTION = GOOD[len(HEADER) :]
-
-
-def section(body):
-    return varint.encode(len(body)) + body
 
 
 def header(body):

@@ -17,14 +17,9 @@ def setting(commands, name, *flags, **variables):
     return shown["value"], shown["source"]
 
 
-def write_user_file(commands, text):
-    commands.user_file.parent.mkdir(parents=True, exist_ok=True)
-    commands.user_file.write_text(text)
-
-
 def test_flags_win_over_the_environment_the_project_and_the_user_in_this_order(commands):
     assert setting(commands, "gateway_url") == (None, "default")
-    write_user_file(commands, 'gateway_url = "https://user.example"\n')
+    commands.write_user_file('gateway_url = "https://user.example"\n')
     user = str(commands.user_file)
     assert setting(commands, "gateway_url") == (["https://user.example/ipfs"], user)
     project = commands.folder / "holdfast.toml"
@@ -46,7 +41,7 @@ def test_flags_win_over_the_environment_the_project_and_the_user_in_this_order(c
 
 
 def test_each_field_has_its_own_source(commands):
-    write_user_file(commands, "rate_limit = 60\n[timeouts]\nread = 5\n[retries]\nattempts = 2\n")
+    commands.write_user_file("rate_limit = 60\n[timeouts]\nread = 5\n[retries]\nattempts = 2\n")
     shown = commands.json("config", "--cid-version", "0", HOLDFAST_MAX_JSON_BYTES="1000")
     user = str(commands.user_file)
     assert shown["rate_limit"] == {"value": 60, "source": user}
@@ -201,8 +196,7 @@ def test_a_project_cannot_say_where_a_gateway_token_goes(commands, server):
 
 
 def test_secrets_are_masked_in_every_form(commands):
-    write_user_file(
-        commands,
+    commands.write_user_file(
         f'provider = "pinning"\nprovider_token = "{TOKEN}"\ngateway_url = "https://a.example"\n'
         f'gateway_token = "{GATEWAY_TOKEN}"\nproxy = "http://me:pass-word@b.example"\n'
         '[provider_options]\nkey = "inner-secret"\n',

@@ -22,11 +22,6 @@ class Provider:
 ALL_COMMANDS_OF_THE_STORE = [["gc"], ["check"], ["car", "export", HELLO_CID, "out.car"]]
 
 
-def write_user_file(commands, text):
-    commands.user_file.parent.mkdir(parents=True, exist_ok=True)
-    commands.user_file.write_text(text)
-
-
 def write_project_file(commands, text):
     file = commands.folder / "holdfast.toml"
     file.write_text(text)
@@ -61,14 +56,14 @@ def test_a_project_cannot_hand_the_token_to_another_provider(commands, tmp_path)
     commands.failure("store", "1", **variables)
     assert got.read_text() == ""  # with nothing to lose, the project may choose
     got.unlink()
-    write_user_file(commands, f'provider = "pinning"\nprovider_token = "{TOKEN}"\n')
+    commands.write_user_file(f'provider = "pinning"\nprovider_token = "{TOKEN}"\n')
     code, lines = commands.failure("store", "1", **variables)
     assert code == 3
     assert lines[0].startswith(
         f"error: {project}: provider decides where your provider_token is sent"
     )
     assert commands.failure("store", "1", HOLDFAST_PROVIDER_TOKEN=TOKEN, **variables)[0] == 3
-    write_user_file(commands, "")
+    commands.write_user_file("")
     assert commands.failure("store", "1", HOLDFAST_PROVIDER_TOKEN=TOKEN, **variables)[0] == 3
     assert not got.exists()
     # Who says so himself, is believed.
@@ -78,7 +73,7 @@ def test_a_project_cannot_hand_the_token_to_another_provider(commands, tmp_path)
     assert got.read_text() == TOKEN
     got.unlink()
     # Nor does the token of another go to a service that is built in.
-    write_user_file(commands, f'provider = "keeper"\nprovider_token = "{TOKEN}"\n')
+    commands.write_user_file(f'provider = "keeper"\nprovider_token = "{TOKEN}"\n')
     write_project_file(commands, 'provider = "pinning"\n')
     assert commands.failure("store", "1", **variables)[0] == 3
 
@@ -123,7 +118,7 @@ def test_a_token_locks_nobody_out_of_the_own_store(commands):
 
 
 def test_local_by_choice_does_without_the_token(commands):
-    write_user_file(commands, f'provider = "pinning"\nprovider_token = "{TOKEN}"\n')
+    commands.write_user_file(f'provider = "pinning"\nprovider_token = "{TOKEN}"\n')
     cid = commands.text("store", "1", "--provider", "local")
     assert [pin["cid"] for pin in commands.json("list", "--provider", "local")] == [cid]
     assert len(commands.json("list", HOLDFAST_PROVIDER="local")) == 1

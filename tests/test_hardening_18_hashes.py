@@ -43,6 +43,11 @@ BLAKE3 = CID(1, RAW, 0x1E, bytes(32))
 REFUSED = pytest.mark.parametrize("refused", [SHA1, MD5, BLAKE3], ids=["sha1", "md5", "blake3"])
 
 
+@pytest.fixture
+def tmp_path(memory_folder):
+    return memory_folder
+
+
 def raw_bytes(code, digest):
     """The bytes of a CIDv1 of a raw block, made by hand."""
     return b"\x01\x55" + varint.encode(code) + varint.encode(len(digest)) + digest

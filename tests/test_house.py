@@ -273,6 +273,28 @@ def test_each_of_the_208_faults_names_tests_that_exist():
             check_named_tests(case, held_by)
 
 
+def test_the_documents_count_faults_and_their_tests_as_they_are():
+    """Each number that they give; README must give the first two."""
+    rows = rows_of("docs/faults.md")
+    faults = [row for row in rows if row[0].startswith("T")]
+    attacks = {row[0].partition(".")[0] for row in rows if row[0].startswith("H")}
+    tests = {each for row in faults for each in re.findall(r"`[\w/]+\.py::test_\w+`", row[2])}
+    unreachable = [row for row in faults if "not reachable yet" in row[2]]
+    counts = {
+        r"(\d+) (?:faults|listed cases|cases)\b": len(faults),
+        r"(\d+) kinds of attack\b": len(attacks),
+        r"(\d+) tests for\b": len(tests),
+        r"(\d+) (?:are |cases are )?not reachable yet\b": len(unreachable),
+    }
+    for document in ("README.md", "docs/faults.md"):
+        text = (ROOT / document).read_text()
+        given = [re.findall(pattern, text) for pattern in counts]
+        for found, count in zip(given, counts.values(), strict=True):
+            assert set(found) <= {str(count)}, document
+        assert given[0], document
+        assert given[1] or document != "README.md"
+
+
 def test_each_number_of_the_hardening_names_all_of_its_tests():
     rows = [row for row in rows_of("docs/faults.md") if row[0].startswith("H")]
     numbers = {int(re.match(r"H(\d+)", case)[1]) for case, _, _ in rows}

@@ -16,13 +16,7 @@ from holdfast.testing import running_node
 from holdfast.testing.running_nodes import Settings
 from tests.support import wait_until
 
-
-@pytest.fixture(autouse=True)
-def no_noise(capfd, caplog):
-    """What a test asked for is nothing for the node to complain of."""
-    yield
-    assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
-    assert capfd.readouterr().err == ""
+pytestmark = pytest.mark.usefixtures("no_noise")
 
 
 def port_of(node):

@@ -1,4 +1,4 @@
-"""Gateways that send other content than the CID names, in each way in which content is proven.
+"""Gateways that send other content than the CID names, in each way in which content is verified.
 
 A real node has the files; before it stands a server that changes what passes by.
 """
@@ -23,7 +23,7 @@ from holdfast.errors import (
 from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.testing import RunningNode, Scripted, ScriptedServer, forward_to, running_node
 from tests.content import Blocks, stream
-from tests.faulty import assert_shows_no_token, patient_config
+from tests.faulty import assert_shows_no_token, flipped, patient_config
 
 MIB = 1 << 20
 CHUNK = {0: MIB // 4, 1: MIB}
@@ -67,9 +67,8 @@ def shelf():
 
 def flip(place):
     def fault(leaves, _others):
-        changed = bytearray(leaves[place])
-        changed[len(changed) // 2] ^= 1
-        return _with(leaves, place, bytes(changed))
+        leaf = leaves[place]
+        return _with(leaves, place, flipped(leaf, len(leaf) // 2))
 
     return fault
 
@@ -529,7 +528,7 @@ async def test_a_whole_file_in_reply_to_a_range_is_cut_to_it(shelf):
 
 
 CUT = 11 * MIB // 4
-KEPT = 2 * MIB  # what is proven of that
+KEPT = 2 * MIB  # what is verified of that
 
 
 def cut_script(shelf):

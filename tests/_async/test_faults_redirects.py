@@ -5,23 +5,21 @@ each request that would have left this machine.
 """
 
 import hashlib
-import ssl
 import time
 from dataclasses import replace
 
 import pytest
-import trustme
 
 from holdfast import AsyncClient
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import NotAFileError, ProviderError, VerificationError
 from holdfast.testing import Scripted, ScriptedServer
+from tests import tls
 from tests.content import Blocks
 from tests.faulty import assert_shows_no_token, gateway_of, patient_config
 from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN
 
 STATUSES = [301, 302, 303, 307, 308]
-AUTHORITY = trustme.CA()
 WORLD = "http://gateway.example"
 
 CALLS = {
@@ -146,15 +144,9 @@ async def test_a_failure_behind_a_redirect_starts_anew_at_the_gateway(server, ot
 
 
 async def test_a_redirect_from_https_to_http_is_not_followed(other_server, tmp_path):
-    serving, trusting = (
-        ssl.create_default_context(purpose)
-        for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH)
-    )
-    AUTHORITY.issue_cert("127.0.0.1").configure_cert(serving)
-    AUTHORITY.configure_trust(trusting)
-    with ScriptedServer(tls=serving) as secure:
+    with ScriptedServer(tls=tls.serving()) as secure:
         secure.reply(**redirect(f"{other_server.url}/elsewhere"))
-        config = patient_config(secure, ssl_context=trusting, cache_path=tmp_path / "cache")
+        config = patient_config(secure, ssl_context=tls.trusting(), cache_path=tmp_path / "cache")
         async with await AsyncClient.init(config) as client:
             error = await failed_download(client, tmp_path)
         assert str(error) == (

@@ -13,7 +13,6 @@ import time
 import traceback
 
 import pytest
-import trustme
 
 from holdfast import AsyncClient, compute_cid
 from holdfast.errors import (
@@ -24,6 +23,7 @@ from holdfast.errors import (
     RequestTimeoutError,
 )
 from holdfast.testing import Scripted, ScriptedServer, forward_to
+from tests import tls
 from tests.support import GATEWAY_TOKEN, TOKEN, config_for, pinned, raw_cid, wait_until
 
 RETRIES = {"attempts": 4, "base": 0.01, "cap": 0.05}
@@ -271,24 +271,18 @@ async def test_a_host_that_nobody_knows_is_looked_up_four_times(server, tmp_path
 
 # TLS
 
-AUTHORITY = trustme.CA()
 CERTIFIED_FOR = {"bad certificate": "127.0.0.1", "wrong host": "elsewhere.example"}
 
 
 @pytest.fixture
 def secure_server(fault):
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    AUTHORITY.issue_cert(CERTIFIED_FOR[fault]).configure_cert(context)
-    with ScriptedServer(tls=context) as server:
+    with ScriptedServer(tls=tls.serving(CERTIFIED_FOR[fault])) as server:
         yield server
 
 
 def trusting(fault):
     """Who is trusted: nobody who signed the bad certificate, but whoever signed the other."""
-    context = ssl.create_default_context()
-    if fault == "wrong host":
-        AUTHORITY.configure_trust(context)
-    return context
+    return tls.trusting() if fault == "wrong host" else ssl.create_default_context()
 
 
 @each_call

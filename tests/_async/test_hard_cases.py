@@ -21,16 +21,12 @@ from holdfast.errors import NetworkError, NotFoundError, ProviderError, Verifica
 from holdfast.files.sinks import MemorySink
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.parallel import in_parallel
-from tests.gateways import ODD_LAYOUT, gateway, kinds, pin
+from tests.gateways import ODD_LAYOUT, config_for_all, gateway, kinds, pin
 from tests.support import HELLO_CID, config_for, pinned, raw_cid
 
 AGAIN = {"attempts": 4, "base": 0.01, "cap": 0.05}
 DATA = os.urandom(5_000_000)
 TWO_LEVELS = 46_000_000  # bytes: more than the links of one node of the legacy layouts hold
-
-
-def config(*servers, **changes):
-    return config_for(servers[0], gateway_url=[f"{each.url}/ipfs" for each in servers], **changes)
 
 
 async def test_after_a_failed_write_nothing_more_is_written():
@@ -44,13 +40,13 @@ async def test_after_a_failed_write_nothing_more_is_written():
             super().write(data)
 
     output = Output(FullOnce())
-    output.take([b"first"], proven=True)
+    output.take([b"first"], verified=True)
     with pytest.raises(OSError, match="No space"):
-        output.take([b"second"], proven=True)
-    for go_on in (partial(output.take, [b"third"], proven=True), partial(output.restart, 5)):
+        output.take([b"second"], verified=True)
+    for go_on in (partial(output.take, [b"third"], verified=True), partial(output.restart, 5)):
         with pytest.raises(OSError, match="No space"):
             go_on()
-    assert output.sink.proven == 5
+    assert output.sink.verified == 5
 
 
 async def test_an_identity_cid_of_a_tree_is_not_proven_by_a_hash(server):
@@ -127,11 +123,11 @@ async def test_what_was_kept_survives_a_gateway_that_has_nothing(node, tmp_path)
         return replace(reply, cut=3_000_000) if kind == "plain" else reply
 
     with gateway(node, die) as server:
-        async with await AsyncClient.init(config(server, **cache)) as client:
+        async with await AsyncClient.init(config_for_all(server, **cache)) as client:
             with pytest.raises(NetworkError):
                 await client.download(cid, to=tmp_path / "copy")
     with ScriptedServer(lambda _: Scripted(status=404)) as empty, gateway(node) as good:
-        async with await AsyncClient.init(config(empty, good, **cache)) as client:
+        async with await AsyncClient.init(config_for_all(empty, good, **cache)) as client:
             await client.download(cid, to=tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == DATA
     assert good.requests[-1].headers["range"] == "bytes=2097152-"
@@ -147,7 +143,7 @@ async def test_bytes_that_are_proven_again_are_no_progress(node):
         return replace(reply, status=403, body=b"") if cid not in request.target else reply
 
     with gateway(node, die, refuse={"car"}) as server:
-        async with await AsyncClient.init(config(server, retries=AGAIN)) as client:
+        async with await AsyncClient.init(config_for_all(server, retries=AGAIN)) as client:
             with pytest.raises((NetworkError, ProviderError, VerificationError)):
                 await client.download(cid)
     assert kinds(server).count("plain") <= 12
@@ -162,7 +158,7 @@ async def test_an_endless_body_for_one_block_is_cut_off(server):
         return Scripted(body=bytes(70 << 20), chunked=True)
 
     with ScriptedServer(endless) as liar:
-        async with await AsyncClient.init(config(liar)) as client:
+        async with await AsyncClient.init(config_for_all(liar)) as client:
             with pytest.raises(VerificationError, match="is larger than 67108864 bytes"):
                 await client.download(cid)
     assert sent.is_set()
@@ -177,14 +173,16 @@ async def test_a_gateway_with_archives_only_may_win_nothing_and_still_serve(node
         return reply
 
     with gateway(node, only_root) as first, ScriptedServer(lambda _: Scripted(status=404)) as none:
-        async with await AsyncClient.init(config(first, none, hedge_after=0.2)) as client:
+        async with await AsyncClient.init(config_for_all(first, none, hedge_after=0.2)) as client:
             assert (await client.download(cid)).size == TWO_LEVELS
 
 
 async def test_a_race_counts_as_an_attempt(server, other_server):
     for each in (server, other_server):
         each.reply(503)
-    async with await AsyncClient.init(config(server, other_server, hedge_after=0.01)) as client:
+    async with await AsyncClient.init(
+        config_for_all(server, other_server, hedge_after=0.01)
+    ) as client:
         with pytest.raises(ProviderError):
             await client.download(HELLO_CID)
     assert (len(server.requests), len(other_server.requests)) == (1, 1)

@@ -1,4 +1,4 @@
-"""`client.open`: a file to be read anywhere in it, every part proven."""
+"""`client.open`: a file to be read anywhere in it, every part verified."""
 
 import io
 import os
@@ -11,6 +11,7 @@ from holdfast import AsyncClient, ClientConfig
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import ConfigError, NotAFileError, NotFoundError, VerificationError
 from holdfast.files.importing import import_content
+from tests.faulty import flipped
 from tests.gateways import ODD_LAYOUT, gateway, kinds, pin
 from tests.support import config_for
 
@@ -99,7 +100,7 @@ async def test_wrong_bytes_in_a_part_are_found_and_only_there(node):
 
     def flip(kind, request, reply):
         if kind == "plain" and "bytes=2097152-" in request.headers.get("range", ""):
-            return replace(reply, body=bytes([reply.body[0] ^ 1]) + reply.body[1:])
+            return replace(reply, body=flipped(reply.body, 0))
         return reply
 
     with gateway(node, flip) as server:

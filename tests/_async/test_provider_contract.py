@@ -14,8 +14,8 @@ FILE = ("subdir/hello.txt", b"hello world\n")
 
 class TestLocal(AsyncProviderTests):
     @pytest.fixture
-    async def provider(self, tmp_path_factory):
-        provider = AsyncLocalProvider(ClientConfig(path=tmp_path_factory.mktemp("store")))
+    async def provider(self, memory_folder):
+        provider = AsyncLocalProvider(ClientConfig(path=memory_folder / "store"))
         yield provider
         await provider.aclose()
 
@@ -47,6 +47,9 @@ class TestPinning(AsyncProviderTests):
 
 
 class TestPinningVersion0(TestPinning):
+    # The same streams as above, for what the other layout holds: a smaller file shows it.
+    large_size, memory_limit = 32 << 20, 24 << 20
+
     @pytest.fixture
     async def provider(self, node):
         provider = AsyncPinProvider(node.config.with_options(cid_version=0))

@@ -17,7 +17,7 @@ from holdfast.errors import NetworkError, ProviderError, VerificationError
 from holdfast.files.importing import import_content
 from holdfast.testing import Scripted
 from tests._async.parallel import in_parallel
-from tests.gateways import ODD_LAYOUT, gateway, kinds, pin
+from tests.gateways import ODD_LAYOUT, config_for_all, gateway, kinds, pin
 from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for, pinned, raw_cid
 
 AGAIN = {"attempts": 4, "base": 0.01, "cap": 0.05}
@@ -154,16 +154,14 @@ async def test_without_verify_the_providers_cid_is_taken(server):
 # Several gateways, and racing them
 
 
-def config(*servers, **changes):
-    return config_for(servers[0], gateway_url=[f"{each.url}/ipfs" for each in servers], **changes)
-
-
 async def test_gateways_take_turns_in_rounds(server, other_server):
     for status in (503, 503):
         server.reply(status)
     other_server.reply(404)
     server.reply(200, b"hello")
-    async with await AsyncClient.init(config(server, other_server, retries=AGAIN)) as client:
+    async with await AsyncClient.init(
+        config_for_all(server, other_server, retries=AGAIN)
+    ) as client:
         assert (await client.download(HELLO_CID)).read() == b"hello"
     # What one has not, it will not have in a moment: only the one that was unwell is asked again.
     assert (len(server.requests), len(other_server.requests)) == (3, 1)
@@ -178,7 +176,7 @@ async def test_a_stalled_gateway_is_left_for_the_next(node):
     started = time.monotonic()
     with gateway(node, stall) as bad, gateway(node) as good:
         timeouts = {"read": 1.2}
-        async with await AsyncClient.init(config(bad, good, timeouts=timeouts)) as client:
+        async with await AsyncClient.init(config_for_all(bad, good, timeouts=timeouts)) as client:
             assert (await client.download(cid)).read() == DATA
     assert good.requests[0].headers["range"] == "bytes=1048576-"
     assert time.monotonic() - started < 10
@@ -194,7 +192,7 @@ async def test_a_slow_gateway_is_overtaken(node, profile):
 
     started = time.monotonic()
     with gateway(node, slow) as first, gateway(node) as second:
-        settings = config(first, second, hedge_after=0.05)
+        settings = config_for_all(first, second, hedge_after=0.05)
         async with await AsyncClient.init(settings) as client:
             assert (await client.download(cid)).read() == data
             assert time.monotonic() - started < 4
@@ -205,7 +203,7 @@ async def test_a_slow_gateway_is_overtaken(node, profile):
 async def test_a_quick_gateway_is_not_raced(node):
     cid = pin(node, DATA, UNIXFS_V1_2025)
     with gateway(node) as first, gateway(node) as second:
-        async with await AsyncClient.init(config(first, second, hedge_after=5)) as client:
+        async with await AsyncClient.init(config_for_all(first, second, hedge_after=5)) as client:
             assert (await client.download(cid)).read() == DATA
     assert second.requests == []
 
@@ -220,7 +218,9 @@ async def test_a_liar_does_not_win_the_race(node):
         return replace(reply, delay=0.3)
 
     with gateway(node, lie) as quick, gateway(node, slow) as honest:
-        async with await AsyncClient.init(config(quick, honest, hedge_after=0.01)) as client:
+        async with await AsyncClient.init(
+            config_for_all(quick, honest, hedge_after=0.01)
+        ) as client:
             assert (await client.download(cid)).read() == DATA
 
 
@@ -231,14 +231,16 @@ async def test_a_winner_that_breaks_off_is_followed_by_the_others(node):
         return replace(reply, cut=2_200_000) if kind == "plain" else reply
 
     with gateway(node, die) as quick, gateway(node) as other:
-        async with await AsyncClient.init(config(quick, other, hedge_after=3)) as client:
+        async with await AsyncClient.init(config_for_all(quick, other, hedge_after=3)) as client:
             assert (await client.download(cid)).read() == DATA
 
 
 async def test_when_all_lose_the_race_the_gravest_failure_is_raised(server, other_server):
     server.reply(404)
     other_server.reply(200, b"wrong")
-    async with await AsyncClient.init(config(server, other_server, hedge_after=0.01)) as client:
+    async with await AsyncClient.init(
+        config_for_all(server, other_server, hedge_after=0.01)
+    ) as client:
         with pytest.raises(VerificationError) as caught:
             await client.download(HELLO_CID)
     assert "HTTP error 404" in "\n".join(caught.value.__notes__)
@@ -248,7 +250,9 @@ async def test_when_all_lose_the_race_the_gravest_failure_is_raised(server, othe
 async def test_a_gateway_that_knows_no_blocks_has_its_turn_after_the_race(node):
     cid = pin(node, DATA, ODD_LAYOUT)
     with gateway(node, refuse={"raw"}) as first, gateway(node, refuse={"raw", "car"}) as second:
-        async with await AsyncClient.init(config(first, second, hedge_after=0.01)) as client:
+        async with await AsyncClient.init(
+            config_for_all(first, second, hedge_after=0.01)
+        ) as client:
             assert (await client.download(cid)).read() == DATA
 
 

@@ -1,41 +1,28 @@
 import base64
 import socket
-import ssl
 import threading
 import time
 import traceback
 
 import pytest
-import trustme
 
 from holdfast import AsyncClient
 from holdfast.errors import ConfigError, NetworkError, RequestTimeoutError
 from holdfast.testing import ScriptedServer
+from tests import tls
 from tests._async.parallel import in_parallel
-from tests.support import HELLO_CID, TOKEN, config_for, pinned
-
-AUTHORITY = trustme.CA()
-
-
-def trusting(authority):
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    return context
+from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for, pinned
 
 
 @pytest.fixture
 def secure_server():
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    AUTHORITY.issue_cert("127.0.0.1").configure_cert(context)
-    with ScriptedServer(tls=context) as server:
+    with ScriptedServer(tls=tls.serving()) as server:
         yield server
 
 
 @pytest.fixture
 def misnamed_server():
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    AUTHORITY.issue_cert("elsewhere.example").configure_cert(context)
-    with ScriptedServer(tls=context) as server:
+    with ScriptedServer(tls=tls.serving("elsewhere.example")) as server:
         yield server
 
 
@@ -55,7 +42,7 @@ async def failure_with(server, **changes):
 
 async def test_a_ca_of_ones_own_is_trusted(secure_server):
     secure_server.reply(200, pinned())
-    record = await store_with(secure_server, ssl_context=trusting(AUTHORITY))
+    record = await store_with(secure_server, ssl_context=tls.trusting())
     assert record.cid == HELLO_CID
 
 
@@ -67,7 +54,7 @@ async def test_an_unknown_ca_is_a_network_error_and_nothing_is_sent(secure_serve
 
 
 async def test_a_certificate_for_another_host_is_a_network_error(misnamed_server):
-    error = await failure_with(misnamed_server, ssl_context=trusting(AUTHORITY))
+    error = await failure_with(misnamed_server, ssl_context=tls.trusting())
     assert "no secure connection" in str(error)
     assert misnamed_server.requests == []
 
@@ -229,7 +216,7 @@ class Tunnel:
 async def test_a_proxy_carries_tls_in_a_tunnel_and_sees_no_token(secure_server):
     tunnel = Tunnel()
     secure_server.reply(200, pinned())
-    await store_with(secure_server, proxy=tunnel.url, ssl_context=trusting(AUTHORITY))
+    await store_with(secure_server, proxy=tunnel.url, ssl_context=tls.trusting())
     tunnel.close()
     (head,) = tunnel.heads
     assert head.startswith(f"CONNECT 127.0.0.1:{secure_server.port} HTTP/1.".encode())
@@ -238,9 +225,7 @@ async def test_a_proxy_carries_tls_in_a_tunnel_and_sees_no_token(secure_server):
 
 
 async def test_a_proxy_that_is_not_there_is_a_network_error(server):
-    with ScriptedServer() as gone:
-        proxy = gone.url
-    assert "proxy" in str(await failure_with(server, proxy=proxy))
+    assert "proxy" in str(await failure_with(server, proxy=closed_port_url()))
 
 
 async def test_the_environment_names_the_proxy_only_when_it_is_trusted(
@@ -304,7 +289,7 @@ async def test_a_useless_proxy_in_the_environment_is_a_config_error(server, monk
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("http_proxy", value)
     insecure = {"pin_api_url": "http://pins.invalid", "allow_insecure": True}
-    with pytest.raises(ConfigError, match="the proxy that the environment names") as caught:
+    with pytest.raises(ConfigError, match="the proxy in the environment") as caught:
         await store_with(server, trust_env=True, **insecure)
     for frame, _ in traceback.walk_tb(caught.value.__traceback__):
         if "holdfast" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:
@@ -324,7 +309,7 @@ async def test_a_proxy_without_a_scheme_is_taken_for_http(server, other_server, 
 async def test_the_scheme_may_be_in_capitals(secure_server):
     secure_server.reply(200, pinned())
     url = secure_server.url.replace("https", "HTTPS")
-    await store_with(secure_server, pin_api_url=url, ssl_context=trusting(AUTHORITY))
+    await store_with(secure_server, pin_api_url=url, ssl_context=tls.trusting())
 
 
 async def test_an_upload_that_stalls_says_so(server):

@@ -1,4 +1,4 @@
-"""Reads are proven, whichever gateway answers, in whichever way it can."""
+"""Reads are verified, whichever gateway answers, in whichever way it can."""
 
 import os
 from dataclasses import replace
@@ -16,23 +16,19 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.files.importing import import_content
-from tests.gateways import ODD_LAYOUT, gateway, kinds, pin
-from tests.support import config_for
+from tests.faulty import PLACES, flipped
+from tests.gateways import ODD_LAYOUT, config_for_all, gateway, kinds, pin
 
 DATA = os.urandom(3_500_000)
 LAYOUTS = [*CANDIDATES, ODD_LAYOUT]
 TWO_LEVELS = 46_000_000  # bytes: more than the links of one node of the legacy layouts hold
 
 
-def config(*servers, **changes):
-    return config_for(servers[0], gateway_url=[f"{each.url}/ipfs" for each in servers], **changes)
-
-
 @pytest.mark.parametrize("profile", LAYOUTS, ids=lambda profile: profile.name)
 async def test_any_layout_is_proven_by_its_blocks(node, profile, tmp_path):
     cid = pin(node, DATA, profile)
     with gateway(node) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             assert (await client.download(cid)).read() == DATA
             await client.download(cid, to=tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == DATA
@@ -42,7 +38,7 @@ async def test_any_layout_is_proven_by_its_blocks(node, profile, tmp_path):
 async def test_a_file_of_one_level_costs_one_further_request(node):
     cid = pin(node, DATA, UNIXFS_V1_2025)
     with gateway(node) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             await client.download(cid)
     assert kinds(server) == ["plain", "raw"]
     assert server.requests[0].target == f"/ipfs/{cid}"
@@ -55,7 +51,7 @@ async def test_a_file_of_one_level_costs_one_further_request(node):
 async def test_a_file_of_one_block_costs_no_further_request(node, profile, size):
     cid = pin(node, DATA[:size], profile)
     with gateway(node) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             assert (await client.download(cid)).read() == DATA[:size]
     assert kinds(server) == ["plain"]
 
@@ -65,7 +61,7 @@ async def test_a_file_of_one_block_costs_no_further_request(node, profile, size)
 async def test_without_blocks_the_body_is_imported_anew(node, profile, how):
     cid = pin(node, DATA, profile)
     with gateway(node, **how) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             assert (await client.download(cid)).read() == DATA
     assert kinds(server) == ["plain", "raw"]
 
@@ -73,7 +69,7 @@ async def test_without_blocks_the_body_is_imported_anew(node, profile, how):
 async def test_without_blocks_and_in_an_odd_layout_the_archive_proves(node):
     cid = pin(node, DATA, ODD_LAYOUT)
     with gateway(node, refuse={"raw"}) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             assert (await client.download(cid)).read() == DATA
     assert kinds(server) == ["plain", "raw", "car"]
 
@@ -82,7 +78,7 @@ async def test_without_blocks_and_in_an_odd_layout_the_archive_proves(node):
 async def test_what_cannot_be_proven_is_not_returned(node, how, tmp_path):
     cid = pin(node, DATA, ODD_LAYOUT)
     with gateway(node, **{how: {"raw", "car"}}) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             with pytest.raises(UnprovenError, match="no known layout") as caught:
                 await client.download(cid, to=tmp_path / "copy")
             assert caught.value.cid == cid
@@ -104,11 +100,11 @@ async def test_a_gateway_that_gives_the_root_but_no_further_blocks(node):
         return [kind for kind, _ in groupby(kinds(server))]
 
     with gateway(node, only_root) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             assert (await client.download(cid)).read() == DATA
     assert changes_of_kind(server) == ["plain", "raw", "car"]
     with gateway(node, only_root, refuse={"car"}) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             blob = await client.download(legacy)
             assert blob.size == TWO_LEVELS
     # Its layout is a known one: without further blocks, the whole body proves itself.
@@ -139,7 +135,7 @@ def pin_tree(node, path, profile):
 async def test_files_in_directories_are_proven_from_the_root_on(node, tree, profile, refuse):
     cid = pin_tree(node, tree, profile)
     with gateway(node, refuse=refuse) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             assert await client.retrieve(f"{cid}/sub dir/ü%3F.json") == {"deep": True}
             blob = await client.download(f"/ipfs/{cid}/large.bin")
             assert blob.read() == DATA
@@ -156,7 +152,7 @@ async def test_another_file_of_the_directory_is_not_taken_for_the_one_asked_for(
         return reply
 
     with gateway(node, other_name) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             with pytest.raises(VerificationError):
                 await client.download(f"{cid}/large.bin")
 
@@ -164,7 +160,7 @@ async def test_another_file_of_the_directory_is_not_taken_for_the_one_asked_for(
 async def test_a_path_cannot_be_proven_without_blocks_or_archive(node, tree):
     cid = pin_tree(node, tree, UNIXFS_V1_2025)
     with gateway(node, refuse={"raw", "car"}) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             with pytest.raises(UnprovenError, match="gives neither its blocks nor an archive"):
                 await client.download(f"{cid}/large.bin")
 
@@ -172,7 +168,7 @@ async def test_a_path_cannot_be_proven_without_blocks_or_archive(node, tree):
 async def test_a_path_to_nothing_and_a_path_to_a_directory(node, tree):
     cid = pin_tree(node, tree, UNIXFS_V1_2025)
     with gateway(node) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             with pytest.raises(NotFoundError):
                 await client.download(f"{cid}/missing.bin")
             with pytest.raises(NotAFileError):
@@ -191,30 +187,30 @@ async def test_a_listing_is_not_taken_for_a_file(node, tree):
         return reply
 
     with gateway(node, listing) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             with pytest.raises(NotAFileError, match="is a directory"):
                 await client.download(cid)
 
 
-@pytest.mark.parametrize("position", [0, 1_700_000, len(DATA) - 1], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize("profile", LAYOUTS, ids=lambda profile: profile.name)
-async def test_a_flipped_bit_is_found_and_the_next_gateway_asked(node, profile, position, tmp_path):
+async def test_a_flipped_bit_is_found_and_the_next_gateway_asked(node, profile, place, tmp_path):
     cid = pin(node, DATA, profile)
 
     def flip(kind, request, reply):
         if kind != "plain":
             return reply
-        body = bytearray(reply.body)
-        body[position - len(DATA) + len(body)] ^= 1  # also where only a part was asked for
-        return replace(reply, body=bytes(body))
+        # Counted from the end: it may be that only a part was asked for.
+        at = int(place * (len(DATA) - 1)) - len(DATA)
+        return replace(reply, body=flipped(reply.body, len(reply.body) + at))
 
     target = tmp_path / "copy"
     with gateway(node, flip) as bad, gateway(node) as good:
-        async with await AsyncClient.init(config(bad)) as client:
+        async with await AsyncClient.init(config_for_all(bad)) as client:
             with pytest.raises(VerificationError):
                 await client.download(cid, to=target)
             assert not target.exists()
-        async with await AsyncClient.init(config(bad, good)) as client:
+        async with await AsyncClient.init(config_for_all(bad, good)) as client:
             await client.download(cid, to=target)
             assert target.read_bytes() == DATA
             # From now on the one that lied comes last.
@@ -231,7 +227,7 @@ async def test_the_next_gateway_goes_on_where_the_last_one_broke_off(node, tmp_p
 
     calls = []
     with gateway(node, die) as bad, gateway(node) as good:
-        async with await AsyncClient.init(config(bad, good)) as client:
+        async with await AsyncClient.init(config_for_all(bad, good)) as client:
             await client.download(
                 cid, to=tmp_path / "copy", progress=lambda *call: calls.append(call)
             )
@@ -252,13 +248,13 @@ async def test_one_gateway_that_breaks_off_again_and_again_is_enough(node, tmp_p
 
     retries = {"attempts": 2, "base": 0.001}
     with gateway(node, die) as server:
-        async with await AsyncClient.init(config(server, retries=retries)) as client:
+        async with await AsyncClient.init(config_for_all(server, retries=retries)) as client:
             assert (await client.download(cid)).read() == data
     assert kinds(server).count("plain") == 12
 
 
 async def test_a_hash_or_codec_that_cannot_be_proven_is_not_asked_for(node, server):
-    async with await AsyncClient.init(config(server)) as client:
+    async with await AsyncClient.init(config_for_all(server)) as client:
         for cid in ("bafyreigbtj4x7ip5legnfznufuopl4sg4knzc2cof6duas4b3q2fy6swua",):
             with pytest.raises(UnprovenError):
                 await client.download(cid)
@@ -277,7 +273,7 @@ async def test_a_refused_block_is_not_the_end_but_a_broken_one_is(node):
 
     with gateway(node, unwell) as server:
         retries = {"attempts": 4, "base": 0.001}
-        async with await AsyncClient.init(config(server, retries=retries)) as client:
+        async with await AsyncClient.init(config_for_all(server, retries=retries)) as client:
             assert (await client.download(cid)).read() == DATA
     assert kinds(server) == ["plain", "raw"] * 3
 
@@ -289,7 +285,7 @@ async def test_a_wrong_block_is_a_verification_error(node):
         return replace(reply, body=reply.body[::-1]) if kind == "raw" else reply
 
     with gateway(node, lie) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             with pytest.raises(VerificationError) as caught:
                 await client.download(cid)
     assert not isinstance(caught.value, UnprovenError)
@@ -299,13 +295,13 @@ async def test_messages_and_json_of_many_blocks_are_proven_too(node):
     text = b'["' + b"x" * 2_000_000 + b'"]'
     cid = pin(node, text, UNIXFS_V0_2015)
     with gateway(node) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             assert await client.retrieve(cid) == ["x" * 2_000_000]
 
 
 async def test_the_gateways_http_error_is_the_error(empty_node):
     with gateway(empty_node) as server:
-        async with await AsyncClient.init(config(server)) as client:
+        async with await AsyncClient.init(config_for_all(server)) as client:
             with pytest.raises(ProviderError) as caught:
                 await client.download("QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH")
     assert caught.value.status == 404

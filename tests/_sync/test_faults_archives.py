@@ -28,6 +28,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol.gateway import CAR_TYPE, RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
+from tests.bombs import section
 from tests.content import Blocks
 from tests.faulty import assert_shows_no_token, patient_config
 from tests.support import GATEWAY_TOKEN, config_for
@@ -41,10 +42,6 @@ LEAVES = [cid for cid in BLOCKS if cid != ROOT]
 GOOD = b"".join(write_car([ROOT], [(cid, BLOCKS[cid]) for cid in (ROOT, *LEAVES)]))
 HEADER, SECTIONS = GOOD[: GOOD[0] + 1], GOOD[GOOD[0] + 1 :]
 CUT_ROOT = bytes(ROOT)[:-1]
-
-
-def section(body):
-    return varint.encode(len(body)) + body
 
 
 def archive_of(*cids):

@@ -8,17 +8,16 @@ neither has a budget in bytes, so a flood ends at once and takes no processor ti
 
 import itertools
 import json
-import ssl
 import time
 
 import pytest
-import trustme
 
 from holdfast import Client
 from holdfast._sync.runtime import sleep
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import NetworkError, RequestTimeoutError
 from holdfast.protocol.overhead import MAX_INFORMATIONAL, MAX_OVERHEAD
+from tests import tls
 from tests.attackers import Attacker
 from tests.content import Blocks
 from tests.support import HELLO_CID, config_for, pinned
@@ -166,19 +165,12 @@ def test_the_total_ends_a_drip_too(operation):
 
 @pytest.mark.parametrize("attack", ["trailers", "chunk extension"])
 def test_a_flood_over_tls_ends_at_once(attack):
-    authority = trustme.CA()
-    serving, trusting = (
-        ssl.create_default_context(purpose)
-        for purpose in (ssl.Purpose.CLIENT_AUTH, ssl.Purpose.SERVER_AUTH)
-    )
-    authority.issue_cert("127.0.0.1").configure_cert(serving)
-    authority.configure_trust(trusting)
-    with Attacker(FLOODS[attack], tls=serving) as attacker:
+    with Attacker(FLOODS[attack], tls=tls.serving()) as attacker:
         outcome = outcome_of(
             CALLS["download"],
             attacker,
             timeouts=PATIENT,
-            ssl_context=trusting,
+            ssl_context=tls.trusting(),
         )
     assert isinstance(outcome.error, NetworkError)
     assert not isinstance(outcome.error, RequestTimeoutError)

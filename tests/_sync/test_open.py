@@ -1,6 +1,6 @@
 # WARNING: this file is generated from tests/_async/test_open.py
 # by scripts/generate_sync.py. Change the original instead.
-"""`client.open`: a file to be read anywhere in it, every part proven."""
+"""`client.open`: a file to be read anywhere in it, every part verified."""
 
 import io
 import os
@@ -13,6 +13,7 @@ from holdfast import Client, ClientConfig
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import ConfigError, NotAFileError, NotFoundError, VerificationError
 from holdfast.files.importing import import_content
+from tests.faulty import flipped
 from tests.gateways import ODD_LAYOUT, gateway, kinds, pin
 from tests.support import config_for
 
@@ -101,7 +102,7 @@ def test_wrong_bytes_in_a_part_are_found_and_only_there(node):
 
     def flip(kind, request, reply):
         if kind == "plain" and "bytes=2097152-" in request.headers.get("range", ""):
-            return replace(reply, body=bytes([reply.body[0] ^ 1]) + reply.body[1:])
+            return replace(reply, body=flipped(reply.body, 0))
         return reply
 
     with gateway(node, flip) as server:

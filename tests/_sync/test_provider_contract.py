@@ -16,8 +16,8 @@ FILE = ("subdir/hello.txt", b"hello world\n")
 
 class TestLocal(ProviderTests):
     @pytest.fixture
-    def provider(self, tmp_path_factory):
-        provider = LocalProvider(ClientConfig(path=tmp_path_factory.mktemp("store")))
+    def provider(self, memory_folder):
+        provider = LocalProvider(ClientConfig(path=memory_folder / "store"))
         yield provider
         provider.close()
 
@@ -49,6 +49,9 @@ class TestPinning(ProviderTests):
 
 
 class TestPinningVersion0(TestPinning):
+    # The same streams as above, for what the other layout holds: a smaller file shows it.
+    large_size, memory_limit = 32 << 20, 24 << 20
+
     @pytest.fixture
     def provider(self, node):
         provider = PinProvider(node.config.with_options(cid_version=0))

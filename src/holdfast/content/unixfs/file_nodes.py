@@ -113,11 +113,12 @@ def file_node(cid: CID, block: bytes, declared: int | None = None) -> FileNode:
     """
     if cid.codec == RAW:
         node = FileNode(len(block), block)
-    elif cid.codec == DAG_PB:
-        leaf = None if declared is None else _usual_leaf(block, declared)
-        node = leaf or _decode_file(cid, block, is_root=declared is None)
-    else:
+    elif cid.codec != DAG_PB:
         raise not_unixfs(cid)
+    elif declared is not None and (leaf := _usual_leaf(block, declared)) is not None:
+        return leaf
+    else:
+        node = _decode_file(cid, block, is_root=declared is None)
     check_place(cid, node.size, declared)
     return node
 

@@ -35,7 +35,7 @@ from holdfast.content.unixfs.file_nodes import (
     malformed,
 )
 
-MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at the most
+MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at most
 MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed
 SHARD_SIZE: Final = 1 << 18  # bytes that a shard counts for there; most are much smaller
 
@@ -107,6 +107,9 @@ class _TreeWalk(Walk[Item], Generic[Link, Item]):
 
     def _replace(self, children: Sequence[Link]) -> None:
         """Put the children of the needed node in its place."""
+        if not children:
+            self._pending.pop()
+            return
         check_pending(self._pending[-1].cid, len(self._pending) + len(children))
         self._pending[-1:] = reversed(children)
 
