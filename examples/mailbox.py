@@ -56,7 +56,7 @@ class Mailbox:
         return sorted(visible, key=lambda entry: entry.name)
 
     def open(self, entry: Path) -> ClientMessage:
-        """The message that `entry` stands for, proven by its CID; it is then no longer new."""
+        """The message that `entry` stands for, verified by its CID; it is then no longer new."""
         message = self._client.receive(entry.name.rpartition(".")[2])
         if message.recipient_id != self._owner:  # all can write to the folder
             raise SerializationError(f"this is a message for {message.recipient_id!r}")

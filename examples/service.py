@@ -9,7 +9,7 @@ with `HOLDFAST_PROVIDER=pinning` and `HOLDFAST_PROVIDER_TOKEN`, at the service::
 Then, from another terminal::
 
     curl -F file=@README.md localhost:8000/files         # {"cid": "bafkrei…", "size": …}
-    curl localhost:8000/files/bafkrei…                   # proven against its CID as it streams
+    curl localhost:8000/files/bafkrei…                   # verified against its CID as it streams
     curl -r 100-199 localhost:8000/files/bafkrei…        # of a large file, little more is read
     curl --json '{"hello": "world"}' localhost:8000/json
     curl localhost:8000/json/bafkrei…
@@ -92,7 +92,7 @@ async def download(
     start, stop = part or (0, file.size)
 
     async def pieces() -> AsyncIterator[bytes]:
-        # Each piece is proven before it is sent. One that cannot be breaks the connection, short
+        # Each piece is verified before it is sent. One that cannot be breaks the connection, short
         # of the promised length, so that nobody takes the beginning for the whole.
         async with file:
             file.seek(start)

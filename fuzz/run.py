@@ -60,24 +60,24 @@ def sample_blocks() -> list[bytes]:
     return found
 
 
-def proven(block: bytes) -> CID:
+def verified(block: bytes) -> CID:
     return CID(1, DAG_PB, SHA2_256, hashlib.sha256(block).digest())
 
 
 def walk_file(block: bytes) -> None:
-    FileWalk(proven(block)).feed(block)
+    FileWalk(verified(block)).feed(block)
 
 
 def walk_directory(block: bytes) -> None:
-    DirectoryWalk(proven(block)).feed(block)
+    DirectoryWalk(verified(block)).feed(block)
 
 
 def walk_path(block: bytes) -> None:
-    PathWalk(proven(block), ["name-1"]).feed(block)
+    PathWalk(verified(block), ["name-1"]).feed(block)
 
 
 def prove_body(block: bytes) -> None:
-    proof = BodyProof(proven(block))
+    proof = BodyProof(verified(block))
     proof.feed_block(block)
     proof.update(b"hello")
     proof.finish()
@@ -85,13 +85,13 @@ def prove_body(block: bytes) -> None:
 
 def walk_deep(block: bytes) -> None:
     """A sound root over a mutated inner node, so that the walks get past their first block."""
-    inner = proven(block)
+    inner = verified(block)
     for size in (5, 786437, len(block)):
         message = data.file_data(size, [size])
         root_block = dag_pb.encode([dag_pb.Link(inner, b"", len(block))], message)
-        walk = FileWalk(proven(root_block))
+        walk = FileWalk(verified(root_block))
         walk.feed(root_block)
-        proof = BodyProof(proven(root_block))
+        proof = BodyProof(verified(root_block))
         proof.feed_block(root_block)
         try:
             walk.feed(block)

@@ -168,16 +168,16 @@ def test_a_body_of_100_mb_needs_few_blocks(profile, asked):
     data = bytes(range(256)) * (size // 256)
     cid, blocks = Blocks.of_file(data, profile)
     pieces = (data[at : at + 300_000] for at in range(0, len(data), 300_000))
-    proven, needed = prove(cid, blocks, pieces)
-    assert proven == data
+    verified, needed = prove(cid, blocks, pieces)
+    assert verified == data
     assert needed == asked
 
 
 def test_the_small_inner_node_at_the_right_edge_is_not_taken_for_a_leaf():
     data = os.urandom(46_000_000)
     cid, blocks = Blocks.of_file(data, UNIXFS_V0_2015)
-    proven, needed = prove(cid, blocks, [data])
-    assert proven == data
+    verified, needed = prove(cid, blocks, [data])
+    assert verified == data
     assert needed == 3
 
 

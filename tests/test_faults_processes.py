@@ -108,8 +108,8 @@ def test_an_interrupted_download_leaves_no_file_and_goes_on_next_time(tmp_path, 
         assert process.returncode == -signal.SIGINT
         assert not target.exists()
         (kept,) = cache.rglob("*.part")
-        proven = kept.stat().st_size
-        assert proven in {2 << 20, 3 << 20}
+        verified = kept.stat().st_size
+        assert verified in {2 << 20, 3 << 20}
 
         before = len(server.requests)
         with Client.init(config_for(server, cache_path=cache)) as client:
@@ -117,7 +117,7 @@ def test_an_interrupted_download_leaves_no_file_and_goes_on_next_time(tmp_path, 
         assert target.read_bytes() == DATA
         # What was kept is not asked for again: of the body, only what comes behind it.
         bodies = [each for each in server.requests[before:] if "format=" not in each.target]
-        assert [each.headers["range"] for each in bodies] == [f"bytes={proven}-"]
+        assert [each.headers["range"] for each in bodies] == [f"bytes={verified}-"]
     assert list(cache.rglob("*.part")) == []
 
 

@@ -28,7 +28,7 @@ def interrupted(folder):
     partial = PartialFile(folder, REFERENCE)
     partial.open()
     partial.write(DATA)
-    partial.close(proven=len(DATA))
+    partial.close(verified=len(DATA))
     (path,) = folder.iterdir()
     return path
 

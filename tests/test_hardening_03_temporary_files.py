@@ -141,7 +141,7 @@ def test_sigterm_leaves_only_verified_bytes_in_the_cache(tmp_path, cid, reply, m
         partial = PartialFile(cache / "partial", Reference.parse(cid))
         partial.open()
         partial.write(DATA[: 2 << 20])
-        partial.close(proven=2 << 20)
+        partial.close(verified=2 << 20)
     with ScriptedServer(reply) as server:
         process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-c", SCRIPT, server.url, cid, str(tmp_path / "copy"), str(cache)],
@@ -180,7 +180,7 @@ def test_of_two_downloads_one_keeps_its_bytes(tmp_path):
         partial.keep()
     second.write(b"more")
     second.commit(tmp_path / "copy", None)
-    first.close(proven=2 << 20)
+    first.close(verified=2 << 20)
     assert (tmp_path / "copy").stat().st_size == (2 << 20) + 4
     (kept,) = [path for path in tmp_path.iterdir() if path.name != "copy"]
     assert kept.read_bytes() == DATA[: 2 << 20]

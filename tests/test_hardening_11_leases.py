@@ -194,7 +194,7 @@ def test_a_download_under_way_keeps_its_partial_file_whatever_the_clock_says(tmp
     os.utime(path, (0, 0))
     other.open()
     assert path.exists()
-    other.close(proven=0)
+    other.close(verified=0)
     used.commit(tmp_path / "target", None)
     assert (tmp_path / "target").read_bytes() == b"x" * 10
     left = tmp_path / path.name
@@ -202,7 +202,7 @@ def test_a_download_under_way_keeps_its_partial_file_whatever_the_clock_says(tmp
     os.utime(left, (0, 0))
     other = PartialFile(tmp_path, Reference.parse(OTHER_CID))
     other.open()
-    other.close(proven=0)
+    other.close(verified=0)
     assert not left.exists()
 
 

@@ -1,4 +1,4 @@
-"""Gateways that send other content than the CID names, in each way in which content is proven.
+"""Gateways that send other content than the CID names, in each way in which content is verified.
 
 A real node has the files; before it stands a server that changes what passes by.
 """
@@ -528,7 +528,7 @@ async def test_a_whole_file_in_reply_to_a_range_is_cut_to_it(shelf):
 
 
 CUT = 11 * MIB // 4
-KEPT = 2 * MIB  # what is proven of that
+KEPT = 2 * MIB  # what is verified of that
 
 
 def cut_script(shelf):

@@ -1,4 +1,4 @@
-"""`client.open`: a file to be read anywhere in it, every part proven."""
+"""`client.open`: a file to be read anywhere in it, every part verified."""
 
 import io
 import os

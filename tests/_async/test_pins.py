@@ -161,7 +161,7 @@ async def test_a_page_with_many_notes_is_read_whole(server, client):
 )
 async def test_a_reply_that_is_no_list_of_pins_is_a_provider_error(server, client, body):
     server.reply(200, body)
-    with pytest.raises(ProviderError, match="no list of pins"):
+    with pytest.raises(ProviderError, match="not a list of pins"):
         await client.pins()
 
 

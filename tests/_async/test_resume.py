@@ -1,4 +1,4 @@
-"""Downloads to a file go on where an earlier one was interrupted, from what is proven."""
+"""Downloads to a file go on where an earlier one was interrupted, from what is verified."""
 
 import os
 import tempfile

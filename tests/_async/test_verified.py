@@ -1,4 +1,4 @@
-"""Reads are proven, whichever gateway answers, in whichever way it can."""
+"""Reads are verified, whichever gateway answers, in whichever way it can."""
 
 import os
 from dataclasses import replace

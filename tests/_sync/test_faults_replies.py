@@ -148,7 +148,7 @@ def test_an_upload_under_the_raw_cid_of_other_bytes_is_a_verification_error(serv
 
 
 def test_an_upload_under_a_tree_that_we_cannot_make_is_told_and_no_error(server, client, caplog):
-    # Services cut files in ways of their own; what they stored is proven when it is read.
+    # Services cut files in ways of their own; what they stored is verified when it is read.
     server.reply(200, pinned(EMPTY_DIRECTORY_V0))
     with caplog.at_level(logging.INFO, "holdfast"):
         assert (client.upload(b"hello")).cid == EMPTY_DIRECTORY_V0

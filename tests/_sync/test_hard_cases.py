@@ -42,13 +42,13 @@ def test_after_a_failed_write_nothing_more_is_written():
             super().write(data)
 
     output = Output(FullOnce())
-    output.take([b"first"], proven=True)
+    output.take([b"first"], verified=True)
     with pytest.raises(OSError, match="No space"):
-        output.take([b"second"], proven=True)
-    for go_on in (partial(output.take, [b"third"], proven=True), partial(output.restart, 5)):
+        output.take([b"second"], verified=True)
+    for go_on in (partial(output.take, [b"third"], verified=True), partial(output.restart, 5)):
         with pytest.raises(OSError, match="No space"):
             go_on()
-    assert output.sink.proven == 5
+    assert output.sink.verified == 5
 
 
 def test_an_identity_cid_of_a_tree_is_not_proven_by_a_hash(server):

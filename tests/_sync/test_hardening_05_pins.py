@@ -155,7 +155,7 @@ def test_a_limit_is_kept_where_a_page_repeats_pins():
 @pytest.mark.parametrize("identity", [None, "", True, 1.5, [], {}], ids=repr)
 def test_a_row_without_an_id_is_no_list_of_pins(server, client, identity):
     server.reply(200, {"rows": [{**row(1), "id": identity}]})
-    with pytest.raises(ProviderError, match="no list of pins"):
+    with pytest.raises(ProviderError, match="not a list of pins"):
         client.pins()
 
 
@@ -168,5 +168,5 @@ def test_an_empty_page_ends_the_list_whatever_the_count_says(server, client):
 def test_a_page_that_is_too_long_is_not_held(server, client, monkeypatch):
     monkeypatch.setattr(pinning, "MAX_PAGE", 100_000)
     server.reply(200, {"rows": [row(number) for number in range(1000)]})
-    with pytest.raises(ProviderError, match="no list of pins"):
+    with pytest.raises(ProviderError, match="not a list of pins"):
         client.pins()

@@ -1,6 +1,6 @@
 # WARNING: this file is generated from tests/_async/test_open.py
 # by scripts/generate_sync.py. Change the original instead.
-"""`client.open`: a file to be read anywhere in it, every part proven."""
+"""`client.open`: a file to be read anywhere in it, every part verified."""
 
 import io
 import os

@@ -1,6 +1,6 @@
 # WARNING: this file is generated from tests/_async/test_resume.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Downloads to a file go on where an earlier one was interrupted, from what is proven."""
+"""Downloads to a file go on where an earlier one was interrupted, from what is verified."""
 
 import os
 import tempfile

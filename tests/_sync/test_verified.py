@@ -1,6 +1,6 @@
 # WARNING: this file is generated from tests/_async/test_verified.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Reads are proven, whichever gateway answers, in whichever way it can."""
+"""Reads are verified, whichever gateway answers, in whichever way it can."""
 
 import os
 from dataclasses import replace

@@ -52,8 +52,8 @@ class AsyncClient:
         if not isinstance(provider, AsyncStorageProvider):
             del provider  # it may be a token, in the wrong place
             raise TypeError(
-                f"{type(self._provider).__name__} is no AsyncStorageProvider; to make a client "
-                "from a configuration, use AsyncClient.init(…)"
+                f"{type(self._provider).__name__} does not implement AsyncStorageProvider; to "
+                "make a client from a configuration, use AsyncClient.init(…)"
             )
 
     @classmethod

@@ -52,8 +52,8 @@ class Client:
         if not isinstance(provider, StorageProvider):
             del provider  # it may be a token, in the wrong place
             raise TypeError(
-                f"{type(self._provider).__name__} is no StorageProvider; to make a client "
-                "from a configuration, use Client.init(…)"
+                f"{type(self._provider).__name__} does not implement StorageProvider; to "
+                "make a client from a configuration, use Client.init(…)"
             )
 
     @classmethod

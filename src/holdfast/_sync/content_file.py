@@ -10,7 +10,7 @@ from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.runtime import FileBase
 
 FIRST_WINDOW = 1 << 18  # bytes that are fetched at least; twice as many after each read in a row
-PEEKED = 1 << 13  # bytes that `peek` returns at the most
+PEEKED = 1 << 13  # bytes that `peek` returns at most
 NO_WINDOW = (-1, b"")  # the position of a window in the file, and its bytes
 
 

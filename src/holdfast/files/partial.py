@@ -195,20 +195,20 @@ class PartialFile:
         file.close()
         sync_name(target)
 
-    def close(self, *, proven: int) -> None:
-        """Save the first `proven` bytes for a later download if they are worth it, and close.
+    def close(self, *, verified: int) -> None:
+        """Save the first `verified` bytes for a later download if they are worth it, and close.
 
         After `commit` this does nothing.
         """
         if self._file is None or self._file.closed:
             return
-        if self._may_keep and proven >= WORTH_KEEPING:
+        if self._may_keep and verified >= WORTH_KEEPING:
             with contextlib.suppress(
                 OSError
             ):  # a full disk, for example: saved bytes are verified later anyway
-                self.truncate(proven)
+                self.truncate(verified)
                 self.keep()
-        if self._name == self._shared_name and proven >= WORTH_KEEPING:
+        if self._name == self._shared_name and verified >= WORTH_KEEPING:
             with contextlib.suppress(OSError):
                 self._file.close()
         else:

@@ -27,10 +27,10 @@ class Sink(Protocol):
     """Takes the bytes of a download.
 
     Attributes:
-        proven: How many of the written bytes are verified. The writer sets it.
+        verified: How many of the written bytes are verified. The writer sets it.
     """
 
-    proven: int
+    verified: int
 
     @property
     def saved_size(self) -> int:
@@ -55,7 +55,7 @@ class Sink(Protocol):
 class _UnsavedSink:
     """The base of sinks that save nothing for later downloads."""
 
-    proven = 0
+    verified = 0
 
     def expect(self, size: int) -> None:
         """Accept any size."""
@@ -214,12 +214,12 @@ class TargetSink:
         self._proven = 0
 
     @property
-    def proven(self) -> int:
+    def verified(self) -> int:
         """How many of the bytes are verified. If they are enough, an interruption saves them."""
         return self._proven
 
-    @proven.setter
-    def proven(self, size: int) -> None:
+    @verified.setter
+    def verified(self, size: int) -> None:
         self._proven = size
         if self._partial is not None and size >= WORTH_KEEPING:
             self._partial.keep()
@@ -291,4 +291,4 @@ class TargetSink:
         if self._partial is None:
             self._pending.discard()
         else:
-            self._partial.close(proven=self.proven)
+            self._partial.close(verified=self.verified)

@@ -89,7 +89,7 @@ class WrittenLayout:
 def compare_json(text: str, cid: str) -> None:
     """Log a warning if no known layout of `text` gives `cid`.
 
-    That is not an error: the service may serialize the JSON anew. What it stored is verified when
+    That is not an error: the service may serialize the JSON again. What it stored is verified when
     it is read.
     """
     data = text.encode()
@@ -101,7 +101,7 @@ def compare_json(text: str, cid: str) -> None:
     except VerificationError:
         ours = compute_cid(data)
         logger.warning(
-            "the provider stored the JSON as %s, not as %s: it may have written it anew",
+            "the provider stored the JSON as %s, not as %s: it may have rewritten it",
             cid,
             ours,
             extra={"operation": "store", "cid": cid, "expected_cid": ours},

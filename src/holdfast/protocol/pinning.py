@@ -158,7 +158,7 @@ class PinList:
             pins = [_read_pin(row) for row in rows]  # type: ignore[union-attr]
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise failure(
-                "the provider's reply is no list of pins (rows)", reply, secret=self.token
+                "the provider's reply is not a list of pins (rows)", reply, secret=self.token
             ) from None
         return pins, None if len(pins) < count else str(int(cursor or 0) + len(pins))
 

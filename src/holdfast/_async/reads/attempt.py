@@ -7,7 +7,7 @@
     raw block     a file that is one raw block: that block
     archive       a CAR, which brings all blocks
     walk          block after block
-    layouts       the plain body alone, imported anew in all known layouts
+    layouts       the plain body alone, imported again in all known layouts
     plain         the plain body, not verified: with verify=False, instead of body and layouts
 
 Raw block and walk are for gateways that give no plain content. What is verified stays in the state,
@@ -50,7 +50,7 @@ async def fill(
 ) -> None:
     """Get all that `state` still lacks from `gateway`.
 
-    If the gateway is the last one, a strategy may give up verified bytes and begin anew.
+    If the gateway is the last one, a strategy may give up verified bytes and begin again.
     """
     sent: AsyncSent | None = None
     if verify and may_be_small(session, gateway, state):
@@ -91,4 +91,4 @@ async def drop_unverified(state: ReadState) -> None:
     output = state.output
     # With nothing written, the bytes that an earlier download left stay.
     if output.written or output.failure is not None:
-        await run_blocking(output.restart, output.sink.proven)
+        await run_blocking(output.restart, output.sink.verified)

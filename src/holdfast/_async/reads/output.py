@@ -28,8 +28,8 @@ class Output:
     failure: OSError | None = None
     _reported: int = -1
 
-    def take(self, pieces: Sequence[Any], *, proven: bool) -> None:
-        """Write `pieces`; `proven` says that all bytes in the sink are verified then."""
+    def take(self, pieces: Sequence[Any], *, verified: bool) -> None:
+        """Write `pieces`; `verified` says that all bytes in the sink are verified then."""
         if self.failure is not None:
             raise self.failure
         try:
@@ -39,12 +39,12 @@ class Output:
         except OSError as error:
             self.failure = error
             raise
-        if proven:
+        if verified:
             self.confirm()
 
     def confirm(self) -> None:
         """Mark all bytes in the sink as verified."""
-        self.sink.proven = self.written
+        self.sink.verified = self.written
         self.furthest = max(self.furthest, self.written)
 
     def restart(self, size: int = 0) -> None:

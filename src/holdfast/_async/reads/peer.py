@@ -17,10 +17,10 @@ class AsyncPeer:
         gateway: The gateway.
         state: What to read, and what is known of it.
         verify: Whether the content must be verified.
-        may_restart: Whether verified bytes may be given up for a strategy that begins anew.
+        may_restart: Whether verified bytes may be given up for a strategy that begins again.
         is_racing: Whether other gateways are asked at the same time, so that a body that can only
             be verified at its end is of no use.
-        was_imported: Whether its body was already imported anew, without its blocks.
+        was_imported: Whether its body was already imported again, without its blocks.
         requests: Sends requests.
         blocks: Fetches blocks.
         refusals: What it has refused.

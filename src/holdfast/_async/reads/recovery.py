@@ -15,7 +15,7 @@ async def recover(peer: AsyncPeer) -> None:
     A gateway that refuses the blocks for it leaves the bytes to the next gateway.
     """
     sink = peer.state.output.sink
-    proven = position = 0
+    verified = position = 0
     cid = await peer.blocks.target() if peer.verify else None
     if cid is not None and not is_raw(cid):
         proof = BodyProof(cid)
@@ -31,5 +31,5 @@ async def recover(peer: AsyncPeer) -> None:
                 raise peer.refusals.as_told(refusal) from None
         except VerificationError:
             pass  # the bytes that were verified before it are right
-        proven = proof.position
-    await run_blocking(peer.state.output.restart, proven)
+        verified = proof.position
+    await run_blocking(peer.state.output.restart, verified)

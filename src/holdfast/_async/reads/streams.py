@@ -122,9 +122,9 @@ class AsyncStream(Generic[P]):
                 await self._stream_rest()
                 output.confirm()
             elif total(self._pieces) <= SMALL_BATCH:
-                output.take(self._pieces, proven=True)
+                output.take(self._pieces, verified=True)
             else:
-                await run_blocking(output.take, self._pieces, proven=True)
+                await run_blocking(output.take, self._pieces, verified=True)
             output.report(self.total)
             self.peer.state.learn_size(self.proof.size)
         finally:
@@ -188,7 +188,7 @@ class AsyncStream(Generic[P]):
         state = self.peer.state
         self.budget.restart_clock()
         async with AsyncWriter() as writer, AsyncWorker() as prover:
-            await writer.submit(state.output.take, self._pieces, proven=self.proof.incremental)
+            await writer.submit(state.output.take, self._pieces, verified=self.proof.incremental)
             self._pieces = []
             failure = self._failure
             try:
@@ -233,7 +233,7 @@ class AsyncStream(Generic[P]):
         while pending:
             result = pending.popleft()
             state.learn_size(proof.size)
-            await writer.submit(state.output.take, result.pieces, proven=proof.incremental)
+            await writer.submit(state.output.take, result.pieces, verified=proof.incremental)
             self.budget.note_progress(result.progress)
             if pending or not go_on or (result.need is None and not result.has_more):
                 continue

@@ -52,8 +52,8 @@ class Refusals:
         """Return the error for a gateway that does not give what a strategy needs."""
         reference = str(self._reference)
         return RefusedError(
-            f"{reference} cannot be proven: {self._gateway.base_url} gives neither its blocks nor "
-            "an archive of them; add a gateway that does, or say verify=False to take its word",
+            f"{reference} cannot be verified: {self._gateway.base_url} gives neither its blocks "
+            "nor an archive of them; add a gateway that does, or set verify=False to trust it",
             cid=reference,
             reason=reason,
         )

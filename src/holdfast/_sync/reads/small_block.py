@@ -56,7 +56,7 @@ def read_small_block(
         digest = body if cid.hash_code == IDENTITY else sha256(body).digest()
         if digest != cid.digest:
             raise wrong_bytes(state.reference)
-        output.take([body], proven=True)
+        output.take([body], verified=True)
         output.report(length)
     finally:
         response.close()

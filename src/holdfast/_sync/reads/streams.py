@@ -124,9 +124,9 @@ class Stream(Generic[P]):
                 self._stream_rest()
                 output.confirm()
             elif total(self._pieces) <= SMALL_BATCH:
-                output.take(self._pieces, proven=True)
+                output.take(self._pieces, verified=True)
             else:
-                run_blocking(output.take, self._pieces, proven=True)
+                run_blocking(output.take, self._pieces, verified=True)
             output.report(self.total)
             self.peer.state.learn_size(self.proof.size)
         finally:
@@ -190,7 +190,7 @@ class Stream(Generic[P]):
         state = self.peer.state
         self.budget.restart_clock()
         with Writer() as writer, Worker() as prover:
-            writer.submit(state.output.take, self._pieces, proven=self.proof.incremental)
+            writer.submit(state.output.take, self._pieces, verified=self.proof.incremental)
             self._pieces = []
             failure = self._failure
             try:
@@ -235,7 +235,7 @@ class Stream(Generic[P]):
         while pending:
             result = pending.popleft()
             state.learn_size(proof.size)
-            writer.submit(state.output.take, result.pieces, proven=proof.incremental)
+            writer.submit(state.output.take, result.pieces, verified=proof.incremental)
             self.budget.note_progress(result.progress)
             if pending or not go_on or (result.need is None and not result.has_more):
                 continue

@@ -35,7 +35,7 @@ from holdfast.content.unixfs.file_nodes import (
     malformed,
 )
 
-MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at the most
+MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at most
 MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed
 SHARD_SIZE: Final = 1 << 18  # bytes that a shard counts for there; most are much smaller
 

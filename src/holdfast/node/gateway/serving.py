@@ -130,5 +130,5 @@ class GatewayRoute(BaseRoute):
             case _:
                 raise Refusal(
                     HTTPStatus.NOT_ACCEPTABLE,
-                    f"{found.cid} is no file or directory; read its block with ?format=raw",
+                    f"{found.cid} is not a file or directory; read its block with ?format=raw",
                 )

@@ -65,7 +65,7 @@ async def _part_proof(peer: AsyncPeer) -> BodyProof:
     state = peer.state
     cid = await peer.blocks.target()
     if is_raw(cid):
-        raise RefusedError(f"{cid} is one block, and can only be proven whole", cid=str(cid))
+        raise RefusedError(f"{cid} is one block, and can only be verified whole", cid=str(cid))
     proof = BodyProof(cid, state.position, state.stop)
     while (need := proof.need) is not None:
         proof.feed_block(await peer.blocks.get(need))
@@ -84,7 +84,7 @@ class AsyncNothing:
 
     async def finish(self) -> None:
         """Confirm that all is verified."""
-        self._state.output.take([], proven=True)
+        self._state.output.take([], verified=True)
         self._state.output.report(self._size)
         self._state.learn_size(self._size)
 

@@ -1,4 +1,4 @@
-"""The plain body alone, imported anew in all known layouts: for a gateway without blocks.
+"""The plain body alone, imported again in all known layouts: for a gateway without blocks.
 
 The content is right if one of the layouts gives the CID. That is known only at its end.
 """
@@ -10,7 +10,7 @@ from holdfast.content.unixfs.layouts import LayoutProof
 
 
 class AsyncLayouts:
-    """Import the body anew, and compare the CIDs of the known layouts with the wanted one."""
+    """Import the body again, and compare the CIDs of the known layouts with the wanted one."""
 
     def may_work(self, peer: AsyncPeer) -> bool:
         """Return whether a whole tree is wanted, and its body was not imported yet."""

@@ -37,7 +37,7 @@ class AsyncWalking:
             block = await self._peer.blocks.get(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
             pieces = await run_blocking(feed_known, walk, block, state.found.blocks)
             state.learn_size(walk.size)
-            await run_blocking(output.take, pieces, proven=True)
+            await run_blocking(output.take, pieces, verified=True)
             output.report(walk.size)
         output.confirm()
         output.report(walk.size)

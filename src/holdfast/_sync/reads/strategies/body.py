@@ -67,7 +67,7 @@ def _part_proof(peer: Peer) -> BodyProof:
     state = peer.state
     cid = peer.blocks.target()
     if is_raw(cid):
-        raise RefusedError(f"{cid} is one block, and can only be proven whole", cid=str(cid))
+        raise RefusedError(f"{cid} is one block, and can only be verified whole", cid=str(cid))
     proof = BodyProof(cid, state.position, state.stop)
     while (need := proof.need) is not None:
         proof.feed_block(peer.blocks.get(need))
@@ -86,7 +86,7 @@ class Nothing:
 
     def finish(self) -> None:
         """Confirm that all is verified."""
-        self._state.output.take([], proven=True)
+        self._state.output.take([], verified=True)
         self._state.output.report(self._size)
         self._state.learn_size(self._size)
 

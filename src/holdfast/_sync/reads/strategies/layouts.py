@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/strategies/layouts.py
 # by scripts/generate_sync.py. Change the original instead.
-"""The plain body alone, imported anew in all known layouts: for a gateway without blocks.
+"""The plain body alone, imported again in all known layouts: for a gateway without blocks.
 
 The content is right if one of the layouts gives the CID. That is known only at its end.
 """
@@ -12,7 +12,7 @@ from holdfast.content.unixfs.layouts import LayoutProof
 
 
 class Layouts:
-    """Import the body anew, and compare the CIDs of the known layouts with the wanted one."""
+    """Import the body again, and compare the CIDs of the known layouts with the wanted one."""
 
     def may_work(self, peer: Peer) -> bool:
         """Return whether a whole tree is wanted, and its body was not imported yet."""

@@ -39,7 +39,7 @@ class Walking:
             block = self._peer.blocks.get(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
             pieces = run_blocking(feed_known, walk, block, state.found.blocks)
             state.learn_size(walk.size)
-            run_blocking(output.take, pieces, proven=True)
+            run_blocking(output.take, pieces, verified=True)
             output.report(walk.size)
         output.confirm()
         output.report(walk.size)
