@@ -38,6 +38,8 @@ lint: $(STAMP)
 	@echo "make lint: passed"
 
 # Neighbours go to one worker, which shares what a module sets up; who is done takes from others.
+# What pytest makes of the test modules is kept: to make it takes each worker seconds.
+unit: export PYTHONDONTWRITEBYTECODE =
 unit: $(STAMP)
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow"
 
