@@ -1,10 +1,10 @@
-"""The interfaces between a client and a place where content is kept.
+"""The interfaces of providers: `StorageProvider`, and optional capabilities.
 
-`StorageProvider` is what every provider does. The other protocols are capabilities that only some
-have; `ask` finds out, or raises an `UnsupportedError`.
+Every provider has the methods of `StorageProvider`. The other protocols are capabilities that only
+some providers have; `ask` raises an `UnsupportedError` for a provider without the capability.
 
 To write a provider, subclass `holdfast.BaseProvider` or `holdfast.AsyncBaseProvider`, which do the
-common work; another class with these methods is fine too. What must hold of it is written as tests:
+common work. Any other class with these methods works too. Every provider should pass the tests in
 `holdfast.testing.ProviderTests` and `AsyncProviderTests`.
 """
 
