@@ -81,6 +81,6 @@ def unverified_limit(
     words = (
         f"the body for {about} cannot be verified before its end, and is larger than "
         f"max_unverified_bytes ({allowed}): raise max_unverified_bytes, or add a gateway that "
-        "gives blocks or archives"
+        "serves blocks or archives"
     )
     return SizeLimit(allowed, UnprovenError(words, cid=about))

@@ -58,7 +58,7 @@ class BodyBudget:
         self._progress_at = now()
 
     def check_progress(self) -> None:
-        """Raise an error if nothing that is needed has come for `timeouts.read`."""
+        """Raise an error if no needed bytes were received for `timeouts.read`."""
         if self._patience is not None and now() - self._progress_at > self._patience:
             words = f"{self._peer} sent nothing that {self._reference} needs in time"
             raise RequestTimeoutError(words, sent=True)

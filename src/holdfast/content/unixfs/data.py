@@ -91,9 +91,9 @@ def decode(message: bytes) -> Data:
             case 8, bytes():
                 pass  # the time of the last change, which is not used here
             case _:
-                raise MalformedError(f"UnixFS: field {number} is out of place")
+                raise MalformedError(f"UnixFS: unexpected field {number}")
     if kind is None or kind > max(Kind):
-        raise MalformedError("UnixFS: the node is of no known type")
+        raise MalformedError("UnixFS: unknown type of node")
     return Data(
         Kind(kind),
         data or b"",

@@ -90,7 +90,7 @@ def _shard_node(place: Shard, message: Data, links: list[Link]) -> DirectoryNode
         prefix = place.prefix * fanout + int(link.name[:width], 16)
         if name := link.name[width:]:
             if hamt.murmur3(name) >> (hamt.HASH_BITS - bits) != prefix:
-                raise malformed(place.cid, "an entry stands in the wrong slot")
+                raise malformed(place.cid, "an entry is in the wrong slot")
             node.entries.append(_entry(link, name))
         else:
             node.shards.append(Shard(link.cid, prefix, bits, place.depth + 1))

@@ -143,7 +143,7 @@ def _decode_file(cid: CID, block: bytes, *, is_root: bool) -> FileNode:
         raise malformed(cid, "it is a part of a file, but is not a file itself")
     sizes = message.block_sizes
     if len(sizes) != len(node.links):
-        raise malformed(cid, "there are not as many block sizes as links")
+        raise malformed(cid, "the numbers of block sizes and links differ")
     size = len(message.data) + sum(sizes)
     if message.size is not None and message.size != size:
         raise malformed(cid, "the declared file size is not that of its parts")
@@ -161,7 +161,7 @@ def _decode_file(cid: CID, block: bytes, *, is_root: bool) -> FileNode:
 def _check_child(cid: CID, child: CID, size: int) -> None:
     """Raise `MalformedError` if the CID of a child contradicts its declared size."""
     if size == 0 and not is_empty_leaf(child):
-        raise malformed(cid, f"it declares {child} to be empty, which is not known of it")
+        raise malformed(cid, f"it declares {child} to be empty, but its CID does not show that")
     if size > MAX_BLOCK and child.codec == RAW:
         raise malformed(cid, f"it declares {size} bytes for {child}, which is a single block")
 

@@ -71,7 +71,7 @@ def _adding_to(trees: list[Tree]) -> Callable[[Part], None]:
 def no_layout_fits(cid: CID) -> UnprovenError:
     """Return the error for content that cannot be compared with `cid`."""
     return UnprovenError(
-        f"no known layout of this content gives {cid}: it is another content, "
+        f"no known layout of this content gives {cid}: it is other content, "
         "or was cut in another way",
         cid=str(cid),
     )
