@@ -127,8 +127,8 @@ class _Handler(ResponseHandler):
     def _fail(self, error: BaseException) -> None:
         """End the exchange with `error`, and close the connection.
 
-        When bytes cannot be parsed, aiohttp tells the caller that waits for a head, but not the
-        one that waits for the body.
+        When bytes cannot be parsed, aiohttp raises an error for the caller that waits for a head,
+        but not for the one that waits for the body.
         """
         payload, self._payload = self._payload, None
         self.set_exception(error)

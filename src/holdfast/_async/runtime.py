@@ -94,7 +94,7 @@ async def _wait_for_end(works: "Iterable[asyncio.Future[Any]]") -> None:
 
 
 class AsyncWorker:
-    """Runs jobs one after the other on its own thread while the caller goes on.
+    """Runs jobs one after the other on its own thread while the caller continues.
 
     The async twin of `files.background.Background`.
     """
