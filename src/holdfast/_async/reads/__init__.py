@@ -12,7 +12,7 @@ one over anything that gives the block of a CID. The steps of a read through gat
     streams          receive a body in batches; verify one while the next one arrives
     output           write what is verified into the sink
 
-A strategy uses `requests` and `blocks` of its gateway, and `refusals` says what it means when the
-gateway does not give them. What is verified stays in the state when an attempt fails. The next one
-goes on behind it.
+A strategy asks its gateway through `peer`, and `refusals` says what it means when the gateway does
+not give what it is asked for. What is verified stays in the state when an attempt
+fails. The next one goes on behind it.
 """

@@ -1,7 +1,7 @@
 """The interface that all readers share: whole files, parts of files, entries of directories."""
 
-from collections.abc import AsyncIterator
-from typing import Final, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final, Protocol, TypeAlias
 
 from holdfast.calls import Call
 from holdfast.content.reference import Reference
@@ -10,6 +10,7 @@ from holdfast.files.sources import Progress
 from holdfast.records import Entry
 
 LARGEST_RANGE: Final = 8 << 20  # bytes for which `timeouts.total` is enough, in every open file
+Part: TypeAlias = bytes | bytearray
 
 
 class AsyncRanges(Protocol):
@@ -21,8 +22,20 @@ class AsyncRanges(Protocol):
 
     size: int
 
-    async def read(self, start: int, stop: int) -> bytes | bytearray:
+    async def read(self, start: int, stop: int) -> Part:
         """Return the bytes from `start` up to `stop`, which lie within the file."""
+
+
+class AsyncFoundFile:
+    """A file whose size is known, and whose parts `read_part` reads."""
+
+    def __init__(self, size: int, read_part: Callable[[int, int], Awaitable[Part]]) -> None:
+        self.size = size
+        self._read_part = read_part
+
+    async def read(self, start: int, stop: int) -> Part:
+        """Return the bytes from `start` up to `stop`."""
+        return await self._read_part(start, stop)
 
 
 class AsyncReader(Protocol):

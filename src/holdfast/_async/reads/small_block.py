@@ -7,7 +7,7 @@ is asked for twice: a redirect, an error, an encoding, a body that is larger or 
 from hashlib import sha256
 
 from holdfast._async.reads.body_budget import check_time
-from holdfast._async.reads.requests import AsyncSent
+from holdfast._async.reads.peer import AsyncSent
 from holdfast._async.reads.state import ReadState
 from holdfast._async.runtime import now
 from holdfast._async.session import AsyncSession

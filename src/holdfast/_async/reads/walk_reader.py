@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
-from holdfast._async.reads.interface import AsyncRanges
+from holdfast._async.reads.interface import AsyncFoundFile, AsyncRanges
 from holdfast._async.runtime import now
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache
@@ -84,7 +85,7 @@ class AsyncWalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         await self.advance(walk, known, _ignore)
         _check_time(call.deadline, reference)
-        return AsyncWalkRanges(self, cid, walk.size or 0, known)
+        return AsyncFoundFile(walk.size or 0, partial(self._read_range, cid, known))
 
     async def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks.
@@ -102,7 +103,7 @@ class AsyncWalkReader(ABC):
             batch.clear()
             call.renew()
 
-    async def read_range(self, cid: CID, start: int, stop: int, known: BlockCache) -> bytearray:
+    async def _read_range(self, cid: CID, known: BlockCache, start: int, stop: int) -> bytearray:
         """Return the bytes from `start` up to `stop` of the file at `cid`."""
         deadline = Deadline(None if self._total is None else now() + self._total)
         walk = FileWalk(cid, start, stop)
@@ -116,20 +117,6 @@ class AsyncWalkReader(ABC):
             await self.advance(walk, known, take)
             _check_time(deadline, cid)
         return data
-
-
-class AsyncWalkRanges:
-    """A file that is open for reading, over the blocks of a reader."""
-
-    def __init__(self, reader: AsyncWalkReader, cid: CID, size: int, known: BlockCache) -> None:
-        self._reader = reader
-        self._cid = cid
-        self._known = known
-        self.size = size
-
-    async def read(self, start: int, stop: int) -> bytes | bytearray:
-        """Return the bytes from `start` up to `stop`, which lie within the file."""
-        return await self._reader.read_range(self._cid, start, stop, self._known)
 
 
 class _Written:

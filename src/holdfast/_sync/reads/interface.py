@@ -2,8 +2,8 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The interface that all readers share: whole files, parts of files, entries of directories."""
 
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, TypeAlias
 
 from holdfast.calls import Call
 from holdfast.content.reference import Reference
@@ -12,6 +12,7 @@ from holdfast.files.sources import Progress
 from holdfast.records import Entry
 
 LARGEST_RANGE: Final = 8 << 20  # bytes for which `timeouts.total` is enough, in every open file
+Part: TypeAlias = bytes | bytearray
 
 
 class Ranges(Protocol):
@@ -23,8 +24,20 @@ class Ranges(Protocol):
 
     size: int
 
-    def read(self, start: int, stop: int) -> bytes | bytearray:
+    def read(self, start: int, stop: int) -> Part:
         """Return the bytes from `start` up to `stop`, which lie within the file."""
+
+
+class FoundFile:
+    """A file whose size is known, and whose parts `read_part` reads."""
+
+    def __init__(self, size: int, read_part: Callable[[int, int], Part]) -> None:
+        self.size = size
+        self._read_part = read_part
+
+    def read(self, start: int, stop: int) -> Part:
+        """Return the bytes from `start` up to `stop`."""
+        return self._read_part(start, stop)
 
 
 class Reader(Protocol):

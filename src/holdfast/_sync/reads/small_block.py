@@ -9,7 +9,7 @@ is asked for twice: a redirect, an error, an encoding, a body that is larger or 
 from hashlib import sha256
 
 from holdfast._sync.reads.body_budget import check_time
-from holdfast._sync.reads.requests import Sent
+from holdfast._sync.reads.peer import Sent
 from holdfast._sync.reads.state import ReadState
 from holdfast._sync.runtime import now
 from holdfast._sync.session import Session

@@ -4,8 +4,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 
-from holdfast._sync.reads.interface import Ranges
+from holdfast._sync.reads.interface import FoundFile, Ranges
 from holdfast._sync.runtime import now
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache
@@ -86,7 +87,7 @@ class WalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         self.advance(walk, known, _ignore)
         _check_time(call.deadline, reference)
-        return WalkRanges(self, cid, walk.size or 0, known)
+        return FoundFile(walk.size or 0, partial(self._read_range, cid, known))
 
     def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks.
@@ -104,7 +105,7 @@ class WalkReader(ABC):
             batch.clear()
             call.renew()
 
-    def read_range(self, cid: CID, start: int, stop: int, known: BlockCache) -> bytearray:
+    def _read_range(self, cid: CID, known: BlockCache, start: int, stop: int) -> bytearray:
         """Return the bytes from `start` up to `stop` of the file at `cid`."""
         deadline = Deadline(None if self._total is None else now() + self._total)
         walk = FileWalk(cid, start, stop)
@@ -118,20 +119,6 @@ class WalkReader(ABC):
             self.advance(walk, known, take)
             _check_time(deadline, cid)
         return data
-
-
-class WalkRanges:
-    """A file that is open for reading, over the blocks of a reader."""
-
-    def __init__(self, reader: WalkReader, cid: CID, size: int, known: BlockCache) -> None:
-        self._reader = reader
-        self._cid = cid
-        self._known = known
-        self.size = size
-
-    def read(self, start: int, stop: int) -> bytes | bytearray:
-        """Return the bytes from `start` up to `stop`, which lie within the file."""
-        return self._reader.read_range(self._cid, start, stop, self._known)
 
 
 class _Written:
