@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from holdfast._async.reads.interface import AsyncFoundFile, AsyncRanges
+from holdfast._async.reads.output import Output
 from holdfast._async.runtime import now
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
 from holdfast.content.cid import CID
-from holdfast.content.proof import joined
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, entry_record
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, Item, PathWalk, Walk
@@ -63,19 +63,17 @@ class AsyncWalkReader(ABC):
         cid = await self.find(reference, call)
         walk = FileWalk(cid)
         known = BlockCache(MAX_CACHED)
-        written = _Written(sink)
-        reported = 0
+        output = Output(sink, progress)
+        take = partial(output.take, verified=False)  # nothing is saved of an interrupted read
         while walk.need is not None:
             is_first = walk.size is None
-            await self.advance(walk, known, written.take)
+            await self.advance(walk, known, take)
             if is_first and walk.size is not None:
                 sink.expect(walk.size)
             _check_time(call.deadline, reference)
-            if progress is not None and written.size > reported:
-                reported = written.size
-                progress(reported, walk.size)
-        if progress is not None and not reported:
-            progress(0, 0)
+            if output.written:
+                output.report(walk.size)
+        output.report(walk.size)
         return await self.media_type(cid)
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
@@ -117,20 +115,6 @@ class AsyncWalkReader(ABC):
             await self.advance(walk, known, take)
             _check_time(deadline, cid)
         return data
-
-
-class _Written:
-    """The bytes of a file on their way into a sink, counted."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self.size = 0
-
-    def take(self, pieces: list[bytes]) -> None:
-        """Write `pieces`."""
-        for piece in joined(pieces):
-            self._sink.write(piece)
-            self.size += len(piece)
 
 
 def _ignore(_items: object) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from holdfast.content.blocks import MAX_BLOCK, check_block, unsupported_hash
 from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.hashes import FUNCTIONS, IDENTITY, SHA2_256
-from holdfast.content.proof import Proof
+from holdfast.content.proof import Proof, wrong_bytes
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.file_nodes import (
     Segment,
@@ -88,7 +88,7 @@ class BodyProof(Proof):
     def doubt(self) -> VerificationError | None:
         """The error for a leaf whose bytes came and do not match its CID, if `need` is one."""
         is_leaf = self.need is not None and self._begun and self._pieces[-1].cid.codec == RAW
-        return self._wrong_bytes() if is_leaf else None
+        return wrong_bytes(self._root) if is_leaf else None
 
     @property
     def size(self) -> int | None:
@@ -196,7 +196,7 @@ class BodyProof(Proof):
         """Raise `VerificationError` unless every byte of the file came, and no other."""
         if self._pieces:
             if self._held.size >= (self._pieces[-1].size or 0):
-                raise self._wrong_bytes()
+                raise wrong_bytes(self._root)
             raise self._wrong("ends too early")
         self._check_end()
 
@@ -239,7 +239,7 @@ class BodyProof(Proof):
         if cid.codec == RAW:
             right = _digest(cid, content) == cid.digest
             if not right and piece.is_content:
-                raise self._wrong_bytes()
+                raise wrong_bytes(self._root)
             return right
         if cid.codec != DAG_PB:
             raise not_unixfs(cid)
@@ -248,12 +248,6 @@ class BodyProof(Proof):
         return any(
             _digest(cid, content, *dag_pb_frame(kind, piece.size or 0)) == cid.digest
             for kind in (Kind.FILE, Kind.RAW)
-        )
-
-    def _wrong_bytes(self) -> VerificationError:
-        return VerificationError(
-            f"the bytes that came for {self._root} are not what this CID names",
-            cid=str(self._root),
         )
 
     def _wrong(self, how: str) -> VerificationError:
