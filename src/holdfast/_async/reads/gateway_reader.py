@@ -7,7 +7,7 @@ from functools import partial
 from holdfast._async.reads.attempt import fill
 from holdfast._async.reads.block_reader import AsyncBlockReader
 from holdfast._async.reads.hedging import run_race
-from holdfast._async.reads.interface import LARGEST_RANGE, AsyncFoundFile, AsyncRanges
+from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.output import Output
 from holdfast._async.reads.peer import AsyncPeer
 from holdfast._async.reads.refusals import RefusedError
@@ -81,7 +81,7 @@ class AsyncGatewayReader:
         if state.found.size is None:
             return await self._open_whole(reference, call)
         read_part = partial(self._read_part, reference, state.found)
-        return AsyncFoundFile(state.found.size, read_part)
+        return AsyncRanges(state.found.size, read_part)
 
     def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
@@ -118,7 +118,7 @@ class AsyncGatewayReader:
             await self._fill(state, verify=True)
             await run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
-            return AsyncFoundFile(blob.size, partial(run_blocking, partial(_read_blob, blob)))
+            return AsyncRanges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
         finally:
             await run_blocking(sink.discard)
 

@@ -13,28 +13,19 @@ LARGEST_RANGE: Final = 8 << 20  # bytes for which `timeouts.total` is enough, in
 Part: TypeAlias = bytes | bytearray
 
 
-class AsyncRanges(Protocol):
+class AsyncRanges:
     """The verified bytes of one file, read from any position.
 
     Attributes:
         size: The bytes of the whole file.
     """
 
-    size: int
-
-    async def read(self, start: int, stop: int) -> Part:
-        """Return the bytes from `start` up to `stop`, which lie within the file."""
-
-
-class AsyncFoundFile:
-    """A file whose size is known, and whose parts `read_part` reads."""
-
     def __init__(self, size: int, read_part: Callable[[int, int], Awaitable[Part]]) -> None:
         self.size = size
         self._read_part = read_part
 
     async def read(self, start: int, stop: int) -> Part:
-        """Return the bytes from `start` up to `stop`."""
+        """Return the bytes from `start` up to `stop`, which lie within the file."""
         return await self._read_part(start, stop)
 
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from holdfast._async.reads.interface import AsyncFoundFile, AsyncRanges
+from holdfast._async.reads.interface import AsyncRanges
 from holdfast._async.reads.output import Output
 from holdfast._async.runtime import now
 from holdfast.calls import Call, Deadline
@@ -83,7 +83,7 @@ class AsyncWalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         await self.advance(walk, known, _ignore)
         _check_time(call.deadline, reference)
-        return AsyncFoundFile(walk.size or 0, partial(self._read_range, cid, known))
+        return AsyncRanges(walk.size or 0, partial(self._read_range, cid, known))
 
     async def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks.

@@ -9,7 +9,7 @@ from functools import partial
 from holdfast._sync.reads.attempt import fill
 from holdfast._sync.reads.block_reader import BlockReader
 from holdfast._sync.reads.hedging import run_race
-from holdfast._sync.reads.interface import LARGEST_RANGE, FoundFile, Ranges
+from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.reads.output import Output
 from holdfast._sync.reads.peer import Peer
 from holdfast._sync.reads.refusals import RefusedError
@@ -83,7 +83,7 @@ class GatewayReader:
         if state.found.size is None:
             return self._open_whole(reference, call)
         read_part = partial(self._read_part, reference, state.found)
-        return FoundFile(state.found.size, read_part)
+        return Ranges(state.found.size, read_part)
 
     def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
@@ -120,7 +120,7 @@ class GatewayReader:
             self._fill(state, verify=True)
             run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
-            return FoundFile(blob.size, partial(run_blocking, partial(_read_blob, blob)))
+            return Ranges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
         finally:
             run_blocking(sink.discard)
 

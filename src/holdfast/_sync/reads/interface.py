@@ -15,28 +15,19 @@ LARGEST_RANGE: Final = 8 << 20  # bytes for which `timeouts.total` is enough, in
 Part: TypeAlias = bytes | bytearray
 
 
-class Ranges(Protocol):
+class Ranges:
     """The verified bytes of one file, read from any position.
 
     Attributes:
         size: The bytes of the whole file.
     """
 
-    size: int
-
-    def read(self, start: int, stop: int) -> Part:
-        """Return the bytes from `start` up to `stop`, which lie within the file."""
-
-
-class FoundFile:
-    """A file whose size is known, and whose parts `read_part` reads."""
-
     def __init__(self, size: int, read_part: Callable[[int, int], Part]) -> None:
         self.size = size
         self._read_part = read_part
 
     def read(self, start: int, stop: int) -> Part:
-        """Return the bytes from `start` up to `stop`."""
+        """Return the bytes from `start` up to `stop`, which lie within the file."""
         return self._read_part(start, stop)
 
 

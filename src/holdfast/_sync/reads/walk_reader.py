@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from holdfast._sync.reads.interface import FoundFile, Ranges
+from holdfast._sync.reads.interface import Ranges
 from holdfast._sync.reads.output import Output
 from holdfast._sync.runtime import now
 from holdfast.calls import Call, Deadline
@@ -85,7 +85,7 @@ class WalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         self.advance(walk, known, _ignore)
         _check_time(call.deadline, reference)
-        return FoundFile(walk.size or 0, partial(self._read_range, cid, known))
+        return Ranges(walk.size or 0, partial(self._read_range, cid, known))
 
     def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks.

@@ -17,15 +17,10 @@ from typing import Any, Final
 
 from holdfast.content.blocks import MAX_BLOCK, check_block, unsupported_hash
 from holdfast.content.cid import CID, DAG_PB, RAW
-from holdfast.content.hashes import FUNCTIONS, IDENTITY, SHA2_256
+from holdfast.content.hashes import FUNCTIONS, IDENTITY
 from holdfast.content.proof import Proof, wrong_bytes
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.file_nodes import (
-    Segment,
-    file_node,
-    in_range,
-    not_unixfs,
-)
+from holdfast.content.unixfs.file_nodes import Segment, file_node, in_range, not_unixfs
 from holdfast.content.unixfs.files import dag_pb_frame
 from holdfast.content.unixfs.held_bytes import HeldBytes
 from holdfast.content.unixfs.walks import check_pending
@@ -261,8 +256,7 @@ def _is_inner(piece: Segment) -> bool:
 
 def _content_piece(content: bytes, node: Segment) -> Segment:
     """Return a piece for the bytes that a node holds itself, to verify them like any other."""
-    cid = CID(1, RAW, SHA2_256, FUNCTIONS[SHA2_256].new(content).digest())
-    return Segment(cid, node.start, len(content), node.depth + 1, is_content=True)
+    return Segment(CID.of_raw(content), node.start, len(content), node.depth + 1, is_content=True)
 
 
 def _digest(cid: CID, views: list[memoryview], head: bytes = b"", tail: bytes = b"") -> bytes:

@@ -12,13 +12,7 @@ from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigError
 from holdfast.repository.database import schema
-from holdfast.repository.database.errors import (
-    code_of,
-    is_damage,
-    is_full,
-    is_of_content,
-    typed,
-)
+from holdfast.repository.database.errors import code_of, is_damage, is_full, is_of_content, typed
 from holdfast.repository.database.identity import (
     COPY,
     DATABASE,
