@@ -37,7 +37,9 @@ lint: $(STAMP)
 	$(BIN)/mypy
 	@echo "make lint: passed"
 
-# Neighbours go to one worker, which shares what a module sets up; who is done takes from others.
+# Neighbouring tests stay on one worker, so that a module's fixtures are set up once; idle workers
+# take tests from the others. Pytest keeps the test modules that it has compiled.
+unit: export PYTHONDONTWRITEBYTECODE =
 unit: $(STAMP)
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow"
 

@@ -33,7 +33,7 @@ IMPORTED = (
         "holdfast.cli.run",
     ),
     *("holdfast.cli.content", "holdfast.cli.sharing", "holdfast.cli.offline"),
-    *("holdfast.cli.archives", "holdfast.cli.maintenance", "holdfast.cli.setup"),
+    *("holdfast.cli.archives", "holdfast.cli.maintenance", "holdfast.cli.show_config"),
     *("holdfast.cli.output", "holdfast.cli.exit_codes", "holdfast.cli.tokens"),
     *("holdfast._sync.providers.local", "holdfast._sync.providers.pinning"),
     "holdfast._sync.transport",

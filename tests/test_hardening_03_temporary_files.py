@@ -61,12 +61,16 @@ def open_files(process):
     return sizes
 
 
-def terminate_when_it_has(process, size):
-    """Send SIGTERM when a process has a file of more than `size` bytes open; wait for its end."""
+def terminate_when_it_has(process, size, *, named_in=None):
+    """Send SIGTERM when a process has a file of more than `size` bytes open; wait for its end.
+
+    With `named_in`, wait until a file in that folder has a name, too.
+    """
 
     def has_it():
         assert process.poll() is None
-        return any(each > size for each in open_files(process))
+        named = named_in is None or any(path.is_file() for path in named_in.rglob("*"))
+        return named and any(each > size for each in open_files(process))
 
     try:
         wait_until(has_it)
@@ -147,7 +151,7 @@ def test_sigterm_leaves_only_verified_bytes_in_the_cache(tmp_path, cid, reply, m
             [sys.executable, "-c", SCRIPT, server.url, cid, str(tmp_path / "copy"), str(cache)],
             stderr=subprocess.DEVNULL,
         )
-        terminate_when_it_has(process, 8_000_000)
+        terminate_when_it_has(process, 8_000_000, named_in=cache if may_stay else None)
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert len(left) == may_stay
     for path in left:

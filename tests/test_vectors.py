@@ -19,6 +19,11 @@ from tests.content import (
 LARGE = 1 << 29
 
 
+@pytest.fixture
+def tmp_path(memory_folder):
+    return memory_folder
+
+
 def cases(vectors):
     """Each vector in each of its profiles; those of a GiB only in the slow run."""
     for vector in vectors:

@@ -1,4 +1,4 @@
-"""Checks of what callers pass to a client, before anything is sent."""
+"""Checks of the arguments of a client's methods, before anything is sent."""
 
 import warnings
 from collections.abc import Mapping

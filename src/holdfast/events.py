@@ -1,4 +1,4 @@
-"""What a client reports to the ``holdfast`` logger and to the `on_event` hook.
+"""The events that a client reports to the ``holdfast`` logger and to the `on_event` hook.
 
 An event never holds a secret: no header, no body, no query.
 """

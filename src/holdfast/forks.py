@@ -1,4 +1,4 @@
-"""What must be done when the process forks: pause in the parent, renew locks in the child."""
+"""Hooks for forks of the process: pause in the parent, replace locks in the child."""
 
 import os
 import weakref

@@ -1,10 +1,10 @@
-"""The interfaces between a client and a place where content is kept.
+"""The interfaces of providers: `StorageProvider`, and optional capabilities.
 
-`StorageProvider` is what every provider does. The other protocols are capabilities that only some
-have; `ask` finds out, or raises an `UnsupportedError`.
+Every provider has the methods of `StorageProvider`. The other protocols are capabilities that only
+some providers have; `ask` raises an `UnsupportedError` for a provider without the capability.
 
 To write a provider, subclass `holdfast.BaseProvider` or `holdfast.AsyncBaseProvider`, which do the
-common work; another class with these methods is fine too. What must hold of it is written as tests:
+common work. Any other class with these methods works too. Every provider should pass the tests in
 `holdfast.testing.ProviderTests` and `AsyncProviderTests`.
 """
 
@@ -20,7 +20,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.sources import Progress, Source
-from holdfast.records import Added, Entry, Pin, PinInfo
+from holdfast.records import Added, Pin, PinInfo
 
 __all__ = [
     "CID",
@@ -31,12 +31,11 @@ __all__ = [
     "AsyncOpenable",
     "AsyncPinning",
     "AsyncStorageProvider",
-    "Blob",
     "Call",
     "CarExport",
     "CarImport",
+    "DeclaresCapabilities",
     "Directories",
-    "Entry",
     "Linkable",
     "Listing",
     "Openable",
@@ -90,10 +89,7 @@ class StorageProvider(Protocol):
 
     @abstractmethod
     def close(self) -> None:
-        """Release connections and files. A second time does nothing.
-
-        Every other call raises ClientClosedError from then on.
-        """
+        """Release connections and files; twice is fine. Later calls raise ClientClosedError."""
 
 
 @runtime_checkable
@@ -132,10 +128,7 @@ class AsyncStorageProvider(Protocol):
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Release connections and files. A second time does nothing.
-
-        Every other call raises ClientClosedError from then on.
-        """
+        """Release connections and files; twice is fine. Later calls raise ClientClosedError."""
 
 
 @runtime_checkable
@@ -272,15 +265,20 @@ REFUSALS: Final[Mapping[str, str]] = {
 """For each capability, what a provider without it says, and the alternative."""
 
 
-def has_capability(provider: object, capability: Callable[..., T]) -> TypeGuard[T]:
-    """Return whether `provider` has `capability`.
+class DeclaresCapabilities:
+    """A provider that has just the capabilities among its base classes; a method is not enough."""
 
-    A subclass of `holdfast.BaseProvider` has the capabilities that are among its base classes: see
-    its ``supports``. Another provider has a capability if it has the methods.
-    """
+    def supports(self, capability: type[Any]) -> bool:
+        """Return whether the provider has `capability`."""
+        return capability in type(self).__mro__
+
+
+def has_capability(provider: object, capability: Callable[..., T]) -> TypeGuard[T]:
+    """Return whether `provider` declares `capability`, or has its methods if it declares none."""
     kind = cast("type[Any]", capability)
-    supports: Callable[[type[Any]], bool] | None = getattr(provider, "supports", None)
-    return isinstance(provider, kind) if supports is None else supports(kind)
+    if isinstance(provider, DeclaresCapabilities):
+        return provider.supports(kind)
+    return isinstance(provider, kind)
 
 
 def ask(provider: object, capability: Callable[..., T]) -> T:

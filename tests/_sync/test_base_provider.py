@@ -210,6 +210,8 @@ def test_a_provider_may_answer_for_itself():
 class OldProvider:
     """Written before there was a base class: the methods of the contract, and two more."""
 
+    supports = frozenset({"json", "files"})  # a name of its own, which means something else
+
     def __init__(self):
         self.kept = {}
 

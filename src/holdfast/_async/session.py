@@ -1,4 +1,4 @@
-"""Sends requests within the limits of a client: how many, how fast, how long, how often."""
+"""Sends requests within the limits of a client: concurrency, rate, time and retries."""
 
 import copy
 import logging

@@ -1,1 +1,4 @@
-"""The blocking colour. Generated from `_async`, but for `transport` and `runtime`."""
+"""The blocking client, its providers and its verified reads, generated from `_async`.
+
+`transport`, `connections`, `exchange_limits` and `runtime` are written by hand.
+"""

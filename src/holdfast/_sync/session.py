@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/session.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Sends requests within the limits of a client: how many, how fast, how long, how often."""
+"""Sends requests within the limits of a client: concurrency, rate, time and retries."""
 
 import copy
 import logging

@@ -17,7 +17,7 @@ COMMAND_MODULES: Final = {
     "archives": ("car",),
     "maintenance": ("gc", "check", "repair"),
     "node": ("node",),
-    "setup": ("config",),
+    "show_config": ("config",),
     "demo": ("demo",),
 }
 """The modules of commands, and the commands in each, in the order of the help."""

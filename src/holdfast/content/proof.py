@@ -1,7 +1,8 @@
-"""Verifying a body against the CID that names it, while it arrives.
+"""Proofs, which verify a body against its CID while it arrives.
 
-A proof is fed the body and returns the bytes that may be used: verified ones where each piece can
-be verified alone, otherwise all of them, and `finish` tells whether they were right.
+Feed a proof the body. It returns the bytes that may be used. If each piece can be verified alone,
+these are verified bytes. Otherwise they are all bytes, and `finish` raises an error if they were
+wrong.
 """
 
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""What users pass as "a CID": a CID, a path under it, a gateway URL, or an ``ipfs://`` URL."""
+"""References, which users pass for "a CID": a CID, a path under it, or a URL that contains one."""
 
 import re
 from dataclasses import dataclass

@@ -33,7 +33,7 @@ SUFFIX: Final = ".part"
 NAME: Final = re.compile(r"[0-9a-f]{40}(?P<own>\.[0-9a-f]{16})?\.part")
 FORGOTTEN_AFTER: Final = 7 * 24 * 3600  # seconds since the last write
 OWN_FORGOTTEN_AFTER: Final = 3600  # the same for a temporary name
-WORTH_KEEPING: Final = 1 << 20
+WORTH_KEEPING: Final = 1 << 20  # verified bytes from which on an interrupted download is saved
 
 
 class PartialFile:

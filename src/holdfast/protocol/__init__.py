@@ -1,1 +1,1 @@
-"""What goes over the wire: builds requests and reads replies. Pure: sends nothing, has no clock."""
+"""Requests and replies of HTTP APIs: build the one, read the other. Pure: no I/O and no clock."""

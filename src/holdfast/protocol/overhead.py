@@ -1,4 +1,4 @@
-"""How many bytes of a reply may be other than content."""
+"""The limit on the bytes of a reply that are not content: heads, chunk sizes, trailers."""
 
 from typing import Final
 

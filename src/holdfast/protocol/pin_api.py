@@ -1,4 +1,4 @@
-"""What every API of a pinning service gives: exchanges of requests and replies, and pages of pins.
+"""The interface of pinning APIs (`PinAPI`): exchanges of requests and replies, and pages of pins.
 
 An `Exchange` is a generator: it yields a request, is sent its reply, may yield another, and returns
 the result. It never waits. The provider sends the requests, blocking or awaited.

@@ -1,4 +1,4 @@
-"""What the blocking and the async tests of providers share: settings, inputs and checks."""
+"""Settings, inputs and checks that the blocking and the async tests of providers share."""
 
 import json
 import os

@@ -25,13 +25,21 @@ from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
-from holdfast.provider import AsyncOpenable, AsyncStorageProvider, Linkable, Reconfigurable
+from holdfast.provider import (
+    AsyncOpenable,
+    AsyncStorageProvider,
+    DeclaresCapabilities,
+    Linkable,
+    Reconfigurable,
+)
 from holdfast.records import Added, PinInfo
 
 JSON_TYPE = "application/json"
 
 
-class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigurable):
+class AsyncBaseProvider(
+    DeclaresCapabilities, AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigurable
+):
     """A provider over a reader and three methods: `add_file`, `unpin` and `check_credentials`.
 
     A subclass writes these. The base does the rest: JSON, targets of downloads, events, deadlines,
@@ -117,10 +125,6 @@ class AsyncBaseProvider(AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigu
         return None
 
     # What the base does with it
-
-    def supports(self, capability: type[Any]) -> bool:
-        """Return whether the provider has `capability`: whether it is among its base classes."""
-        return capability in type(self).__mro__
 
     def call(
         self, operation: str, cid: str | None = None, *, total: bool = True

@@ -27,13 +27,19 @@ from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
-from holdfast.provider import Linkable, Openable, Reconfigurable, StorageProvider
+from holdfast.provider import (
+    DeclaresCapabilities,
+    Linkable,
+    Openable,
+    Reconfigurable,
+    StorageProvider,
+)
 from holdfast.records import Added, PinInfo
 
 JSON_TYPE = "application/json"
 
 
-class BaseProvider(StorageProvider, Openable, Linkable, Reconfigurable):
+class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Reconfigurable):
     """A provider over a reader and three methods: `add_file`, `unpin` and `check_credentials`.
 
     A subclass writes these. The base does the rest: JSON, targets of downloads, events, deadlines,
@@ -117,10 +123,6 @@ class BaseProvider(StorageProvider, Openable, Linkable, Reconfigurable):
         return None
 
     # What the base does with it
-
-    def supports(self, capability: type[Any]) -> bool:
-        """Return whether the provider has `capability`: whether it is among its base classes."""
-        return capability in type(self).__mro__
 
     def call(
         self, operation: str, cid: str | None = None, *, total: bool = True

@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 BATCH: Final = 200  # blocks removed in one transaction, so that adds do not wait for long
 SMALL_BATCH: Final = 20  # the same on a full disk: the logs of both databases fit into the reserve
 ALL: Final = -1
-ORPHAN_SECONDS: Final = 24 * 3600.0
+ORPHAN_SECONDS: Final = 24 * 3600.0  # files without a row are removed when they are older
 
 # The keys of all blocks that a pin needs.
 LIVE: Final = """

@@ -1,1 +1,1 @@
-"""The async colour, written by hand. `_sync` is generated from it: see scripts/generate_sync.py."""
+"""The tests of async providers. `_sync` is generated from them: see scripts/generate_sync.py."""

@@ -1,1 +1,4 @@
-"""The blocking colour. Generated from `_async`, but for `parallel` and `provider_tests`."""
+"""The tests of blocking providers, generated from `_async`.
+
+`parallel` and `provider_tests` are written by hand.
+"""
