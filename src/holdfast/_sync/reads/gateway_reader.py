@@ -79,11 +79,13 @@ class GatewayReader:
         try:
             self._fill(state, verify=True)
         except UnprovenError:
+            size = None
+        else:
+            size = state.found.size
+        # Outside of the handler: an error from here on must not have that one as its context.
+        if size is None:
             return self._open_whole(reference, call)
-        if state.found.size is None:
-            return self._open_whole(reference, call)
-        read_part = partial(self._read_part, reference, state.found)
-        return Ranges(state.found.size, read_part)
+        return Ranges(size, partial(self._read_part, reference, state.found))
 
     def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
