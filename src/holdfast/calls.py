@@ -102,7 +102,7 @@ class Call:
             try:
                 self._hook(event)
             except Exception:
-                logger.exception("on_event raised; the call goes on")
+                logger.exception("on_event raised an exception; the call continues")
 
     def __enter__(self) -> Self:
         return self

@@ -18,8 +18,8 @@
         ├── MalformedError(ValueError)              a block or CAR is malformed or beyond limits
         └── UnprovenError                           the bytes cannot be verified
 
-A wrong argument type is the built-in ``TypeError``, an empty recipient a ``ValueError``, and a
-problem with a local file the ``OSError`` that ``open`` raises.
+An argument of a wrong type raises the built-in ``TypeError``, an empty recipient ``ValueError``,
+and a problem with a local file the ``OSError`` of ``open``.
 """
 
 
@@ -60,10 +60,10 @@ class UnsupportedError(ConfigError, NotImplementedError):
 
 
 class InvalidCIDError(ClientError, ValueError):
-    """What was given is not a CID. Nothing was sent.
+    """The argument is not a CID. Nothing was sent.
 
     Attributes:
-        reason: What is wrong with it. The message itself is fixed: "Invalid CID".
+        reason: Why it is not a CID. The message itself is fixed: "Invalid CID".
     """
 
     def __init__(self, message: str = "Invalid CID", *, reason: str = "") -> None:
@@ -72,7 +72,7 @@ class InvalidCIDError(ClientError, ValueError):
 
 
 class SerializationError(ClientError, ValueError):
-    """A value is not JSON-compatible, or what was read is not the JSON that was expected."""
+    """A value is not JSON-compatible, or the content is not the expected JSON."""
 
 
 class NetworkError(ClientError, ConnectionError):
@@ -80,7 +80,7 @@ class NetworkError(ClientError, ConnectionError):
 
     Attributes:
         sent: Whether the whole request was sent, so that the peer may have acted on it.
-        transient: Whether sending it again may help. For a wrong certificate, it does not.
+        transient: Whether sending it again may help. It does not for a wrong certificate.
     """
 
     def __init__(self, message: str, *, sent: bool = False, transient: bool = True) -> None:
@@ -110,7 +110,7 @@ class ProviderError(ClientError):
     Attributes:
         status: The HTTP status, or None where the provider is not an HTTP service.
         details: The provider's own message, if it sent one.
-        request_id: The provider's name for this request, for a support ticket.
+        request_id: The provider's identifier of the request, for a support ticket.
         retry_after: The seconds that the provider asks to wait, if it does.
     """
 
@@ -147,7 +147,7 @@ class RateLimitError(ProviderError):
 
 
 class VerificationError(ClientError):
-    """The received bytes do not match the CID. None of them were given to the caller."""
+    """The received bytes do not match the CID. They were not returned to the caller."""
 
     def __init__(self, message: str, *, cid: str | None = None) -> None:
         super().__init__(message)

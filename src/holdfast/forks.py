@@ -6,17 +6,17 @@ from functools import partial
 
 
 class ForkAware:
-    """Base of what holds locks or connections, which a forked child must not share.
+    """The base of classes with locks or connections, which a forked child must not share.
 
-    Nothing is called before `watch_forks` has been.
+    The other methods are called only after `watch_forks` was called.
     """
 
     def watch_forks(self) -> None:
-        """Have the three methods below called at every fork, for as long as the object lives."""
+        """Register the three methods below for every fork, as long as the object exists."""
         _watching.add(self)
 
     def before_fork(self) -> None:
-        """Wait until nothing is under way, and keep it so."""
+        """Wait until no operation is running, and let none start."""
 
     def after_fork_in_parent(self) -> None:
         """Undo what `before_fork` did."""

@@ -55,11 +55,11 @@ T = TypeVar("T")
 
 @runtime_checkable
 class StorageProvider(Protocol):
-    """Keeps JSON and files by CID, and returns them."""
+    """Stores JSON and files, and reads them by their CID."""
 
     @abstractmethod
     def put_json(self, text: str, *, name: str) -> str:
-        """Keep the JSON `text`, under `name` in the provider's own lists; return its CID."""
+        """Store the JSON `text`, with `name` in the provider's list of pins; return its CID."""
 
     @abstractmethod
     def get_json(self, cid: str) -> Any:
@@ -67,7 +67,7 @@ class StorageProvider(Protocol):
 
     @abstractmethod
     def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
-        """Keep the bytes of `source` as a file called `name`; return its CID."""
+        """Store the bytes of `source` as a file called `name`; return its CID."""
 
     @abstractmethod
     def get_file(
@@ -77,7 +77,7 @@ class StorageProvider(Protocol):
         to: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
     ) -> Blob:
-        """Return the file at `cid`; with `to`, write it there, whole or not at all."""
+        """Return the file at `cid`; with `to`, write it there, complete or not at all."""
 
     @abstractmethod
     def delete(self, cid: str) -> None:
@@ -85,7 +85,7 @@ class StorageProvider(Protocol):
 
     @abstractmethod
     def test_authentication(self) -> None:
-        """Return if the credentials are good; raise an error otherwise."""
+        """Return if the provider accepts the credentials; raise an error otherwise."""
 
     @abstractmethod
     def close(self) -> None:
@@ -98,7 +98,7 @@ class AsyncStorageProvider(Protocol):
 
     @abstractmethod
     async def put_json(self, text: str, *, name: str) -> str:
-        """Keep the JSON `text`, under `name` in the provider's own lists; return its CID."""
+        """Store the JSON `text`, with `name` in the provider's list of pins; return its CID."""
 
     @abstractmethod
     async def get_json(self, cid: str) -> Any:
@@ -106,7 +106,7 @@ class AsyncStorageProvider(Protocol):
 
     @abstractmethod
     async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
-        """Keep the bytes of `source` as a file called `name`; return its CID."""
+        """Store the bytes of `source` as a file called `name`; return its CID."""
 
     @abstractmethod
     async def get_file(
@@ -116,7 +116,7 @@ class AsyncStorageProvider(Protocol):
         to: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
     ) -> Blob:
-        """Return the file at `cid`; with `to`, write it there, whole or not at all."""
+        """Return the file at `cid`; with `to`, write it there, complete or not at all."""
 
     @abstractmethod
     async def delete(self, cid: str) -> None:
@@ -124,7 +124,7 @@ class AsyncStorageProvider(Protocol):
 
     @abstractmethod
     async def test_authentication(self) -> None:
-        """Return if the credentials are good; raise an error otherwise."""
+        """Return if the provider accepts the credentials; raise an error otherwise."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -133,16 +133,16 @@ class AsyncStorageProvider(Protocol):
 
 @runtime_checkable
 class Linkable(Protocol):
-    """Has addresses of its content to share."""
+    """Returns links to its content."""
 
     @abstractmethod
     def url(self, cid: str) -> str:
-        """Return the address at which others find `cid`."""
+        """Return a link to `cid` that can be shared."""
 
 
 @runtime_checkable
 class Reconfigurable(Protocol):
-    """Can be copied with other options over the same connections."""
+    """Can be copied with other options and the same connections."""
 
     @abstractmethod
     def with_config(self, config: ClientConfig) -> Self:
@@ -155,7 +155,7 @@ class Openable(Protocol):
 
     @abstractmethod
     def open_file(self, cid: str) -> Any:
-        """Return the file at `cid`, readable and seekable: a `holdfast.ContentFile`, or alike."""
+        """Return the file at `cid`, readable and seekable, like a `holdfast.ContentFile`."""
 
 
 @runtime_checkable
@@ -164,16 +164,16 @@ class AsyncOpenable(Protocol):
 
     @abstractmethod
     async def open_file(self, cid: str) -> Any:
-        """Return the file at `cid`: a `holdfast.AsyncContentFile`, or alike."""
+        """Return the file at `cid`, readable and seekable, like a `holdfast.AsyncContentFile`."""
 
 
 @runtime_checkable
 class Listing(Protocol):
-    """Lists what it keeps."""
+    """Lists its pins."""
 
     @abstractmethod
     def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return the pins whose name holds `name`, newest first, at most `limit` of them."""
+        """Return the pins whose name contains `name`, newest first, at most `limit` of them."""
 
 
 @runtime_checkable
@@ -182,7 +182,7 @@ class AsyncListing(Protocol):
 
     @abstractmethod
     async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return the pins whose name holds `name`, newest first, at most `limit` of them."""
+        """Return the pins whose name contains `name`, newest first, at most `limit` of them."""
 
 
 @runtime_checkable
@@ -191,7 +191,7 @@ class Pinning(Protocol):
 
     @abstractmethod
     def pin(self, cid: str, info: PinInfo) -> Pin:
-        """Pin `cid`, and return the pin as it is when the provider has taken the order."""
+        """Pin `cid`; return the pin as soon as the provider has accepted the request."""
 
 
 @runtime_checkable
@@ -200,7 +200,7 @@ class AsyncPinning(Protocol):
 
     @abstractmethod
     async def pin(self, cid: str, info: PinInfo) -> Pin:
-        """Pin `cid`, and return the pin as it is when the provider has taken the order."""
+        """Pin `cid`; return the pin as soon as the provider has accepted the request."""
 
 
 @runtime_checkable
@@ -211,7 +211,7 @@ class Directories(Protocol):
     def add_directory(
         self, folder: Path, info: PinInfo, *, progress: Progress | None = None
     ) -> Added:
-        """Keep the files below `folder` under one CID."""
+        """Store the files below `folder` under one CID."""
 
 
 @runtime_checkable
@@ -222,12 +222,12 @@ class AsyncDirectories(Protocol):
     async def add_directory(
         self, folder: Path, info: PinInfo, *, progress: Progress | None = None
     ) -> Added:
-        """Keep the files below `folder` under one CID."""
+        """Store the files below `folder` under one CID."""
 
 
 @runtime_checkable
 class CarImport(Protocol):
-    """Imports archives (CAR), and so keeps every CID as it is."""
+    """Imports archives (CAR). The CIDs stay the same."""
 
     @abstractmethod
     def import_car(self, pieces: Iterable[bytes]) -> list[str]:
@@ -262,7 +262,7 @@ REFUSALS: Final[Mapping[str, str]] = {
     "CarImport": "cannot import archives; upload the files",
     "CarExport": "cannot export archives; download the files",
 }
-"""For each capability, what a provider without it says, and the alternative."""
+"""For each capability, the error message of a provider without it, with the alternative."""
 
 
 class DeclaresCapabilities:

@@ -25,7 +25,7 @@ class ClientRecord(Generic[T]):
     """The result of a write.
 
     Attributes:
-        cid: The CID, as the provider gave it.
+        cid: The CID, as the provider returned it.
         timestamp: Milliseconds by this machine's clock, taken when the record was made.
         data: The value that was stored; always None for an upload.
         size: Characters of the JSON text for `store` and `send`, bytes for `upload`.
@@ -63,7 +63,7 @@ class ClientRecord(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientMessage:
-    """A message to a recipient, stored as plain JSON. Nothing delivers it.
+    """A message to a recipient, stored as plain JSON. It is not delivered.
 
     Example:
         >>> ClientMessage(recipient_id="alice", payload="hi", timestamp=1700000000000).to_dict()
@@ -97,7 +97,7 @@ class StoreOptions:
     """Options of `store` and `upload`. Both are reserved: accepted, not applied.
 
     Attributes:
-        encrypt: Reserved. Content is stored in the clear, also with ``True``.
+        encrypt: Reserved. Content is stored without encryption, even with ``True``.
         label: Reserved. It is not sent to the provider.
     """
 
@@ -130,7 +130,7 @@ class StoreOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """One pin: content that a provider keeps, or kept until `removed`.
+    """One pin: content that a provider stores, or stored until `removed`.
 
     Attributes:
         id: The provider's identifier of the pin.
@@ -161,7 +161,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinInfo:
-    """Metadata that a provider keeps with a new pin.
+    """Metadata that a provider stores with a new pin.
 
     Attributes:
         name: The name of the pin; for an uploaded file, its file name.
@@ -199,7 +199,7 @@ class Added:
 class Entry:
     """One name in a directory, and the content under it.
 
-    A directory's block holds names and CIDs only. So `size` and `kind` are None where the block of
+    A directory's block holds names and CIDs only. So `size` and `kind` are None if the block of
     the entry itself was not read, except for raw blocks, which are files.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""The client that applications call: it checks arguments, asks the provider, makes records."""
+"""The client that applications use: checks arguments, calls the provider, and returns records."""
 
 import os
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ T = TypeVar("T")
 class AsyncClient:
     """Stores JSON, files and messages by content, and reads them back.
 
-    Make one with `init`, use it from as many tasks as you like, and close it, best by
-    ``async with``. With ``AsyncClient(provider=…)`` the provider stays yours to close.
+    Make one with `init`, use it from any number of tasks, and close it, best with ``async with``.
+    A client from ``AsyncClient(provider=…)`` does not close the provider: do that yourself.
 
     Example:
         >>> async def main(config: ClientConfig) -> None:
@@ -50,7 +50,7 @@ class AsyncClient:
         self._owns_provider = False
         self._closed = False
         if not isinstance(provider, AsyncStorageProvider):
-            del provider  # it may be a token, in the wrong place
+            del provider  # it may be a token, passed by mistake
             raise TypeError(
                 f"{type(self._provider).__name__} does not implement AsyncStorageProvider; to "
                 "make a client from a configuration, use AsyncClient.init(…)"
@@ -75,7 +75,7 @@ class AsyncClient:
 
     @property
     def provider(self) -> AsyncStorageProvider:
-        """The provider that keeps the content."""
+        """The provider that stores the content."""
         return self._provider
 
     @property
@@ -85,7 +85,7 @@ class AsyncClient:
 
     @takes_secrets
     def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
-        """Return a client with other options over the same connections, which this one closes.
+        """Return a client with other options and the same connections. Close this client only.
 
         Example:
             >>> async def first_look(client: AsyncClient, cid: str) -> object:
@@ -132,9 +132,9 @@ class AsyncClient:
         """Store a file: a path, bytes, an open binary file, a `Blob`, or an iterable of bytes.
 
         Args:
-            file: What to store. It is streamed, and not held in memory as a whole. An open file is
-                read from its position on. What can be read only once (a generator, a pipe) is not
-                sent again when the connection breaks.
+            file: The content. It is streamed, and never held in memory as a whole. An open file is
+                read from its current position. A source that can be read only once (a generator, a
+                pipe) is not sent again when the connection breaks.
             options: Reserved; see `StoreOptions`.
             name: The file name to send; by default the file's own, else ``client-file``.
             progress: Called with the bytes sent so far and the total, or None if not known.
@@ -166,9 +166,10 @@ class AsyncClient:
         """Return the file at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
 
         Args:
-            cid: What to read.
-            to: Where to write it, whole or not at all. The blob then reads from that file. What was
-                verified before an interruption is kept in `cache_path` for the next attempt.
+            cid: The file to read.
+            to: The path to write it to. The file appears complete or not at all, and the blob reads
+                from it. After an interruption, the verified bytes stay in `cache_path`, and the
+                next download continues after them.
             progress: Called with the bytes received so far and the total, or None if not known.
 
         Example:
@@ -195,7 +196,7 @@ class AsyncClient:
         return opened
 
     async def send(self, recipient_id: str, message: str) -> ClientRecord[ClientMessage]:
-        """Store a message for `recipient_id` as plain JSON. Nothing delivers it: pass on the CID.
+        """Store a message for `recipient_id` as plain JSON. Pass on the CID: it is not delivered.
 
         Example:
             >>> async def example(client: AsyncClient) -> str:
@@ -232,11 +233,11 @@ class AsyncClient:
         return True
 
     async def pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return what the provider keeps for you, newest first.
+        """Return your pins at the provider, newest first.
 
         Args:
-            name: Only pins whose name holds this text.
-            limit: The most pins to return; None for all.
+            name: Return only pins whose name contains this text.
+            limit: The largest number of pins to return; None for all.
 
         Example:
             >>> async def example(client: AsyncClient) -> list[str]:

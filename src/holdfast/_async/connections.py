@@ -27,9 +27,10 @@ class ForbiddenAddressError(aiohttp.ClientError):
 
 
 def exchange_tracing() -> aiohttp.TraceConfig:
-    """Return hooks for a session that tell `ExchangeLimits` what happens.
+    """Return hooks for a session that report its steps to `ExchangeLimits`.
 
-    They limit the time to make a connection, by a proxy too, and count what is sent.
+    They limit the time to make a connection, also through a proxy, and count the bytes that are
+    sent.
     """
 
     async def connection_start(_: Any, context: Any, __: Any) -> None:
@@ -58,7 +59,7 @@ class Connector(aiohttp.TCPConnector):
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         # The session limits the number of calls, so connections have no limit here. A call that
-        # holds the connection of a body may need another for a block: it would wait for ever.
+        # holds the connection of a body may need another for a block, and would wait for ever.
         super().__init__(limit=0)
         self._factory = partial(_Handler, loop)  # type: ignore[assignment]
 
@@ -89,7 +90,7 @@ class Connector(aiohttp.TCPConnector):
 
 
 class _Handler(ResponseHandler):
-    """Parses the replies on one connection. Closes it when they have too little content."""
+    """Parses the replies on one connection. Closes it if they have too little content."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)

@@ -2,7 +2,7 @@
 
 aiohttp has no time-out for writing and none for a whole exchange with a streamed body. So each
 request runs inside one `asyncio.timeout`, which is rescheduled at every step. aiohttp's time-out
-for reading is not used: any byte restarts it, whether it brings the reply forward or not.
+for reading is not used: every received byte restarts it, even one that is not progress.
 """
 
 import asyncio

@@ -17,14 +17,14 @@ MAX_WHOLE: Final = 1 << 18  # larger bytes are streamed: aiohttp warns of large 
 
 
 class SourceFailed(Exception):  # noqa: N818 - a signal to `send`, no error of its own
-    """Raised through aiohttp in place of the source's error, which must not get its frames."""
+    """Replaces the source's error inside aiohttp, so that the error does not hold its frames."""
 
 
 class StreamedBody(aiohttp.Payload):
     """A body that is read while it is sent.
 
     Attributes:
-        source_error: What reading the source, or the progress callback, has raised.
+        source_error: The exception that the source, or the progress callback, has raised.
         finished: Whether all of the body was sent.
     """
 

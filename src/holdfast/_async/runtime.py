@@ -1,6 +1,6 @@
-"""Threads, locks, files and races, async: the twin of `_sync/runtime.py`.
+"""Threads, locks, files and races for async code. `_sync/runtime.py` has them for blocking code.
 
-With the transport, this is all that differs between the async and the blocking code.
+Apart from this file and the transport, the async and the blocking code are the same.
 """
 
 import asyncio
@@ -29,8 +29,8 @@ AsyncLock = asyncio.Lock
 async def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Call `function` on a worker thread. For work on disk and long computations.
 
-    When the call is cancelled, it still waits for the thread to end: clean-up that follows must not
-    meet a thread that still uses the files.
+    When the call is cancelled, it still waits for the thread to end, so that no thread uses the
+    files while the caller cleans up.
     """
     return await _finish(asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs)))
 
@@ -134,7 +134,7 @@ AsyncWriter = AsyncWorker  # the event loop must not wait for a disk
 
 
 class AsyncFileBase:
-    """The part of an open file besides reading. The blocking file has it from `io`."""
+    """The methods of an open file other than reading. The blocking file has them from `io`."""
 
     closed = False
 

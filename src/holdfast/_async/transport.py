@@ -1,4 +1,4 @@
-"""HTTP by aiohttp, async: the twin of `_sync/transport.py`.
+"""The async transport: HTTP with aiohttp. `_sync/transport.py` is the blocking one.
 
 Only this file, `connections` and `request_body` import aiohttp.
 """
@@ -35,7 +35,7 @@ from holdfast.errors import ClientClosedError
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import Request
 
-BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that are received before they are asked for
+BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that may be received before they are read
 
 TABLE: Final[transport_errors.Table] = {
     OverheadError: transport_errors.OVERHEAD,

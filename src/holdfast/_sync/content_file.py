@@ -9,7 +9,7 @@ from typing import NoReturn
 from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.runtime import FileBase
 
-FIRST_WINDOW = 1 << 18  # bytes that are fetched at least; twice as many after each read in a row
+FIRST_WINDOW = 1 << 18  # the smallest fetch in bytes; it doubles with each sequential read
 PEEKED = 1 << 13  # bytes that `peek` returns at most
 NO_WINDOW = (-1, b"")  # the position of a window in the file, and its bytes
 
@@ -109,7 +109,7 @@ class ContentFile(FileBase):
             follows = position == start + len(data)
             self._ahead = min(2 * self._ahead, LARGEST_RANGE) if follows else FIRST_WINDOW
             stop = min(position + min(max(wanted, self._ahead), LARGEST_RANGE), self.size)
-            self._window = NO_WINDOW  # two of them need not be in memory at once
+            self._window = NO_WINDOW  # so that two windows are never in memory at once
             start, data = position, self._ranges.read(position, stop)
             self._window = (start, data)
         return bytes(memoryview(data)[position - start : position - start + wanted])

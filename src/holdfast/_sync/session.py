@@ -87,8 +87,9 @@ class Session:
     def call(self, operation: str, cid: str | None = None, *, total: bool = True) -> Iterator[Call]:
         """Wait until another call is allowed, and start it. It has a deadline if `total` is True.
 
-        The wait does not count for the deadline. A call within a call of the same client (an upload
-        from a file that this client reads, for example) does not wait: it might wait for itself.
+        The wait does not count against the deadline. A call within a call of the same client (an
+        upload from a file that this client reads, for example) does not wait: it might wait for
+        itself.
         """
         limit = self._config.timeouts.total if total else None
         calling = _calling.get()
@@ -101,7 +102,7 @@ class Session:
                 _calling.reset(token)
 
     def fetch(self, request: Request, call: Call) -> Reply:
-        """Send `request`, again where that may help, and return the complete reply."""
+        """Send `request`, retry if that may help, and return the complete reply."""
         backoff = self.backoff()
         lost = False
         while True:

@@ -61,7 +61,7 @@ def missing_block(cid: CID) -> UnprovenError:
 
 
 class BlockCache:
-    """Keeps the most recently used verified blocks, up to `limit` bytes of memory.
+    """A cache of the most recently used verified blocks, up to `limit` bytes of memory.
 
     Example:
         >>> cache = BlockCache(1000)
@@ -86,14 +86,14 @@ class BlockCache:
         return self._blocks[cid]
 
     def put(self, cid: CID, block: bytes) -> None:
-        """Keep `block`, which must be verified. The least recently used blocks are dropped."""
+        """Add `block`, which must be verified. The least recently used blocks are dropped."""
         if cid not in self._blocks:
             self._blocks[cid] = block
             self._size += len(block) + BLOCK_COST
         self.resize(self._limit)
 
     def resize(self, limit: int) -> None:
-        """Keep at most `limit` bytes from now on."""
+        """Limit the cache to `limit` bytes from now on."""
         self._limit = limit
         while self._blocks and self._size > limit:
             _, dropped = self._blocks.popitem(last=False)
@@ -106,6 +106,6 @@ class BlockCache:
         return copy
 
     def put_all(self, other: "BlockCache") -> None:
-        """Keep all blocks of `other`."""
+        """Add all blocks of `other`."""
         for cid, block in other._blocks.items():  # noqa: SLF001 - the same class
             self.put(cid, block)

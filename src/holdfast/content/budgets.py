@@ -1,4 +1,4 @@
-"""The budgets of one read: what it may hold in memory, on the disk or in flight.
+"""The budgets of one read: limits on memory, disk, blocks in flight and unverified bytes.
 
 ==========  =========================================================================
 memory      the constants below; the links of a walk are MAX_PENDING in `unixfs.walks`
@@ -20,18 +20,18 @@ from holdfast.errors import MalformedError, UnprovenError, VerificationError
 # Memory. All of it together, with the links of a walk, stays below 64 MiB for any DAG and archive.
 BATCH_SIZE: Final = 2 << 20  # bytes of a body that go to a worker thread at a time
 ARCHIVE_BATCH: Final = 1 << 20  # the same for an archive, whose proof holds blocks as well
-SMALL_BATCH: Final = 1 << 16  # so many bytes are hashed faster than they get to a worker thread
-SMALL_BLOCK: Final = SMALL_BATCH  # a raw block up to here is read in one piece
-LINGER: Final = 1.0  # seconds after which a batch goes on as it is, where bytes come slowly
+SMALL_BATCH: Final = 1 << 16  # up to this size, hashing is faster than using a worker thread
+SMALL_BLOCK: Final = SMALL_BATCH  # a raw block up to this size is read in one piece
+LINGER: Final = 1.0  # seconds after which a batch is passed on although it is not full
 BLOCKS_AT_ONCE: Final = 8  # blocks that one read fetches at the same time
-OUTPUT_SIZE: Final = 1 << 20  # bytes that a proof gives out at a time, and a block more at most
+OUTPUT_SIZE: Final = 1 << 20  # bytes that a proof returns at a time, and at most a block more
 PIECE_COST: Final = 256  # bytes of memory that a piece takes besides its content
-MAX_KEPT: Final = 8 << 20  # blocks of an archive that came early or may be needed again
-MAX_UNRELATED: Final = MAX_KEPT  # blocks of an archive that the file has not asked for so far
-MAX_CACHED: Final = 8 << 20  # inner blocks that one read keeps
+MAX_KEPT: Final = 8 << 20  # bytes of archive blocks that arrived early or may be needed again
+MAX_UNRELATED: Final = MAX_KEPT  # bytes of archive blocks that the file has not needed so far
+MAX_CACHED: Final = 8 << 20  # bytes of inner blocks that one read caches
 
-# Disk. Blocks of more than 2 MiB do not travel between IPFS nodes, but a gateway may have one.
-MAX_RAW: Final = 64 << 20  # bytes of a raw block that are taken before it is verified
+# Disk. IPFS nodes do not exchange blocks of more than 2 MiB, but a gateway may have one.
+MAX_RAW: Final = 64 << 20  # the largest raw block that is received before it is verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ def unverified_limit(
     """Return the limit for a body that can only be verified at its end, or not at all.
 
     Args:
-        reference: What is read, for the error.
+        reference: The file, for the error.
         cid: The CID at the end of the path, if it is verified.
-        size: The size of the file, if a verified block tells it.
+        size: The size of the file, if a verified block contains it.
         allowed: `max_unverified_bytes`.
     """
     about = str(reference)
@@ -81,6 +81,6 @@ def unverified_limit(
     words = (
         f"the body for {about} cannot be verified before its end, and is larger than "
         f"max_unverified_bytes ({allowed}): raise max_unverified_bytes, or add a gateway that "
-        "gives blocks or archives"
+        "serves blocks or archives"
     )
     return SizeLimit(allowed, UnprovenError(words, cid=about))

@@ -81,7 +81,7 @@ class CarReader:
     def next_block(self) -> Block | None:
         """Return the next verified block, or None until more bytes are pushed.
 
-        One at a time, because all blocks of a small piece may take much more memory than it does.
+        It returns one block, because all blocks of a small piece may need much more memory.
         """
         if self._failed:
             raise MalformedError("CAR: an earlier part of the archive was malformed")

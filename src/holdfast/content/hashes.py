@@ -1,4 +1,4 @@
-"""The hash functions that CIDs can be verified with, by their multicodec codes.
+"""The hash functions with which CIDs can be verified, by their multicodec codes.
 
 A digest must have the full length of its function: a CID with a truncated one is refused. SHA-1 and
 MD5 are missing because collisions can be made for them, BLAKE3 because Python does not have it.

@@ -21,12 +21,12 @@ JOINED_SIZE: Final = 1 << 16  # pieces below this size are joined before they ar
 class Proof(ABC):
     """Verifies a body whose bytes are fed to it in order.
 
-    A proof overrides what differs from the answers here, which are those of one that needs no
-    blocks beside the body.
+    The defaults here are for a proof that needs no blocks besides the body. Subclasses override
+    what differs.
 
     Attributes:
-        incremental: Whether what `update` returns is verified; otherwise only `finish` tells.
-        has_more: Whether there is more to return at once: then call `update` again, with nothing.
+        incremental: Whether `update` returns verified bytes. Otherwise only `finish` verifies them.
+        has_more: Whether `update` can return more bytes at once. Then call it with b"".
     """
 
     incremental: ClassVar[bool] = True
@@ -39,14 +39,14 @@ class Proof(ABC):
 
     @property
     def size(self) -> int | None:
-        """The bytes of the whole file, where that is verified."""
+        """The size of the whole file in bytes, if it is verified."""
         return None
 
     @property
     def progress(self) -> int | None:
-        """A number that grows with every byte that is of use, and with no other; None if unknown.
+        """A number that grows only with bytes that are needed; None if unknown.
 
-        An archive may bring other blocks than those of the file; then this number stays.
+        It does not grow with blocks of an archive that do not belong to the file.
         """
         return None
 
@@ -72,7 +72,7 @@ class PassingProof(Proof):
     incremental: ClassVar[bool] = False
 
     def update(self, data: bytes) -> list[Any]:
-        """Note the next bytes and return them."""
+        """Process the next bytes and return them."""
         self._note(data)
         return [data]
 
@@ -109,7 +109,7 @@ class HashProof(PassingProof):
 
 
 class IdentityProof(PassingProof):
-    """For content that the CID itself carries."""
+    """For content that the CID itself contains."""
 
     def __init__(self, reference: Reference, cid: CID) -> None:
         self._reference = reference
@@ -157,7 +157,7 @@ def joined(pieces: Sequence[Any]) -> Iterator[Any]:
 
 
 def is_raw(cid: CID) -> bool:
-    """Return whether `cid` names one raw block, whose hash is all that is to be verified."""
+    """Return whether `cid` names one raw block, for which comparing its hash is enough."""
     return cid.codec == RAW
 
 

@@ -58,7 +58,7 @@ class Reference:
 
 
 def _after_ipfs(text: str) -> str:
-    """Return `text` from its CID on."""
+    """Return the part of `text` that begins with the CID."""
     _, found, rest = text.partition("/ipfs/")
     if found:
         return rest

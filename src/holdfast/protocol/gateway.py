@@ -22,7 +22,7 @@ INTO_PRIVATE: Final = "into a private network"
 PARTIAL: Final = 206
 RAW_TYPE: Final = "application/vnd.ipld.raw"
 CAR_TYPE: Final = "application/vnd.ipld.car"
-# What gateways that give only blocks and archives reply to a request for plain content (Kubo: 406).
+# The statuses with which gateways of only blocks and archives refuse plain content (Kubo: 406).
 FORMAT_REFUSALS: Final = frozenset({406, 501})
 TRUSTLESS_FOR: Final = 3600.0  # seconds for which such a gateway is not asked for plain content
 AVOIDED_FOR: Final = 300.0  # seconds for which a gateway that sent wrong bytes is asked last
@@ -144,7 +144,7 @@ class Gateways:
         self._avoided_until = avoided
 
     def in_order(self, now: float) -> list[Gateway]:
-        """Return the gateways as configured, but those last that have sent wrong bytes lately."""
+        """Return the gateways in the configured order, but those to avoid at the end."""
         return sorted(
             self._gateways, key=lambda each: self._avoided_until.get(each.base_url, 0.0) > now
         )

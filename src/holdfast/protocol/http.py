@@ -11,7 +11,7 @@ from holdfast.protocol import host_privacy
 
 USER_AGENT = f"holdfast/{__version__}"
 PIECE_SIZE = 1 << 18
-MAX_DIGITS = 18  # of a Content-Length that can be true
+MAX_DIGITS = 18  # the most digits of a plausible Content-Length
 MAX_REPLY = 1 << 20  # an API's reply is a few hundred bytes; an error page may be larger
 
 
@@ -52,7 +52,7 @@ class Request:
     Attributes:
         method: GET, POST or DELETE.
         url: The absolute URL.
-        headers: The header fields; a `Secret` is masked everywhere but on the wire.
+        headers: The header fields; a `Secret` is masked everywhere except in the sent request.
         body: The body, whole or streamed, or None.
         on_sent: Called with the number of bytes of a streamed body that are sent so far.
         max_reply: How many bytes of the reply are kept when it is read whole.
@@ -139,9 +139,9 @@ class Reply:
 
     @property
     def is_framed(self) -> bool:
-        """Whether the headers tell where the body ends.
+        """Whether the headers show where the body ends.
 
-        If not, a broken connection cannot be told from the end.
+        If not, a broken connection looks like the end of the body.
         """
         return self.length is not None or "transfer-encoding" in self.headers
 

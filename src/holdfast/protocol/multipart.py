@@ -21,7 +21,7 @@ class FileSource(Protocol):
 
     @property
     def bytes_read(self) -> int:
-        """How many bytes the last `chunks` gave so far."""
+        """How many bytes the last call of `chunks` has yielded so far."""
 
     @property
     def repeatable(self) -> bool:
@@ -41,7 +41,7 @@ class FormFile:
 
 
 class FileForm:
-    """The body of an upload. The fields come first, so that the server knows them when data comes.
+    """The body of an upload. The fields come first, so that the server knows them before the data.
 
     ::
 
@@ -61,8 +61,8 @@ class FileForm:
             for name, value in fields.items()
         )
         self._tail = f"\r\n--{boundary}--\r\n".encode()
-        # For each file whose head was given: where its data begins in the form, and how many bytes
-        # of files come before it.
+        # For each file whose head was yielded: the position of its data in the form, and how many
+        # bytes of files come before it.
         self._starts: list[tuple[int, int]] = []
         self.content_type = f"multipart/form-data; boundary={boundary}"
 
@@ -82,7 +82,7 @@ class FileForm:
         return all(file.source.repeatable for file in self._files)
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the form. The tail comes only when every file has given all that it promised."""
+        """Yield the form. The tail comes only after every file has yielded all of its bytes."""
         starts = self._starts = []
         position = file_bytes = 0
         for number, file in enumerate(self._files):
@@ -97,7 +97,7 @@ class FileForm:
         yield self._tail
 
     def on_sent(self, tell: Callable[[int], None]) -> Callable[[int], None]:
-        """Return a function for `Request.on_sent` that tells how many bytes of files are sent."""
+        """Return a function for `Request.on_sent` that reports how many bytes of files are sent."""
         told = -1
 
         def on_sent(sent: int) -> None:

@@ -32,7 +32,7 @@ class PinAPI(Protocol):
     def add_files(
         self, files: Sequence[FormFile], info: PinInfo, on_sent: Callable[[int], None]
     ) -> Exchange[Added]:
-        """Pin a file, or several as a directory; tell `on_sent` how many bytes of them are sent."""
+        """Pin a file, or several as a directory; call `on_sent` with the bytes sent so far."""
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Remove the pin of `cid`; raise ProviderError if it is not pinned."""
@@ -62,7 +62,7 @@ class PinPages:
     """The state of a list of pins that comes page by page.
 
     A pin that is made meanwhile moves others to the next page, so rows may come twice. A provider
-    that sends no new row, or too many, would make the list endless: that is a `ProviderError`.
+    that sends no new row, or too many, could make the list endless: that is a `ProviderError`.
     """
 
     def __init__(self, pins: PagedList, limit: int | None) -> None:
@@ -101,7 +101,7 @@ class PinPages:
         return kept
 
     def _objection(self, *, came: int, new: int) -> str | None:
-        """Return what is wrong with the list so far, or None."""
+        """Return the error message for the list so far, or None."""
         if came and not new:
             return "the provider sent the same pins again in place of the next page: try again"
         if len(self._seen) + new > MAX_PINS:

@@ -185,7 +185,7 @@ def _read_pin(row: dict[str, Any]) -> Pin:
 
 
 def _pin_id(value: Any) -> str:
-    """Return the id of a row as text; raise TypeError without one, since it tells pins apart."""
+    """Return the id of a row as text; raise TypeError if it has none."""
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         raise TypeError("a pin has an id")
     return str(value)

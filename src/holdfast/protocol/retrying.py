@@ -18,9 +18,9 @@ def is_transient(error: ClientError) -> bool:
 
 
 class RetryBudget:
-    """The retries that all calls of a client may still make together. A success gives one back.
+    """The retries that all calls of a client may still make together. Each success adds one again.
 
-    There is no lock: two threads may count as one, which does no harm.
+    There is no lock: two threads may be counted as one, which does no harm.
     """
 
     def __init__(self, size: int) -> None:

@@ -35,11 +35,11 @@ CLASSES: Final[Mapping[int, type[ProviderError]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ErrorTable:
-    """How one API tells about failures.
+    """How one API reports failures.
 
     Attributes:
-        texts: Where the words may stand in a JSON body, as paths of member names; the first that
-            leads to a text counts.
+        texts: Where the message may be in a JSON body, as paths of member names. The first path
+            that leads to a text is used.
         classes: The error class for a status; another status is a plain `ProviderError`.
         plain: The statuses whose message is always ``HTTP error {status}``.
     """
@@ -59,16 +59,17 @@ SPEC_ERRORS: Final = ErrorTable(
     ),
     classes=CLASSES,
 )
-"""The errors of the pinning API and of gateways, as the spec has them."""
+"""The errors of the pinning API and of gateways, as the spec defines them."""
 
 
 def provider_error(
     reply: Reply, *, secret: Secret | None = None, table: ErrorTable = SPEC_ERRORS
 ) -> ProviderError:
-    """Return the error for `reply`, with the provider's words as its message if it sent any.
+    """Return the error for `reply`, with the provider's message if it sent one.
 
-    A redirect, and a status that is `plain` in the table, is always ``HTTP error {status}``; the
-    words are in ``.details``. A credential that the provider echoes is masked.
+    For a redirect, and for a status that is `plain` in the table, the message is always
+    ``HTTP error {status}``, and the provider's message is in ``.details``. A credential that the
+    provider echoes is masked.
     """
     words = _words(reply, secret, table)
     silent = reply.status in table.plain or 300 <= reply.status < 400
@@ -115,9 +116,9 @@ def retry_after(reply: Reply) -> float | None:
 
 
 def _words(reply: Reply, secret: Secret | None, table: ErrorTable) -> str | None:
-    """Return the provider's words: the first text that `table` names, else a plain text body.
+    """Return the provider's message: the first text that `table` names, else a plain text body.
 
-    The credential is removed before the text is cut, so that no half of it stays.
+    The credential is removed before the text is shortened, so that no part of it remains.
     """
     scrub = secret.scrub if secret is not None else str
     try:

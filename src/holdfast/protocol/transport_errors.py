@@ -46,7 +46,7 @@ CONNECT_TIMEOUT: Final = ErrorKind(
 READ_TIMEOUT: Final = ErrorKind(RequestTimeoutError, "{peer} did not answer in time")
 STALLED: Final = ErrorKind(RequestTimeoutError, "{peer} took no more of the upload in time")
 TLS: Final = ErrorKind(NetworkError, "no secure connection to {peer}", transient=False)
-PROXY: Final = ErrorKind(NetworkError, "the proxy did not connect us to {peer}")
+PROXY: Final = ErrorKind(NetworkError, "the proxy did not connect to {peer}")
 BROKEN: Final = ErrorKind(NetworkError, "the connection to {peer} broke")
 GARBLED: Final = ErrorKind(NetworkError, "{peer} sent something that is not HTTP")
 UNSENT: Final = ErrorKind(

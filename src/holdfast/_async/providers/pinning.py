@@ -38,11 +38,11 @@ class AsyncPinProvider(AsyncHTTPProvider, AsyncListing):
         self._layout = WrittenLayout(profile_for(config.profile, config.cid_version))
 
     def make_api(self, config: ClientConfig, token: Secret) -> PinAPI:
-        """Return the API that `config` names; a subclass may speak another one."""
+        """Return the API object for `config`. A subclass may return another one."""
         return PinningAPI(config.pin_api_url, token, config.cid_version)
 
     async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
-        """Pin the JSON `text`. Where the CID is not that of the text, that is logged."""
+        """Pin the JSON `text`. Log a warning if the CID is not that of the text."""
         added = await self.run(self._api.add_json(text, info), call)
         if self.config.verify:
             await run_blocking(compare_json, text, added.cid)
@@ -79,7 +79,7 @@ class AsyncPinProvider(AsyncHTTPProvider, AsyncListing):
         pages = self._api.pages(name=name, limit=limit)
         asked_wait = 0.0
         while pages.wanted:
-            # Each page has the whole `total`; the waits that were asked for are one call's.
+            # Each page has a new `total`; all share one limit on the waits by ``Retry-After``.
             async with self.call("pins") as call:
                 call.asked_wait = asked_wait
                 found += pages.read(await self._session.fetch(pages.request(), call))

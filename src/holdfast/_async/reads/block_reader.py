@@ -1,4 +1,4 @@
-"""A reader over anything that gives the block of a CID: a node's RPC, an archive, a folder."""
+"""A reader for any source of blocks: a node's RPC, an archive, a folder."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,7 +17,7 @@ class AsyncGetBlock(Protocol):
     """A source of blocks."""
 
     async def __call__(self, cid: CID, /) -> bytes:
-        """Return the block of `cid`; raise a `ClientError` if it cannot be had."""
+        """Return the block of `cid`; raise a `ClientError` if that fails."""
 
 
 class AsyncBlockReader(AsyncWalkReader):
@@ -25,8 +25,7 @@ class AsyncBlockReader(AsyncWalkReader):
 
     Args:
         get_block: Returns the block of a CID. It is not called for identity CIDs.
-        verified: Whether `get_block` has compared each block with its CID; otherwise that is done
-            here.
+        verified: Whether `get_block` compares each block with its CID. Otherwise the reader does.
         total: How many seconds the reading of one range of an open file may take.
 
     Example:
@@ -47,7 +46,7 @@ class AsyncBlockReader(AsyncWalkReader):
     async def advance(
         self, walk: Walk[Item], known: BlockCache, take: Callable[[list[Item]], object]
     ) -> None:
-        """Fetch the needed block, and with it some that are needed next; feed what is there."""
+        """Fetch the needed block and some that are needed next; feed all that are available."""
         need = walk.need
         if need is None:
             return

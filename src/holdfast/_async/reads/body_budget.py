@@ -1,4 +1,4 @@
-"""The budget of one attempt at a body: its bytes until they are verified, and its time."""
+"""The budget for one attempt to read a body: its unverified bytes, and its time."""
 
 from holdfast._async.runtime import now
 from holdfast.calls import Deadline
@@ -9,11 +9,11 @@ from holdfast.protocol.transport_errors import READ_TIMEOUT
 
 
 class BodyBudget:
-    """Counts what a gateway sends, and raises an error where it is too much or too late.
+    """Counts what a gateway sends, and raises an error if it is too much or too late.
 
     Attributes:
-        limit: How many bytes may come, where they are verified only at their end.
-        received: How many bytes have come.
+        limit: The largest size of a body that is verified only at its end.
+        received: How many bytes were received.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class BodyBudget:
         self.received = 0
 
     def set_limit(self, limit: SizeLimit, length: int | None) -> None:
-        """Limit the body; a `length` beyond the limit, as a header tells it, is refused at once."""
+        """Limit the body; raise the error at once if the declared `length` is beyond the limit."""
         self.limit = limit
         limit.check(length or 0)
         limit.check(self.received)
@@ -46,7 +46,7 @@ class BodyBudget:
         check_time(self._deadline, self._peer)
 
     def note_progress(self, progress: int | None) -> None:
-        """Note a number that grows with the bytes that were of use, if there is one."""
+        """Note the progress: a number that grows with each needed byte, or None."""
         if progress is not None and progress > self._progress:
             self._progress = progress
             self.restart_clock()
@@ -56,7 +56,7 @@ class BodyBudget:
         self._progress_at = now()
 
     def check_progress(self) -> None:
-        """Raise an error if nothing that is needed has come for `timeouts.read`."""
+        """Raise an error if no needed bytes were received for `timeouts.read`."""
         if self._patience is not None and now() - self._progress_at > self._patience:
             words = f"{self._peer} sent nothing that {self._reference} needs in time"
             raise RequestTimeoutError(words, sent=True)

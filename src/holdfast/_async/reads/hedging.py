@@ -1,4 +1,4 @@
-"""Hedging: the gateways race to the first verified bytes, and the winner goes on alone.
+"""Hedging: the gateways race to the first verified bytes, and only the winner continues.
 
 The next gateway starts when `hedge_after` has passed or one has failed. Each works on a fork of the
 state. The state adopts the fork of the winner, and the winner alone writes.
@@ -26,16 +26,16 @@ class AsyncRunner(NamedTuple):
     transfer: AsyncTransfer
 
     async def aclose(self) -> None:
-        """Close what it has begun."""
+        """Close the reply that it has begun to send."""
         await self.transfer.aclose()
 
 
 async def run_race(
     session: AsyncSession, rounds: AsyncRounds, state: ReadState, *, verify: bool, delay: float
 ) -> bool:
-    """Let the gateways race; return whether the winner gave all.
+    """Let the gateways race; return whether the winner completed the read.
 
-    A gateway that refuses is not counted as failed: it may know another strategy.
+    A gateway that refuses is not counted as failed: it may support another strategy.
     """
     runners: list[Callable[[], Awaitable[AsyncRunner]]] = []
     for gateway in rounds.gateways:

@@ -9,7 +9,7 @@ from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
 from holdfast.records import Entry
 
-LARGEST_RANGE: Final = 8 << 20  # bytes for which `timeouts.total` is enough, in every open file
+LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
 Part: TypeAlias = bytes | bytearray
 
 
@@ -35,7 +35,7 @@ class AsyncReader(Protocol):
     async def read(
         self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
     ) -> str:
-        """Fill `sink` with a file; return its media type as the peer tells it, "" if unknown."""
+        """Fill `sink` with a file; return its media type as the peer reports it, "" if unknown."""
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
         """Return a file whose parts are read on demand, each within a time limit of its own."""

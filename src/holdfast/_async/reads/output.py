@@ -16,9 +16,9 @@ class Output:
     Attributes:
         sink: Where the bytes go.
         progress: The user's callback, if there is one.
-        written: How many bytes are in the sink. Those that are not verified will be, or go.
-        furthest: The largest number of bytes that were ever verified. Less is no progress.
-        failure: The error of the sink. After it nothing is written: the sink may have a hole.
+        written: How many bytes are in the sink, verified or not yet verified.
+        furthest: The largest number of bytes that were ever verified. Only more is progress.
+        failure: The error of the sink. Nothing is written after it: bytes may be missing.
     """
 
     sink: Sink
@@ -29,7 +29,7 @@ class Output:
     _reported: int = -1
 
     def take(self, pieces: Sequence[Any], *, verified: bool) -> None:
-        """Write `pieces`; `verified` says that all bytes in the sink are verified then."""
+        """Write `pieces`. If `verified`, all bytes in the sink are verified then."""
         if self.failure is not None:
             raise self.failure
         try:

@@ -39,7 +39,7 @@ class AsyncSent(NamedTuple):
 
 
 class AsyncPeer:
-    """What a strategy works with.
+    """Everything that a strategy needs to read from one gateway.
 
     Args:
         session: What sends the requests.
@@ -50,11 +50,11 @@ class AsyncPeer:
         gateway: The gateway.
         state: What to read, and what is known of it.
         verify: Whether the content must be verified.
-        may_restart: Whether verified bytes may be given up for a strategy that begins again.
+        may_restart: Whether a strategy may drop verified bytes and begin again.
         is_racing: Whether other gateways are asked at the same time, so that a body that can only
-            be verified at its end is of no use.
+            be verified at its end cannot win.
         was_imported: Whether its body was already imported again, without its blocks.
-        refusals: What it has refused.
+        refusals: Collects the refusals of the gateway.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Refusals: a gateway does not give what a strategy needs. What they mean, and what users hear."""
+"""Refusals: a gateway does not serve what a strategy needs. Which error the user gets."""
 
 from holdfast._async.runtime import now
 from holdfast.content.reference import Reference
@@ -9,7 +9,7 @@ from holdfast.protocol.http import Reply
 
 
 class RefusedError(UnprovenError):
-    """A gateway does not give what one strategy needs; another strategy may work.
+    """A gateway does not serve what one strategy needs; another strategy may work.
 
     Attributes:
         reason: The gateway's own error, if it sent one.
@@ -26,7 +26,7 @@ class Refusals:
     """What one gateway has refused during one attempt.
 
     Attributes:
-        plain: Its error for a request for plain content, if it gives none.
+        plain: Its error for a request for plain content, if it refused that.
     """
 
     def __init__(self, gateway: Gateway, reference: Reference, trustless: dict[str, float]) -> None:
@@ -38,16 +38,16 @@ class Refusals:
 
     @property
     def is_trustless(self) -> bool:
-        """Whether the gateway gives blocks and archives only, as far as is known."""
+        """Whether the gateway is known to serve blocks and archives only."""
         return self.plain is not None or self._trustless.get(self._gateway.base_url, 0.0) > now()
 
     def confirm_trustless(self) -> None:
-        """Remember for a while that the gateway gives blocks or archives and no plain content."""
+        """Remember for a while that the gateway serves blocks or archives and no plain content."""
         if self.plain is not None:
             self._trustless[self._gateway.base_url] = now() + TRUSTLESS_FOR
 
     def error(self, reason: ProviderError | None = None) -> RefusedError:
-        """Return the error for a gateway that does not give what a strategy needs."""
+        """Return the error for a gateway that does not serve what a strategy needs."""
         reference = str(self._reference)
         return RefusedError(
             f"{reference} cannot be verified: {self._gateway.base_url} gives neither its blocks "
@@ -71,23 +71,23 @@ class Refusals:
             self._worst = latest
 
     def raise_worst(self) -> None:
-        """Raise the error that tells the user most, if any strategy has failed."""
+        """Raise the most useful error for the user, if any strategy has failed."""
         if self._worst is not None:
             raise self.as_told(self._worst)
 
     def _tells_less(self, first: UnprovenError, later: UnprovenError) -> bool:
-        """Return whether the user learns less from the `first` error than from the `later` one."""
+        """Return whether the `first` error is less useful to the user than the `later` one."""
         if not isinstance(first, RefusedError) or not isinstance(later, RefusedError):
             return isinstance(first, RefusedError)
-        # Of a gateway without plain content, "not found" tells more than "not in this format".
+        # For a gateway without plain content, "not found" is more useful than "not in this format".
         reason = first.reason
         return not self.is_trustless or reason is None or reason.status in FORMAT_REFUSALS
 
     def as_told(self, error: UnprovenError) -> UnprovenError | ProviderError:
-        """Return `error` as the user is told it.
+        """Return the error to raise for `error`.
 
-        A gateway that gives no plain content has refused everything it was asked for: then its own
-        error is raised, preferably the one for blocks or archives.
+        A gateway without plain content has refused every request. Then raise its own error,
+        preferably the one for blocks or archives.
         """
         if not isinstance(error, RefusedError):
             return error

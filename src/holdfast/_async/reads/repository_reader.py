@@ -1,4 +1,4 @@
-"""A reader over the repository on this machine: many blocks in one hop to a worker thread."""
+"""A reader for the repository on this machine. Each job on a worker thread reads many blocks."""
 
 from collections.abc import Callable
 from typing import Final
@@ -13,11 +13,11 @@ from holdfast.content.unixfs.walks import Item, Walk
 from holdfast.errors import NotFoundError
 from holdfast.repository import Repository
 
-LOOKS: Final = 4  # looks at the database in one hop, each for about 1 MiB of blocks
+LOOKS: Final = 4  # queries in one job, each for about 1 MiB of blocks
 
 
 class AsyncRepositoryReader(AsyncWalkReader):
-    """Reads content from `repository`. One hop reads, verifies and writes a few MiB.
+    """Reads content from `repository`. Each job reads, verifies and writes a few MiB.
 
     Args:
         repository: The repository.

@@ -1,14 +1,14 @@
-"""One body on its way from a gateway, through its proof, into the output.
+"""Stream one body: receive it from a gateway, verify it with a proof, write it to the output.
 
 ::
 
     begin     receive the first batch, which is a whole block or all of the body, and verify it
-    finish    write what is verified of it, then stream the rest:
+    finish    write its verified bytes, then stream the rest:
               while one batch arrives, the one before it is verified and the one before that is
               written
 
-The stream in this file is for a proof that only looks at the bytes and tells at the end whether
-they were right. The strategies that get verified bytes earlier extend it.
+The stream in this file is for a proof that verifies all bytes at the end. The strategies that get
+verified bytes earlier extend it.
 """
 
 from collections import deque
@@ -39,8 +39,8 @@ class Verified(NamedTuple):
     Attributes:
         pieces: The bytes that may be written.
         need: The block without which no more bytes can be verified.
-        has_more: Whether the proof has more bytes to give at once.
-        progress: For an archive, a number that grows with the bytes that were of use.
+        has_more: Whether the proof can return more bytes without further input.
+        progress: For an archive, a number that grows with each needed byte.
     """
 
     pieces: list[Any]
@@ -64,9 +64,9 @@ class AsyncStream(Generic[P]):
 
     Attributes:
         peer: The gateway that sends it.
-        proof: What verifies its bytes.
+        proof: Verifies its bytes.
         reply: The head of the gateway's reply.
-        budget: How many bytes may come, and how long that may take.
+        budget: Limits its bytes and its time.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class AsyncStream(Generic[P]):
 
     @property
     def total(self) -> int | None:
-        """The bytes of the whole file: verified, or else what the gateway says."""
+        """The size of the whole file: verified, or else as the gateway reports it."""
         return self.reply.length if self.proof.size is None else self.proof.size
 
     async def begin(self) -> "AsyncStream[Any]":
@@ -102,9 +102,9 @@ class AsyncStream(Generic[P]):
         return self
 
     async def begin_again(self, proof: Q, held: list[bytes]) -> "AsyncStream[Q]":
-        """Go on with another `proof`, which verifies the body at its end.
+        """Continue with another `proof`, which verifies the body at its end.
 
-        `held` are the bytes that have come. None of them may be verified yet.
+        `held` are the bytes received so far. None of them may be verified yet.
         """
         stream = AsyncStream(self.peer, proof, self._response, self._batches)
         stream.budget = self.budget
@@ -115,7 +115,7 @@ class AsyncStream(Generic[P]):
         return stream
 
     async def finish(self) -> None:
-        """Write what is verified of the beginning, then stream the rest."""
+        """Write the verified bytes of the beginning, then stream the rest."""
         output = self.peer.state.output
         try:
             if not self._ended:
@@ -137,7 +137,7 @@ class AsyncStream(Generic[P]):
     # The beginning
 
     async def _prepare(self) -> None:
-        """Make room for the body and limit it, before any of it is received."""
+        """Announce the size to the sink and set the limit, before the body is received."""
         state = self.peer.state
         if state.output.written:
             await run_blocking(state.output.restart)
@@ -163,14 +163,14 @@ class AsyncStream(Generic[P]):
             self._pieces += await run_blocking(self.proof.update_all, chunks)
 
     async def _see_end(self) -> None:
-        """See whether a body that was short has ended, or broken off."""
+        """Find out whether a short body is complete or broke off."""
         try:
             self._ended = not await anext(self._batches, [])
         except NetworkError as error:
             self._failure = error
 
     async def _check_begun(self) -> None:
-        """Raise an error if the body has ended and was wrong, or cannot go on."""
+        """Raise an error if the body has ended and was wrong, or cannot continue."""
         if self._ended:
             await self._check_end()
         elif self._failure is not None:
@@ -196,7 +196,7 @@ class AsyncStream(Generic[P]):
                     await self._stream_batches(prover, writer)
             except NetworkError as error:
                 failure = error
-            # What was verified before a failure is good: the next attempt goes on behind it.
+            # Bytes that were verified before a failure stay: the next attempt continues after them.
             await self._write(await prover.drain(), prover, writer, go_on=failure is None)
             await writer.drain()
         if self._is_satisfied():
@@ -224,9 +224,9 @@ class AsyncStream(Generic[P]):
         *,
         go_on: bool = True,
     ) -> None:
-        """Write what is verified, and feed the proof what it needs to go on.
+        """Write the verified bytes, and feed the proof the blocks that it needs.
 
-        Without `go_on`, nothing is fed, and nothing is written but the `results`.
+        Without `go_on`, feed nothing and write only the `results`.
         """
         state, proof = self.peer.state, self.proof
         pending = deque(results)
@@ -237,17 +237,17 @@ class AsyncStream(Generic[P]):
             self.budget.note_progress(result.progress)
             if pending or not go_on or (result.need is None and not result.has_more):
                 continue
-            # What is in line comes first: while a block is missing, it is only taken note of.
+            # First the queued jobs: while a block is missing, the proof only stores bytes.
             pending += await prover.drain()
             if not pending:
                 self.budget.check_time()
                 await self._feed(result, prover)
                 pending += await prover.drain()
 
-    # What other streams do in another way
+    # Steps that subclasses override
 
     async def _submit(self, chunks: list[bytes], prover: AsyncWorker) -> list[Verified]:
-        """Have `chunks` verified; return the results that are there by now."""
+        """Start to verify `chunks`; return the results that are ready."""
         results: list[Verified] = await prover.submit(self._verify, chunks)
         return results
 
@@ -257,15 +257,15 @@ class AsyncStream(Generic[P]):
         return Verified(pieces, proof.need, proof.has_more, proof.progress)
 
     async def _feed(self, result: Verified, prover: AsyncWorker) -> None:
-        """Feed the proof what it needs to go on; a proof that only looks needs nothing."""
+        """Feed the proof the blocks that it needs. A proof of the whole body needs none."""
 
     def _is_satisfied(self) -> bool:
-        """Return whether all is verified, however the body may go on or has broken off."""
+        """Return whether everything is verified, even if the body continues or broke off."""
         return False
 
     def _check_progress(self) -> None:
-        """Raise an error if the body has brought nothing of use for too long."""
+        """Raise an error if no needed bytes were received for too long."""
 
     async def _check_end(self) -> None:
-        """Raise an error where the body has ended too early, or is not what the CID names."""
+        """Raise an error if the body has ended too early, or does not match the CID."""
         self.proof.finish()

@@ -1,4 +1,4 @@
-"""Files, parts of files and directories, read from a source of blocks by walks over them."""
+"""Read files, parts of files and directories by walks over the blocks of a source."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
@@ -21,10 +21,10 @@ from holdfast.records import Entry
 
 
 class AsyncWalkReader(ABC):
-    """Reads verified content over the blocks that a subclass feeds to a walk.
+    """Reads verified content from the blocks that a subclass feeds to a walk.
 
     The walk says which blocks are needed, verifies them, and enforces the limits on depth, width
-    and sizes. A subclass only brings the blocks, in `advance`.
+    and sizes. A subclass only supplies the blocks, in `advance`.
 
     Args:
         total: How many seconds the reading of one range of an open file may take.

@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/providers/base.py
 # by scripts/generate_sync.py. Change the original instead.
-"""The base class of providers: everything that does not depend on where the content is kept."""
+"""The base class of providers: everything that does not depend on where the content is stored."""
 
 import copy
 import io
@@ -42,12 +42,12 @@ JSON_TYPE = "application/json"
 class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Reconfigurable):
     """A provider over a reader and three methods: `add_file`, `unpin` and `check_credentials`.
 
-    A subclass writes these. The base does the rest: JSON, targets of downloads, events, deadlines,
-    closing, copies with other options. Each of these methods gets the `Call` that it belongs to,
-    which has the deadline and tells events.
+    A subclass defines these. The base class does the rest: JSON, targets of downloads, events,
+    deadlines, closing, copies with other options. Each of the three methods gets the current
+    `Call`, which has the deadline and reports events.
 
-    A further capability is declared by a base class from `holdfast.provider`, such as
-    `Listing`. Its method makes a call of its own: ``with self.call("pins") as call``.
+    To add a capability, add a base class from `holdfast.provider`, such as `Listing`, and
+    define its method. The method starts its own call: ``with self.call("pins") as call``.
 
     Attributes:
         config: The configuration of the provider.
@@ -86,17 +86,17 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
         """Return the provider that `config` describes."""
         return cls(config)  # type: ignore[call-arg]  # a subclass takes a configuration alone
 
-    # What a provider writes
+    # For subclasses to define
 
     @abstractmethod
     def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:
-        """Keep the bytes of `source` as a file; tell `progress` how many are done, and the total.
+        """Store the bytes of `source` as a file; call `progress` with the bytes done and the total.
 
-        A provider that chooses the layout itself can do so with `import_file`.
+        A provider that stores blocks can make them with `import_file`.
         """
 
     def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
-        """Keep the JSON `text`; unless a provider has a way of its own, as a file."""
+        """Store the JSON `text`; as a file, unless a subclass overrides this."""
         file = io.BytesIO(text.encode())
         source = Source(
             file, size=len(file.getbuffer()), type=JSON_TYPE, rewind=lambda: file.seek(0)
@@ -112,22 +112,22 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
         """Return if the provider can be used with its credentials; raise an error otherwise."""
 
     def release(self) -> None:
-        """Close what the provider holds open; called by `close` until it succeeds once."""
+        """Close connections and files. `close` calls it until it has succeeded once."""
 
     @property
     def partial_folder(self) -> Path | None:
-        """Where downloads to a file keep what is verified so far; None for nowhere.
+        """The folder for the verified bytes of interrupted downloads to a file, or None.
 
-        None is right where content is read from this machine: it needs no resuming.
+        None is for content that is read from this machine: such a download need not resume.
         """
         return None
 
-    # What the base does with it
+    # Defined here for all providers
 
     def call(
         self, operation: str, cid: str | None = None, *, total: bool = True
     ) -> ContextManager[Call]:
-        """Make a call: its events are told, and `total` gives it a deadline.
+        """Start a call, which reports events. It has a deadline if `total` is True.
 
         Raise ClientClosedError if the provider is closed.
         """
@@ -166,7 +166,7 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
         return part
 
     def put_json(self, text: str, *, name: str) -> str:
-        """Keep the JSON `text` under `name`; return its CID."""
+        """Store the JSON `text` under `name`; return its CID."""
         with self.call("store") as call:
             added = self.add_json(text, PinInfo(name=name), call)
             call.cid = added.cid
@@ -180,7 +180,7 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
             return json_text.from_text(sink.data)
 
     def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
-        """Keep the bytes of `source` as a file called `name`; return its CID."""
+        """Store the bytes of `source` as a file called `name`; return its CID."""
         with self.call("upload", total=False) as call:
             added = self.add_file(source, PinInfo(name=name), call, progress or _ignore)
             call.cid = added.cid
@@ -193,7 +193,7 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
         to: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
     ) -> Blob:
-        """Return the file at `cid`; with `to`, write it there, whole or not at all."""
+        """Return the file at `cid`; with `to`, write it there, complete or not at all."""
         reference = Reference.parse(cid)
         if to is None:
             sink: SpoolSink | TargetSink = SpoolSink()
@@ -231,16 +231,16 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
         return Gateway(gateways[0]).url(Reference.parse(cid)) if gateways else f"ipfs://{cid}"
 
     def with_config(self, config: ClientConfig) -> Self:
-        """Return a copy with `config` that shares what this provider holds open."""
+        """Return a copy with `config` that shares the connections and files of this provider."""
         for name in self.shared_fields:
             if getattr(config, name) != getattr(self.config, name):
                 raise ConfigError(f"{name} belongs to {self.shared_by}: make a new client for it")
         return self.copy_with(config)
 
     def copy_with(self, config: ClientConfig) -> Self:
-        """Return a copy with `config`, which differs in no shared field.
+        """Return a copy with `config`, whose shared fields have not changed.
 
-        A provider that keeps more than `config` of its configuration makes such a copy itself.
+        Override this if the provider stores values of its configuration other than `config`.
         """
         other = copy.copy(self)
         other.config = config
@@ -256,14 +256,14 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
 
 @dataclass(slots=True)
 class _Lifetime:
-    """Whether a provider is closed, and has released what it held; its copies share it."""
+    """Whether a provider is closed, and has released its resources. Its copies share this."""
 
     closed: bool = False
     released: bool = False
 
 
 def _ignore(_done: int, _total: int | None) -> None:
-    """Do nothing: nobody asked for progress."""
+    """Do nothing: the caller passed no progress callback."""
 
 
 def _name(reference: Reference) -> str | None:

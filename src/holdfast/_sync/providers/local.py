@@ -25,10 +25,10 @@ from holdfast.repository import PinQuery, Repository
 
 
 class LocalProvider(BaseProvider, Listing, CarImport, CarExport):
-    """Keeps content in a folder: `path`, else the platform's folder for user data.
+    """Stores content in a folder: `path`, else the platform's folder for user data.
 
-    The CIDs are those that an IPFS node gives under the configured profile. Every block is verified
-    when it is read.
+    The CIDs are those that an IPFS node computes for the configured profile. Every block is
+    verified when it is read.
 
     Example:
         >>> from holdfast import Client
@@ -49,19 +49,19 @@ class LocalProvider(BaseProvider, Listing, CarImport, CarExport):
 
     @property
     def repository(self) -> Repository:
-        """The repository underneath."""
+        """The repository that stores the content."""
         self.check_open()
         return self._repository
 
     def add_json(self, text: str, info: PinInfo, _call: Call, /) -> Added:
-        """Keep the JSON `text`."""
+        """Store the JSON `text`."""
         profile = profile_for(self.config.profile, self.config.cid_version)
         about = _about(info, JSON_TYPE)
         pin, known = run_blocking(self.repository.add, text.encode(), profile, **about)
         return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
 
     def add_file(self, source: Source, info: PinInfo, _call: Call, progress: Progress, /) -> Added:
-        """Keep the bytes of `source` as a file."""
+        """Store the bytes of `source` as a file."""
         adding = self.repository.adding()
         try:
             part = self.import_file(source, adding.put, progress)

@@ -4,16 +4,16 @@
 
 ::
 
-    small block   send, read, hash, compare: for a small raw block; in other cases the reply goes on
-    body          the plain body, and beside it the few blocks that tell how it is cut
-    raw block     a file that is one raw block: that block
-    archive       a CAR, which brings all blocks
-    walk          block after block
+    small block   send, read, hash, compare: for a small raw block; else the reply is passed on
+    body          the plain body, and the few blocks that say how it is cut into pieces
+    raw block     the block itself, for a file that is one raw block
+    archive       a CAR, which contains all blocks
+    walk          one request for each block
     layouts       the plain body alone, imported again in all known layouts
-    plain         the plain body, not verified: with verify=False, instead of body and layouts
+    plain         the plain body, not verified: with verify=False, in place of body and layouts
 
-Raw block and walk are for gateways that give no plain content. What is verified stays in the state,
-also when the attempt fails: the next attempt goes on behind it.
+Raw block and walk are for gateways that do not serve plain content. When an attempt fails, the
+verified bytes stay in the output, and the next attempt continues after them.
 """
 
 from holdfast._sync.reads.peer import Peer, Sent
@@ -52,9 +52,9 @@ def fill(
     verify: bool,
     is_last: bool,
 ) -> None:
-    """Get all that `state` still lacks from `gateway`.
+    """Read everything that `state` still lacks from `gateway`.
 
-    If the gateway is the last one, a strategy may give up verified bytes and begin again.
+    If the gateway is the last one, a strategy may drop verified bytes and begin again.
     """
     sent: Sent | None = None
     if verify and may_be_small(session, gateway, state):
@@ -76,10 +76,10 @@ def _try_strategies(peer: Peer) -> None:
         if not strategy.may_work(peer):
             continue
         try:
-            # In one expression: a variable would keep its memory for the next strategy.
+            # One expression: a variable would keep this transfer in memory during the next one.
             (strategy.begin(peer)).finish()
         except UnprovenError as error:
-            # Without its frames, which hold the sink and all that is in it.
+            # Without its traceback, whose frames hold the sink and all bytes in it.
             peer.refusals.add(error.with_traceback(None))
         else:
             peer.refusals.confirm_trustless()
@@ -115,8 +115,8 @@ def _recover(peer: Peer) -> None:
 
 
 def drop_unverified(state: ReadState) -> None:
-    """Remove the bytes that are not verified; raise an `OSError` where the sink has failed."""
+    """Remove the bytes that are not verified; raise an `OSError` if the sink has failed."""
     output = state.output
-    # With nothing written, the bytes that an earlier download left stay.
+    # If nothing was written, the bytes that an earlier download saved stay.
     if output.written or output.failure is not None:
         run_blocking(output.restart, output.sink.verified)

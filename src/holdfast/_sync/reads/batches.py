@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/batches.py
 # by scripts/generate_sync.py. Change the original instead.
-"""A body in batches: as many bytes as are worth a hop to a worker thread."""
+"""Split a body into batches that are large enough to be passed to a worker thread."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,8 @@ def in_batches(
     """Yield the body in batches, without its first `skip` bytes, and `most` bytes in all.
 
     The first batch has `first` bytes, unless the body is smaller. Each of the others has `size`
-    bytes, or what came in a second. If the body breaks off, the bytes that have come are yielded
-    before the error is raised.
+    bytes, or those of one second. If the body breaks off, the received bytes are yielded before the
+    error is raised.
     """
     limit, patience = first, float("inf")
     if not first:
@@ -69,5 +69,5 @@ def _append(batch: list[Any], chunk: bytes) -> None:
 
 
 def total(pieces: list[Any]) -> int:
-    """Return the bytes of all `pieces`."""
+    """Return the number of bytes in all `pieces`."""
     return sum(map(len, pieces))

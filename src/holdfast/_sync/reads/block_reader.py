@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/block_reader.py
 # by scripts/generate_sync.py. Change the original instead.
-"""A reader over anything that gives the block of a CID: a node's RPC, an archive, a folder."""
+"""A reader for any source of blocks: a node's RPC, an archive, a folder."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -19,7 +19,7 @@ class GetBlock(Protocol):
     """A source of blocks."""
 
     def __call__(self, cid: CID, /) -> bytes:
-        """Return the block of `cid`; raise a `ClientError` if it cannot be had."""
+        """Return the block of `cid`; raise a `ClientError` if that fails."""
 
 
 class BlockReader(WalkReader):
@@ -27,8 +27,7 @@ class BlockReader(WalkReader):
 
     Args:
         get_block: Returns the block of a CID. It is not called for identity CIDs.
-        verified: Whether `get_block` has compared each block with its CID; otherwise that is done
-            here.
+        verified: Whether `get_block` compares each block with its CID. Otherwise the reader does.
         total: How many seconds the reading of one range of an open file may take.
 
     Example:
@@ -49,7 +48,7 @@ class BlockReader(WalkReader):
     def advance(
         self, walk: Walk[Item], known: BlockCache, take: Callable[[list[Item]], object]
     ) -> None:
-        """Fetch the needed block, and with it some that are needed next; feed what is there."""
+        """Fetch the needed block and some that are needed next; feed all that are available."""
         need = walk.need
         if need is None:
             return

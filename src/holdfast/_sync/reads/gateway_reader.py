@@ -31,14 +31,14 @@ from holdfast.records import Entry
 
 
 class GatewayReader:
-    """Fills sinks with verified content, from whichever gateway has it.
+    """Fills sinks with verified content from any of its gateways.
 
     Args:
-        session: What sends the requests.
+        session: Sends the requests.
         gateways: The gateways, in order.
         verify: Whether `read` verifies; `open` and `entries` always do.
-        max_unverified: How many bytes a body may have that is verified only at its end.
-        hedge_after: The seconds after which a further gateway is asked at the same time.
+        max_unverified: The largest size of a body that is verified only at its end.
+        hedge_after: The seconds after which the next gateway is asked as well.
     """
 
     def __init__(
@@ -59,9 +59,9 @@ class GatewayReader:
     def read(
         self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
     ) -> str:
-        """Fill `sink` with a file; return the media type that the gateway tells.
+        """Fill `sink` with a file; return the media type that the gateway reports.
 
-        When all gateways have failed, the gravest failure is raised and the others are its notes.
+        If all gateways fail, raise the most serious failure, with the others as its notes.
         """
         state = ReadState(
             reference, Output(sink, progress), call, max_unverified=self._max_unverified
@@ -72,8 +72,8 @@ class GatewayReader:
     def open(self, reference: Reference, call: Call) -> Ranges:
         """Return a file whose parts are read and verified on demand.
 
-        A file that can only be verified whole is downloaded now: one block, or a file that no
-        gateway gives the blocks of.
+        A file that can only be verified as a whole is downloaded now: a single block, or a file
+        whose blocks no gateway serves.
         """
         state = ReadState(reference, Output(MemorySink()), call, stop=0)
         try:
@@ -95,7 +95,7 @@ class GatewayReader:
     def _read_part(
         self, reference: Reference, found: KnownFile, start: int, stop: int
     ) -> bytes | bytearray:
-        """Return a part of a file that `open` has found; it has a time limit of its own."""
+        """Return a part of a file that `open` has found, within a time limit of its own."""
         sink = RangeSink(stop - start)
         with self._session.call("open", str(reference)) as call:
             state = ReadState(reference, Output(sink), call, start, stop, found=replace(found))
@@ -105,7 +105,7 @@ class GatewayReader:
     def _open_whole(self, reference: Reference, call: Call) -> Ranges:
         """Download a file for `open`.
 
-        Each part of it has as much time as any range that an open file reads.
+        Each part of it has the same time limit as a range that an open file reads.
         """
         sink = SpoolSink()
         fetched = 0
@@ -127,9 +127,9 @@ class GatewayReader:
             run_blocking(sink.discard)
 
     def _fill(self, state: ReadState, *, verify: bool) -> None:
-        """Get all that `state` wants, or raise the gravest failure."""
+        """Read everything that `state` wants, or raise the most serious failure."""
         if verify and state.found.cid is not None:
-            # A CID that nothing can verify is not asked for.
+            # Do not request content that cannot be verified.
             check_provable(state.found.cid)
             check_codec(state.found.cid)
         attempt = partial(fill, self._session, state, verify=verify)
@@ -137,7 +137,7 @@ class GatewayReader:
         output, delay = state.output, self._hedge_after
         if delay is not None and len(rounds.gateways) > 1 and not output.sink.saved_size:
             done = run_race(self._session, rounds, state, verify=verify, delay=delay)
-            # Those that refused the strategy of the race may know another.
+            # Gateways that refused the strategy of the race may support another.
             others = [each for each in rounds.gateways if each not in rounds.failures]
             done = done or rounds.ask(others)
         else:

@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/hedging.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Hedging: the gateways race to the first verified bytes, and the winner goes on alone.
+"""Hedging: the gateways race to the first verified bytes, and only the winner continues.
 
 The next gateway starts when `hedge_after` has passed or one has failed. Each works on a fork of the
 state. The state adopts the fork of the winner, and the winner alone writes.
@@ -28,16 +28,16 @@ class Runner(NamedTuple):
     transfer: Transfer
 
     def close(self) -> None:
-        """Close what it has begun."""
+        """Close the reply that it has begun to send."""
         self.transfer.close()
 
 
 def run_race(
     session: Session, rounds: Rounds, state: ReadState, *, verify: bool, delay: float
 ) -> bool:
-    """Let the gateways race; return whether the winner gave all.
+    """Let the gateways race; return whether the winner completed the read.
 
-    A gateway that refuses is not counted as failed: it may know another strategy.
+    A gateway that refuses is not counted as failed: it may support another strategy.
     """
     runners: list[Callable[[], Runner]] = []
     for gateway in rounds.gateways:

@@ -11,7 +11,7 @@ from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
 from holdfast.records import Entry
 
-LARGEST_RANGE: Final = 8 << 20  # bytes for which `timeouts.total` is enough, in every open file
+LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
 Part: TypeAlias = bytes | bytearray
 
 
@@ -37,7 +37,7 @@ class Reader(Protocol):
     def read(
         self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
     ) -> str:
-        """Fill `sink` with a file; return its media type as the peer tells it, "" if unknown."""
+        """Fill `sink` with a file; return its media type as the peer reports it, "" if unknown."""
 
     def open(self, reference: Reference, call: Call) -> Ranges:
         """Return a file whose parts are read on demand, each within a time limit of its own."""

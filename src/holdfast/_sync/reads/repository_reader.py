@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/repository_reader.py
 # by scripts/generate_sync.py. Change the original instead.
-"""A reader over the repository on this machine: many blocks in one hop to a worker thread."""
+"""A reader for the repository on this machine. Each job on a worker thread reads many blocks."""
 
 from collections.abc import Callable
 from typing import Final
@@ -15,11 +15,11 @@ from holdfast.content.unixfs.walks import Item, Walk
 from holdfast.errors import NotFoundError
 from holdfast.repository import Repository
 
-LOOKS: Final = 4  # looks at the database in one hop, each for about 1 MiB of blocks
+LOOKS: Final = 4  # queries in one job, each for about 1 MiB of blocks
 
 
 class RepositoryReader(WalkReader):
-    """Reads content from `repository`. One hop reads, verifies and writes a few MiB.
+    """Reads content from `repository`. Each job reads, verifies and writes a few MiB.
 
     Args:
         repository: The repository.

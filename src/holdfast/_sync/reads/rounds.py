@@ -1,9 +1,9 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/rounds.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Rounds over gateways: who is asked, in which order, when again, and which failure is raised.
+"""Rounds over gateways: the order in which they are asked, when again, and which error is raised.
 
-Each gateway has one attempt in a round, and goes on where the one before it ended. Those whose
-failure may pass are asked again in the next round, after a wait.
+Each gateway has one attempt in a round, and continues where the one before it ended. Gateways whose
+failure may be temporary are asked again in the next round, after a wait.
 """
 
 import logging
@@ -29,11 +29,11 @@ from holdfast.protocol.retrying import Backoff, is_transient
 
 # Errors that one gateway can cause. Another gateway may do better.
 FAILURES = (NetworkError, ProviderError, VerificationError, NotAFileError, SerializationError)
-AT_ONCE = float("-inf")  # when a gateway may be asked again that asks for no wait
+AT_ONCE = float("-inf")  # the time for a gateway that may be asked again without a wait
 
 
 class Attempt(Protocol):
-    """What is done with one gateway. It raises one of FAILURES where another gateway may help."""
+    """One attempt at one gateway. It raises one of FAILURES if another gateway may help."""
 
     def __call__(self, gateway: Gateway, deadline: Deadline, *, is_last: bool) -> None:
         """Ask `gateway`; `is_last` says that no other gateway is asked in this round."""
@@ -59,7 +59,7 @@ class Rounds:
         self.failures: dict[Gateway, ClientError] = {}
 
     def ask(self, gateways: list[Gateway]) -> bool:
-        """Ask `gateways` one after the other; return whether one of them gave all."""
+        """Ask `gateways` one after the other; return whether one of them completed the read."""
         for number, gateway in enumerate(gateways):
             left = len(gateways) - number
             try:
@@ -74,9 +74,9 @@ class Rounds:
         return False
 
     def ask_again(self) -> None:
-        """Ask the gateways whose failure may pass, until one has given all.
+        """Ask the gateways whose failure may be temporary, until one has completed the read.
 
-        When no gateway may be asked again, raise the gravest failure, with the others as its notes.
+        If no gateway may be asked again, raise the most serious failure, with the others as notes.
         """
         backoff = self._session.backoff()
         while True:
@@ -92,8 +92,8 @@ class Rounds:
     def _wait(self, backoff: Backoff) -> list[Gateway]:
         """Wait, and return the gateways that may be asked again then, if any.
 
-        A gateway that asks for a wait with ``Retry-After`` does not delay the others. If all that
-        are left ask for one, the shortest is waited for.
+        A gateway that asks for a wait with ``Retry-After`` does not delay the others. If all
+        remaining gateways ask for one, the shortest wait is used.
         """
         left = [each for each in self.gateways if is_transient(self.failures[each])]
         if not left:

@@ -2,8 +2,8 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The short path for a small raw block: send, read, hash, compare.
 
-It takes the common case only. In every other case it hands the reply over, unread, so that nothing
-is asked for twice: a redirect, an error, an encoding, a body that is larger or of unknown length.
+It handles the common case only. In every other case (a redirect, an error, an encoding, a body that
+is larger or of unknown length) it passes on the unread reply, so that nothing is requested twice.
 """
 
 from hashlib import sha256
@@ -38,7 +38,7 @@ def read_small_block(
 ) -> Sent | None:
     """Ask for the plain content of a raw block, and read it if it is small.
 
-    Return None when it is read and verified, else what was sent, for another strategy to go on.
+    Return None if it was read and verified, else the request and reply for another strategy.
     """
     deadline = deadline.copy()
     request = gateway.content(state.reference)
@@ -64,7 +64,7 @@ def read_small_block(
 
 
 def _body_length(reply: Reply) -> int | None:
-    """Return the length of a plain and complete body; None where that is not certain."""
+    """Return the length of a plain and complete body; None if that is not certain."""
     is_plain = reply.status == 200 and "content-encoding" not in reply.headers
     return reply.length if is_plain else None
 

@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/state.py
 # by scripts/generate_sync.py. Change the original instead.
-"""The state of one read: what is wanted, what is found out, and what is verified."""
+"""The state of one read: what is wanted, what is known, and what is verified."""
 
 from dataclasses import dataclass, field, replace
 
@@ -21,8 +21,8 @@ class KnownFile:
     Attributes:
         cid: The CID that the reference leads to, once it is verified.
         size: The bytes of the whole file, once they are verified.
-        media_type: What a gateway calls the content. It cannot be verified.
-        blocks: Verified blocks that came beside the body.
+        media_type: The media type that a gateway reports. It cannot be verified.
+        blocks: Verified blocks that were fetched besides the body.
     """
 
     cid: CID | None = None
@@ -35,7 +35,7 @@ class KnownFile:
 class ReadState:
     """A file, or a part of one, that is read into an output.
 
-    It lasts for the whole read. Each attempt goes on where the one before it ended.
+    It lasts for the whole read. Each attempt continues where the one before it ended.
 
     Attributes:
         reference: What to read.
@@ -43,8 +43,8 @@ class ReadState:
         call: The operation of the client that the read belongs to.
         start: Where in the file to begin.
         stop: Where in the file to end; None is its end.
-        max_unverified: How many bytes a body may have that is verified only at its end, where no
-            verified block tells the size.
+        max_unverified: The largest size of a body that is verified only at its end, if no verified
+            block contains the size.
         found: What is known of the file so far.
     """
 
@@ -62,12 +62,12 @@ class ReadState:
 
     @property
     def position(self) -> int:
-        """Where in the file the next byte is that is still to come."""
+        """The position in the file of the next byte to read."""
         return self.start + self.output.written
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the whole file is wanted, and nothing of it has come."""
+        """Whether the whole file is wanted, and nothing of it is written yet."""
         return self.position == 0 and self.stop is None
 
     @property
@@ -82,25 +82,25 @@ class ReadState:
         return is_whole and self.found.cid is not None and not is_raw(self.found.cid)
 
     def learn_size(self, size: int | None) -> None:
-        """Note the verified size of the whole file; raise an error where the sink has no room."""
+        """Set the verified size of the whole file; raise an error if the sink cannot take it."""
         if size is not None and size != self.found.size:
             self.output.sink.expect(size)
             self.found.size = size
 
     def unverified_limit(self) -> SizeLimit:
-        """Return how many bytes a body may have that is verified only at its end."""
+        """Return the largest size of a body that is verified only at its end."""
         found = self.found
         return unverified_limit(self.reference, found.cid, found.size, self.max_unverified)
 
     def fork(self) -> "ReadState":
         """Return a state for one gateway in a race.
 
-        It finds out things of its own. The output is shared: only the winner may write to it.
+        It has its own `found`. The output is shared: only the winner may write to it.
         """
         return replace(self, found=replace(self.found, blocks=self.found.blocks.copy()))
 
     def adopt(self, fork: "ReadState") -> None:
-        """Take over what the winner of a race has found; the two states share it from now on."""
+        """Use the `found` of the winner of a race; the two states share it from now on."""
         blocks = self.found.blocks
         blocks.put_all(fork.found.blocks)
         fork.found.blocks = blocks

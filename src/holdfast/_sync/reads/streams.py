@@ -1,16 +1,16 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/streams.py
 # by scripts/generate_sync.py. Change the original instead.
-"""One body on its way from a gateway, through its proof, into the output.
+"""Stream one body: receive it from a gateway, verify it with a proof, write it to the output.
 
 ::
 
     begin     receive the first batch, which is a whole block or all of the body, and verify it
-    finish    write what is verified of it, then stream the rest:
+    finish    write its verified bytes, then stream the rest:
               while one batch arrives, the one before it is verified and the one before that is
               written
 
-The stream in this file is for a proof that only looks at the bytes and tells at the end whether
-they were right. The strategies that get verified bytes earlier extend it.
+The stream in this file is for a proof that verifies all bytes at the end. The strategies that get
+verified bytes earlier extend it.
 """
 
 from collections import deque
@@ -41,8 +41,8 @@ class Verified(NamedTuple):
     Attributes:
         pieces: The bytes that may be written.
         need: The block without which no more bytes can be verified.
-        has_more: Whether the proof has more bytes to give at once.
-        progress: For an archive, a number that grows with the bytes that were of use.
+        has_more: Whether the proof can return more bytes without further input.
+        progress: For an archive, a number that grows with each needed byte.
     """
 
     pieces: list[Any]
@@ -66,9 +66,9 @@ class Stream(Generic[P]):
 
     Attributes:
         peer: The gateway that sends it.
-        proof: What verifies its bytes.
+        proof: Verifies its bytes.
         reply: The head of the gateway's reply.
-        budget: How many bytes may come, and how long that may take.
+        budget: Limits its bytes and its time.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Stream(Generic[P]):
 
     @property
     def total(self) -> int | None:
-        """The bytes of the whole file: verified, or else what the gateway says."""
+        """The size of the whole file: verified, or else as the gateway reports it."""
         return self.reply.length if self.proof.size is None else self.proof.size
 
     def begin(self) -> "Stream[Any]":
@@ -104,9 +104,9 @@ class Stream(Generic[P]):
         return self
 
     def begin_again(self, proof: Q, held: list[bytes]) -> "Stream[Q]":
-        """Go on with another `proof`, which verifies the body at its end.
+        """Continue with another `proof`, which verifies the body at its end.
 
-        `held` are the bytes that have come. None of them may be verified yet.
+        `held` are the bytes received so far. None of them may be verified yet.
         """
         stream = Stream(self.peer, proof, self._response, self._batches)
         stream.budget = self.budget
@@ -117,7 +117,7 @@ class Stream(Generic[P]):
         return stream
 
     def finish(self) -> None:
-        """Write what is verified of the beginning, then stream the rest."""
+        """Write the verified bytes of the beginning, then stream the rest."""
         output = self.peer.state.output
         try:
             if not self._ended:
@@ -139,7 +139,7 @@ class Stream(Generic[P]):
     # The beginning
 
     def _prepare(self) -> None:
-        """Make room for the body and limit it, before any of it is received."""
+        """Announce the size to the sink and set the limit, before the body is received."""
         state = self.peer.state
         if state.output.written:
             run_blocking(state.output.restart)
@@ -165,14 +165,14 @@ class Stream(Generic[P]):
             self._pieces += run_blocking(self.proof.update_all, chunks)
 
     def _see_end(self) -> None:
-        """See whether a body that was short has ended, or broken off."""
+        """Find out whether a short body is complete or broke off."""
         try:
             self._ended = not next(self._batches, [])
         except NetworkError as error:
             self._failure = error
 
     def _check_begun(self) -> None:
-        """Raise an error if the body has ended and was wrong, or cannot go on."""
+        """Raise an error if the body has ended and was wrong, or cannot continue."""
         if self._ended:
             self._check_end()
         elif self._failure is not None:
@@ -198,7 +198,7 @@ class Stream(Generic[P]):
                     self._stream_batches(prover, writer)
             except NetworkError as error:
                 failure = error
-            # What was verified before a failure is good: the next attempt goes on behind it.
+            # Bytes that were verified before a failure stay: the next attempt continues after them.
             self._write(prover.drain(), prover, writer, go_on=failure is None)
             writer.drain()
         if self._is_satisfied():
@@ -226,9 +226,9 @@ class Stream(Generic[P]):
         *,
         go_on: bool = True,
     ) -> None:
-        """Write what is verified, and feed the proof what it needs to go on.
+        """Write the verified bytes, and feed the proof the blocks that it needs.
 
-        Without `go_on`, nothing is fed, and nothing is written but the `results`.
+        Without `go_on`, feed nothing and write only the `results`.
         """
         state, proof = self.peer.state, self.proof
         pending = deque(results)
@@ -239,17 +239,17 @@ class Stream(Generic[P]):
             self.budget.note_progress(result.progress)
             if pending or not go_on or (result.need is None and not result.has_more):
                 continue
-            # What is in line comes first: while a block is missing, it is only taken note of.
+            # First the queued jobs: while a block is missing, the proof only stores bytes.
             pending += prover.drain()
             if not pending:
                 self.budget.check_time()
                 self._feed(result, prover)
                 pending += prover.drain()
 
-    # What other streams do in another way
+    # Steps that subclasses override
 
     def _submit(self, chunks: list[bytes], prover: Worker) -> list[Verified]:
-        """Have `chunks` verified; return the results that are there by now."""
+        """Start to verify `chunks`; return the results that are ready."""
         results: list[Verified] = prover.submit(self._verify, chunks)
         return results
 
@@ -259,15 +259,15 @@ class Stream(Generic[P]):
         return Verified(pieces, proof.need, proof.has_more, proof.progress)
 
     def _feed(self, result: Verified, prover: Worker) -> None:
-        """Feed the proof what it needs to go on; a proof that only looks needs nothing."""
+        """Feed the proof the blocks that it needs. A proof of the whole body needs none."""
 
     def _is_satisfied(self) -> bool:
-        """Return whether all is verified, however the body may go on or has broken off."""
+        """Return whether everything is verified, even if the body continues or broke off."""
         return False
 
     def _check_progress(self) -> None:
-        """Raise an error if the body has brought nothing of use for too long."""
+        """Raise an error if no needed bytes were received for too long."""
 
     def _check_end(self) -> None:
-        """Raise an error where the body has ended too early, or is not what the CID names."""
+        """Raise an error if the body has ended too early, or does not match the CID."""
         self.proof.finish()

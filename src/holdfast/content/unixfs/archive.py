@@ -1,4 +1,4 @@
-"""The verified bytes of a file out of an archive of its DAG, as the archive arrives."""
+"""Read the verified bytes of a file from an archive of its DAG, while the archive arrives."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -11,7 +11,7 @@ from holdfast.content.proof import Proof, joined
 from holdfast.content.unixfs.walks import FileWalk, PathWalk
 from holdfast.errors import MalformedError, UnprovenError
 
-INLINE_COST: Final = 64  # bytes that the block of an identity CID counts for besides its content
+INLINE_COST: Final = 64  # bytes counted for a block in an identity CID, besides its content
 
 
 class CutOffError(UnprovenError):
@@ -19,12 +19,12 @@ class CutOffError(UnprovenError):
 
 
 class ArchiveProof(Proof):
-    """Walks from `root` along `path` to a file, with the blocks that a CAR brings in any order.
+    """Walks from `root` along `path` to a file, with the blocks of a CAR in any order.
 
-    The roots that the archive names are ignored. Some blocks are kept, up to a limit: those that
-    come before they are needed, and those that are needed several times but come only once. Where
-    many links lead to one block, a small archive has a large file in it. Then `update` returns a
-    part of what is verified, and `has_more` says to call it again.
+    The roots that the archive names are ignored. Some blocks are cached, up to a limit: those that
+    arrive before they are needed, and those that are needed several times but arrive only once. If
+    many links lead to one block, a small archive contains a large file. Then `update` returns a
+    part of the verified bytes, and `has_more` is True: call it again.
 
     Example:
         >>> from holdfast.content.car import write_car
@@ -49,17 +49,17 @@ class ArchiveProof(Proof):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all bytes that are wanted have come out, or are about to."""
+        """Whether all wanted bytes are verified; the last ones may still have to be returned."""
         return self._file is not None and self._file.need is None
 
     @property
     def size(self) -> int | None:
-        """The bytes of the whole file, when its first block has come."""
+        """The size of the whole file, after its first block has arrived."""
         return self._file.size if self._file is not None else None
 
     @property
     def progress(self) -> int:
-        """A number that grows with every byte that is of use, and with no other."""
+        """A number that grows only with bytes that are needed."""
         arriving, count = self._reader.arriving()
         return self._used + (count if arriving is not None and arriving == self._needed() else 0)
 
@@ -67,7 +67,7 @@ class ArchiveProof(Proof):
         """Feed the next bytes of the archive; return some bytes of the file, verified."""
         self._reader.push(data)
         pieces: list[Any] = []
-        work = 0  # bytes that were hashed or that wait in memory
+        work = 0  # bytes that were hashed or wait in memory
         while work < OUTPUT_SIZE:
             need = self._needed()
             block = self._kept.take(need) if need is not None else None
@@ -86,12 +86,12 @@ class ArchiveProof(Proof):
     def update_all(self, chunks: Sequence[bytes]) -> list[Any]:
         """Feed several chunks at once; return some bytes of the file, verified, small ones joined.
 
-        At once, since `update` stops when it has enough: what follows would stay behind.
+        Do not call `update` for each chunk: it stops early, and the following bytes would wait.
         """
         return list(joined(self.update(b"".join(chunks))))
 
     def finish(self) -> None:
-        """Raise an error that names the missing block unless the whole file came."""
+        """Raise an error that names the missing block, unless the file is complete."""
         self._reader.finish()
         need = self._needed()
         if need is not None:
@@ -123,7 +123,7 @@ class ArchiveProof(Proof):
             return block
         if need is not None:
             self._used += self._kept.add_early(cid, block)
-        return None  # with no need, the file is complete, and the archive goes on behind it
+        return None  # None is needed when the file is complete and the archive continues
 
     def _feed(self, block: bytes) -> list[bytes]:
         """Feed the needed block, already verified; return the bytes of the file in it."""
@@ -141,8 +141,8 @@ class ArchiveProof(Proof):
 class _Kept:
     """The blocks of an archive that may still be needed.
 
-    Blocks that came before they were needed are never dropped: too many of them are an error.
-    Blocks that were used are kept while there is room, for other links to them. An archive may also
+    Blocks that arrive before they are needed are never dropped: too many of them are an error.
+    Used blocks are cached while there is space, for other links to them. An archive may also
     repeat a block for each link to it: one repeat is expected for each use of a kept block.
     """
 
@@ -168,14 +168,14 @@ class _Kept:
         return block
 
     def add_used(self, cid: CID, block: bytes) -> None:
-        """Keep a block that was needed, while there is room."""
+        """Cache a block that was needed, if there is space."""
         self._used.resize(MAX_KEPT - self._unrelated)
         self._used.put(cid, block)
 
     def add_early(self, cid: CID, block: bytes) -> int:
-        """Keep a block that is not needed now, and return how many of its bytes were expected.
+        """Cache a block that is not needed now, and return how many of its bytes were expected.
 
-        Raise UnprovenError if there are too many that nothing has asked for.
+        Raise UnprovenError if there are too many unrelated blocks.
         """
         is_inline = inline_block(cid) is not None
         cost = len(block) + INLINE_COST if is_inline else _cost(block)

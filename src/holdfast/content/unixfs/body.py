@@ -1,15 +1,15 @@
-"""Verifying the plain bytes of a file, as a gateway sends them, with a few blocks beside them.
+"""Verify the plain bytes of a file, as a gateway sends them, with the help of a few blocks.
 
-The root block tells the size and the CID of each piece of the file. A piece under a raw CID is
+The root block contains the size and the CID of each piece of the file. A piece under a raw CID is
 hashed as it is. A piece under a dag-pb CID is most likely a leaf, so it is hashed together with the
-bytes that a leaf has around its content. Where the hash differs, the block of the piece is needed:
+bytes that a leaf has around its content. If the hash differs, the block of the piece is needed:
 
 * It is an inner node: then the same bytes are cut into smaller pieces.
 * It has another size than its parent declares: then the DAG is malformed.
 * It is a leaf with other bytes: then the body is wrong.
 
-This works for every chunker and layout. Each byte is hashed once, and none is copied: the bytes are
-held as they came until their piece is complete.
+This works for every chunker and layout. Each byte is hashed once, and none is copied: the received
+chunks are held until their piece is complete.
 """
 
 from itertools import islice
@@ -26,24 +26,24 @@ from holdfast.content.unixfs.held_bytes import HeldBytes
 from holdfast.content.unixfs.walks import check_pending
 from holdfast.errors import VerificationError
 
-LOOK_AHEAD: Final = 200  # pieces that are looked at to tell which blocks will be needed
+LOOK_AHEAD: Final = 200  # pieces that are examined to predict which blocks will be needed
 MAX_AHEAD: Final = 1 << 18  # bytes of an inner node: larger ones are fetched one at a time
 
 
 class BodyProof(Proof):
     """Verifies a body piece by piece as it arrives, and returns the bytes that are verified.
 
-    Feed it the body by `update`, and, whenever `need` names a CID, that block by `feed_block`, the
-    root block being the first. At the end of the body, feed it blocks while `ends_too_early`, then
-    call `finish`.
+    Pass the body to `update`. Whenever `need` is a CID, pass that block to `feed_block`; the first
+    is the root block. At the end of the body, feed blocks while `ends_too_early()`, then call
+    `finish`.
 
     Args:
         root: The CID of the file.
         start: Where in the file to begin. The body must then begin at `position`, which is known
             when no block is needed, and lies at or before `start`.
         stop: Where in the file to end, or None for its end; the body must reach to `end`.
-        length: How many bytes the whole file may have, if its sender says so. Then a file of one
-            leaf is verified without its block.
+        length: The size of the whole file as the sender declares it, if it does. With it, a file
+            of one leaf is verified without its block.
 
     Example:
         >>> from holdfast.content.profiles import UNIXFS_V1_2025
@@ -68,7 +68,7 @@ class BodyProof(Proof):
         # Pieces still to come, the next one last. The size of the root is a guess at first.
         self._pieces = [Segment(root, 0, guess)]
         self._held = HeldBytes()
-        self._begun = False  # then the body has all bytes of each piece, wanted or not
+        self._begun = False  # once True, the body has each piece as a whole, wanted or not
         self._needs_block = guess > MAX_BLOCK
         self._inner_depth = -1  # of the last inner node: its siblings are probably inner nodes too
         self._inner_size = 0
@@ -81,28 +81,28 @@ class BodyProof(Proof):
 
     @property
     def doubt(self) -> VerificationError | None:
-        """The error for a leaf whose bytes came and do not match its CID, if `need` is one."""
+        """The error if `need` is a leaf whose bytes were received and do not match its CID."""
         is_leaf = self.need is not None and self._begun and self._pieces[-1].cid.codec == RAW
         return wrong_bytes(self._root) if is_leaf else None
 
     @property
     def size(self) -> int | None:
-        """The bytes of the whole file, when its root is verified."""
+        """The size of the whole file, after its root is verified."""
         return self._size
 
     @property
     def is_complete(self) -> bool:
-        """Whether all bytes that are wanted have come, and are verified."""
+        """Whether all wanted bytes are received and verified."""
         return not self._pieces
 
     @property
     def position(self) -> int:
-        """Where in the file the first byte is that is not verified yet."""
+        """The position in the file of the first byte that is not verified yet."""
         return self._pieces[-1].start if self._pieces else self.end
 
     @property
     def end(self) -> int:
-        """Where in the file the last piece ends that is still to come."""
+        """The position in the file at which the last missing piece ends."""
         if not self._pieces:
             return self._size or 0
         last = self._pieces[0]
@@ -110,7 +110,7 @@ class BodyProof(Proof):
 
     @property
     def need_at_end(self) -> CID | None:
-        """The inner node with the end of the range; without it, all of the node would be sent."""
+        """The inner node at the end of the range. Without it, the whole node must be requested."""
         if self._stop is None or self._begun or len(self._pieces) < 2:
             return None
         last = self._pieces[0]
@@ -120,7 +120,7 @@ class BodyProof(Proof):
         """Return up to `most` blocks that will probably be needed soon after `need`.
 
         These are pieces that are too large for a leaf, and those at the level at which the last
-        inner node was found. Where inner nodes are large, none: they might not fit into memory.
+        inner node was found. Return none if inner nodes are large: they might not fit into memory.
         """
         ahead: list[CID] = []
         if self._inner_size > MAX_AHEAD:
@@ -138,12 +138,12 @@ class BodyProof(Proof):
         self._pieces[:1] = reversed(self._unfold(self._pieces[0], block))
 
     def drop_guess(self) -> None:
-        """Expect no more bytes: what came so far can only be verified by the block of the root."""
+        """Expect no more bytes: those received so far can only be verified with the root block."""
         if self._size is None and self._pieces:
             self._needs_block = True
 
     def held(self) -> list[memoryview]:
-        """Return the bytes that came and are not verified yet."""
+        """Return the received bytes that are not verified yet."""
         return self._held.views()
 
     def feed_block(self, block: bytes) -> list[Any]:
@@ -181,14 +181,14 @@ class BodyProof(Proof):
     def ends_too_early(self) -> bool:
         """Return whether the body has ended before the file, and a block may explain that.
 
-        Then `need` names the block: it tells a malformed DAG from a body that was cut off.
+        Then `need` names that block. It shows whether the DAG is malformed or the body was cut off.
         """
         if self._pieces and not self._pieces[-1].is_content:
             self._needs_block = True
         return self.need is not None
 
     def finish(self) -> None:
-        """Raise `VerificationError` unless every byte of the file came, and no other."""
+        """Raise `VerificationError` unless the body was exactly the bytes of the file."""
         if self._pieces:
             if self._held.size >= (self._pieces[-1].size or 0):
                 raise wrong_bytes(self._root)
@@ -196,7 +196,7 @@ class BodyProof(Proof):
         self._check_end()
 
     def _advance(self) -> list[memoryview]:
-        """Verify piece after piece, as long as bytes are here and no block is needed."""
+        """Verify piece after piece, while there are enough bytes and no block is needed."""
         pieces, held = self._pieces, self._held
         position = self.position
         while pieces and not self._needs_block:
@@ -227,8 +227,8 @@ class BodyProof(Proof):
     def _matches(self, piece: Segment, content: list[memoryview]) -> bool:
         """Return whether `content` is what the CID of `piece` names.
 
-        False says that only the block of the piece can tell. Raise `VerificationError` where it
-        cannot either.
+        False means that only the block of the piece can decide. Raise `VerificationError` if the
+        block cannot help either.
         """
         cid = piece.cid
         if cid.codec == RAW:
@@ -255,7 +255,7 @@ def _is_inner(piece: Segment) -> bool:
 
 
 def _content_piece(content: bytes, node: Segment) -> Segment:
-    """Return a piece for the bytes that a node holds itself, to verify them like any other."""
+    """Return a piece for the bytes inside a node itself, to verify them like any other piece."""
     return Segment(CID.of_raw(content), node.start, len(content), node.depth + 1, is_content=True)
 
 

@@ -32,7 +32,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A UnixFS message, as it was read. Its numbers are claims, which the caller must check."""
+    """A UnixFS message, as it was read. Its numbers are not checked: the caller must do that."""
 
     kind: Kind
     data: bytes
@@ -91,9 +91,9 @@ def decode(message: bytes) -> Data:
             case 8, bytes():
                 pass  # the time of the last change, which is not used here
             case _:
-                raise MalformedError(f"UnixFS: field {number} is out of place")
+                raise MalformedError(f"UnixFS: unexpected field {number}")
     if kind is None or kind > max(Kind):
-        raise MalformedError("UnixFS: the node is of no known type")
+        raise MalformedError("UnixFS: unknown type of node")
     return Data(
         Kind(kind),
         data or b"",

@@ -1,8 +1,8 @@
 """The nodes of a directory: one plain block, or a tree of shards (HAMT), and the entries in them.
 
-Each name comes once. In a sharded directory the hash of a name leaves only one place for it, so
-that names need not be remembered to find doubled ones, and a shard that is linked from two places
-is found to be malformed at its first entry.
+Each name appears once. In a sharded directory, the hash of a name allows only one place for it. So
+names need not be remembered to find duplicates, and a shard that is linked from two places is found
+to be malformed at its first entry.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ UNSAFE_NAME = "a directory with an empty, unsafe or doubled name"
 
 
 class DirectoryEntry(NamedTuple):
-    """A name in a directory, what it leads to, and the size of all blocks below that, as declared.
+    """A name in a directory, the CID of its content, and the declared size of all blocks below.
 
     Bytes of a name that are not UTF-8 are kept as surrogates.
     """
@@ -33,8 +33,8 @@ class DirectoryEntry(NamedTuple):
 def entry_record(entry: DirectoryEntry) -> Entry:
     """Return the record of an entry.
 
-    A raw block is a file, whose size is what the directory declares. Of anything else, only the
-    block of the entry tells its kind and its size.
+    A raw block is a file of the size that the directory declares. For any other entry, the kind and
+    the size are only known from its own block.
     """
     if entry.cid.codec == RAW:
         return Entry(name=entry.name, cid=str(entry.cid), size=entry.size, kind="file")
@@ -42,7 +42,7 @@ def entry_record(entry: DirectoryEntry) -> Entry:
 
 
 class Shard(NamedTuple):
-    """Where a block of a directory is: the directory itself, or a shard below it.
+    """The place of a block in a directory: the directory itself, or a shard below it.
 
     Attributes:
         cid: The CID of the block.
@@ -58,7 +58,7 @@ class Shard(NamedTuple):
 
 
 class DirectoryNode(NamedTuple):
-    """What a block of a directory holds: entries, and the shards that have more of them."""
+    """The contents of a block of a directory: entries, and the shards with more entries."""
 
     entries: list[DirectoryEntry]
     shards: list[Shard]
@@ -90,7 +90,7 @@ def _shard_node(place: Shard, message: Data, links: list[Link]) -> DirectoryNode
         prefix = place.prefix * fanout + int(link.name[:width], 16)
         if name := link.name[width:]:
             if hamt.murmur3(name) >> (hamt.HASH_BITS - bits) != prefix:
-                raise malformed(place.cid, "an entry stands in the wrong slot")
+                raise malformed(place.cid, "an entry is in the wrong slot")
             node.entries.append(_entry(link, name))
         else:
             node.shards.append(Shard(link.cid, prefix, bits, place.depth + 1))
@@ -98,7 +98,7 @@ def _shard_node(place: Shard, message: Data, links: list[Link]) -> DirectoryNode
 
 
 def find_name(place: Shard, block: bytes, name: bytes) -> CID | Shard:
-    """Return what `name` leads to, or the shard below `block`, already verified, that may have it.
+    """Return the CID of `name`, or the shard below `block`, already verified, that may have it.
 
     Raise `NotFoundError` if it is not there.
     """

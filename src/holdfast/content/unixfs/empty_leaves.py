@@ -32,7 +32,7 @@ _EMPTY: Final = frozenset(_cids())
 
 
 def is_empty_leaf(cid: CID) -> bool:
-    """Return whether `cid` names a leaf without bytes, as its CID alone shows."""
+    """Return whether `cid` is known to name a leaf without bytes."""
     if cid.hash_code != IDENTITY:
         return cid in _EMPTY
     if cid.codec != DAG_PB:

@@ -1,10 +1,10 @@
-"""The nodes of a file: what one block holds, and which of its children hold a range of bytes.
+"""The nodes of a file: the contents of a block, and which of its children hold a range of bytes.
 
-`file_node` is the only judge of sizes. The sizes that a node declares must agree with each other,
-with what its parent declares, and with what its children hold; anything else is a `MalformedError`.
-So no more bytes come out of a file than its root declares. A child that is declared empty is never
-visited, so shared links cannot turn a small DAG into endless work. Its CID must show that it is
-empty: otherwise the content of a file would depend on the program that reads it.
+Only `file_node` checks sizes. The sizes that a node declares must agree with each other, with those
+that its parent declares, and with its children; otherwise it raises `MalformedError`. So a file
+never has more bytes than its root declares. A child that is declared empty is never visited, so
+that shared links cannot turn a small DAG into endless work. Its CID must show that it is empty:
+otherwise the content of a file would depend on the program that reads it.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,7 +22,7 @@ from holdfast.content.unixfs.files import dag_pb_frame
 from holdfast.errors import MalformedError, NotAFileError, UnprovenError
 
 MAX_DEPTH: Final = 32  # a terabyte in the narrowest known layout is 5 deep
-MAX_FILE: Final = (1 << 63) - 1  # what a file system, and a varint of ours, can express
+MAX_FILE: Final = (1 << 63) - 1  # the largest size that file systems and our varints can express
 
 Bytes = TypeVar("Bytes", bytes, memoryview)
 
@@ -32,7 +32,7 @@ class Segment(NamedTuple):
 
     Attributes:
         cid: The CID of the node.
-        start: Where in the file its bytes begin.
+        start: The position in the file of its first byte.
         size: How many bytes it has, as its parent declares; None for the root.
         depth: How many nodes are above it.
         is_content: Whether its bytes are those that a verified node holds itself. `cid` is then
@@ -66,7 +66,7 @@ class FileNode(NamedTuple):
     ) -> Sequence[Segment]:
         """Return the children that have bytes of the file from `start` up to `stop`, in order.
 
-        `segment` tells where in the file this node is. Raise `MalformedError` where it declares
+        `segment` is the place of this node in the file. Raise `MalformedError` if it declares
         another size than this node has, or is too deep in the DAG.
         """
         check_place(segment.cid, self.size, segment.size, segment.depth)
@@ -105,11 +105,11 @@ def in_range(content: Bytes, position: int, start: int, stop: int | None) -> Byt
 
 
 def file_node(cid: CID, block: bytes, declared: int | None = None) -> FileNode:
-    """Return what `block`, already verified, holds of a file.
+    """Return the node of a file in `block`, which is already verified.
 
     `declared` is the size that its parent declares for it, or None for the root of a file. Raise
-    `MalformedError` where sizes contradict each other, as far as this block and the CIDs in it
-    can tell.
+    `MalformedError` if sizes contradict each other, as far as this block and the CIDs in it
+    show.
     """
     if cid.codec == RAW:
         node = FileNode(len(block), block)
@@ -143,7 +143,7 @@ def _decode_file(cid: CID, block: bytes, *, is_root: bool) -> FileNode:
         raise malformed(cid, "it is a part of a file, but is not a file itself")
     sizes = message.block_sizes
     if len(sizes) != len(node.links):
-        raise malformed(cid, "there are not as many block sizes as links")
+        raise malformed(cid, "the numbers of block sizes and links differ")
     size = len(message.data) + sum(sizes)
     if message.size is not None and message.size != size:
         raise malformed(cid, "the declared file size is not that of its parts")
@@ -159,15 +159,15 @@ def _decode_file(cid: CID, block: bytes, *, is_root: bool) -> FileNode:
 
 
 def _check_child(cid: CID, child: CID, size: int) -> None:
-    """Raise `MalformedError` where the CID of a child alone contradicts its declared size."""
+    """Raise `MalformedError` if the CID of a child contradicts its declared size."""
     if size == 0 and not is_empty_leaf(child):
-        raise malformed(cid, f"it declares {child} to be empty, which is not known of it")
+        raise malformed(cid, f"it declares {child} to be empty, but its CID does not show that")
     if size > MAX_BLOCK and child.codec == RAW:
         raise malformed(cid, f"it declares {size} bytes for {child}, which is a single block")
 
 
 def kind_of(cid: CID, block: bytes) -> Kind | None:
-    """Return what a node is, or None if it is not UnixFS."""
+    """Return the kind of a node, or None if it is not UnixFS."""
     if cid.codec == RAW:
         return Kind.RAW
     if cid.codec != DAG_PB:

@@ -61,7 +61,7 @@ def check_shard(shard: Data, links: Sequence[Link]) -> int:
     slots = [slot for slot in range(fanout) if bitfield >> slot & 1]
     for slot, link in zip(slots, links, strict=True):
         if link.name[:width] != slot_prefix(slot, fanout):
-            raise MalformedError("UnixFS: a shard's link stands in the wrong slot")
+            raise MalformedError("UnixFS: a shard's link is in the wrong slot")
     return fanout
 
 

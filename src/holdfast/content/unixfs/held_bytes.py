@@ -1,8 +1,8 @@
-"""The bytes of a body that came and are not verified yet, held as they came, without a copy."""
+"""The received bytes of a body that are not verified yet, held without a copy."""
 
 
 class HeldBytes:
-    """A queue of bytes, of which the next ones are looked at, and then accepted or not.
+    """A queue of bytes: `peek` at the next ones, then accept them or not.
 
     Example:
         >>> held = HeldBytes()
@@ -19,8 +19,8 @@ class HeldBytes:
 
     def __init__(self) -> None:
         self._views: list[memoryview] = []
-        self._at = (0, 0)  # the view, and the place in it, behind what is accepted
-        self._peeked = (0, 0, 0)  # the same behind what is looked at, and how many bytes that are
+        self._at = (0, 0)  # the view, and the position in it, after the accepted bytes
+        self._peeked = (0, 0, 0)  # the same after the last `peek`, and how many bytes it returned
         self.size = 0  # the bytes that are not accepted
 
     def append(self, data: bytes) -> None:

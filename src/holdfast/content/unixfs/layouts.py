@@ -69,16 +69,16 @@ def _adding_to(trees: list[Tree]) -> Callable[[Part], None]:
 
 
 def no_layout_fits(cid: CID) -> UnprovenError:
-    """Return the error for content that may or may not be what `cid` names."""
+    """Return the error for content that cannot be compared with `cid`."""
     return UnprovenError(
-        f"no known layout of this content gives {cid}: it is another content, "
+        f"no known layout of this content gives {cid}: it is other content, "
         "or was cut in another way",
         cid=str(cid),
     )
 
 
 class LayoutProof(PassingProof):
-    """For a gateway that gives no blocks: imports the body again, which must give the same CID."""
+    """For a gateway without blocks: imports the body again, which must result in the same CID."""
 
     def __init__(self, root: CID) -> None:
         self._root = root
@@ -88,9 +88,9 @@ class LayoutProof(PassingProof):
         self._layouts.update(data)
 
     def finish(self) -> None:
-        """Raise `UnprovenError` unless a known layout gives the CID.
+        """Raise `UnprovenError` unless a known layout results in the CID.
 
-        Where none does, the bytes may still be right: the file was cut in another way.
+        If none does, the bytes may still be right: the file may have been cut in another way.
         """
         if self._root not in self._layouts.roots().values():
             raise no_layout_fits(self._root)
@@ -110,8 +110,8 @@ class WriteCheck:
     def __init__(self, guess: Profile) -> None:
         alike = (each for each in CANDIDATES if leaves_alike(each, guess))
         self._layouts = Layouts(each.with_hash(guess.hash_code) for each in alike)
-        # The whole upload, while it may be a single block: only the provider's CID tells, at the
-        # end, under which hash function it stores one.
+        # The whole upload, while it may be a single block: the hash function of such a block is
+        # known only at the end, from the provider's CID.
         self._whole = bytearray()
         self._size = 0
 
@@ -125,7 +125,7 @@ class WriteCheck:
             self._whole.clear()
 
     def profile_of(self, cid: CID) -> Profile | None:
-        """Return the layout under which the upload has this CID; None if these cannot tell.
+        """Return the layout under which the upload has this CID; None if no known layout has it.
 
         Raise `VerificationError` for a raw CID that differs: a raw block has only one layout.
         """

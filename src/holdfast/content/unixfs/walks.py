@@ -6,9 +6,8 @@ A walk says which block it needs next, and is fed it. It does not know where blo
         for item in walk.feed(blocks[cid]):
             ...
 
-The driver is whoever fetches the blocks: the repository many in one look at its database, a reader
-over the network several at the same time. The block of an identity CID is `inline_block`: it is
-never fetched.
+The caller fetches the blocks. The repository fetches many with one query; a reader over the network
+fetches several at the same time. The block of an identity CID is never fetched: use `inline_block`.
 """
 
 from abc import ABC, abstractmethod
@@ -26,14 +25,14 @@ from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_
 
 MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at most
 MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed
-SHARD_SIZE: Final = 1 << 18  # bytes that a shard counts for there; most are much smaller
+SHARD_SIZE: Final = 1 << 18  # bytes that are counted for a shard there; most are much smaller
 
 Item = TypeVar("Item")
 Link = TypeVar("Link", Segment, Shard)
 
 
 class Walk(ABC, Generic[Item]):
-    """A walk over blocks that gives items: bytes of a file, entries of a directory."""
+    """A walk over blocks that returns items: bytes of a file, or entries of a directory."""
 
     @property
     @abstractmethod
@@ -61,7 +60,7 @@ def check_pending(cid: CID, count: int) -> None:
 def feed_known(walk: Walk[Item], block: bytes, known: BlockCache) -> list[Item]:
     """Feed the block that `walk` needs, then those that `known` has, all verified already.
 
-    Return the items. Stop at `OUTPUT_SIZE` bytes of blocks: a small DAG may have very many links
+    Return the items. Stop after `OUTPUT_SIZE` bytes of blocks: a small DAG may have very many links
     to one block.
     """
     items: list[Item] = []
@@ -75,7 +74,7 @@ def feed_known(walk: Walk[Item], block: bytes, known: BlockCache) -> list[Item]:
 
 
 class _TreeWalk(Walk[Item], Generic[Link, Item]):
-    """A walk that keeps the links still to follow, the next one last, within `MAX_PENDING`."""
+    """A walk with a list of at most `MAX_PENDING` links to follow; the next one is the last."""
 
     def __init__(self, root: Link) -> None:
         self._pending: list[Link] = [root]
@@ -184,7 +183,7 @@ class DirectoryWalk(_TreeWalk[Shard, DirectoryEntry]):
 
 
 class PathWalk(_TreeWalk[Shard, CID]):
-    """The way from a root through directories, name by name, to the CID that a path ends at.
+    """Follows a path from a root through directories, name by name, to the CID at its end.
 
     Attributes:
         found: The CID at the end of the path, when `need` is None.

@@ -19,7 +19,7 @@ class AsyncArchive:
     """Ask for an archive, and walk through the file as its blocks arrive."""
 
     def may_work(self, peer: AsyncPeer) -> bool:
-        """Return whether an archive can bring what is wanted.
+        """Return whether an archive can contain what is wanted.
 
         A raw block can only be verified as a whole, so a part of it has no archive.
         """
@@ -41,28 +41,28 @@ class AsyncArchive:
 
 
 class AsyncArchiveStream(AsyncStream[ArchiveProof]):
-    """An archive, which brings all blocks itself and may go on behind the file."""
+    """An archive, which contains all blocks and may continue after the end of the file."""
 
     def __init__(self, peer: AsyncPeer, proof: ArchiveProof, response: "AsyncResponse") -> None:
         super().__init__(peer, proof, response, in_batches(response, first=0, size=ARCHIVE_BATCH))
 
     @property
     def total(self) -> int | None:
-        """The bytes of the whole file, once they are verified; the reply's length is another."""
+        """The verified size of the whole file, if it is known. The reply has another length."""
         return self.proof.size
 
     async def aclose(self) -> None:
-        """Close the reply, and let go of the blocks."""
+        """Close the reply, and release the blocks."""
         self.proof.close()
         await super().aclose()
 
     async def _submit(self, chunks: list[bytes], prover: AsyncWorker) -> list[Verified]:
-        # Nothing waits in line: a small archive may give a large file, and must make progress.
+        # One job at a time: a small archive may contain a large file, and must make progress.
         results = await super()._submit(chunks, prover)
         return results + await prover.drain()
 
     async def _feed(self, result: Verified, prover: AsyncWorker) -> None:  # noqa: ARG002
-        """Let the proof give more bytes."""
+        """Have the proof return more bytes."""
         await prover.submit(self._verify, [])
         self.budget.restart_clock()
         self.peer.state.output.report(self.total)

@@ -1,4 +1,4 @@
-"""The plain body, and beside it the few blocks that tell how it is cut into pieces.
+"""The plain body, and the few blocks that say how it is cut into pieces.
 
 A file that is one raw block needs none: the hash of the body is enough.
 """
@@ -23,14 +23,14 @@ class AsyncBody:
     """Ask for the plain content, and verify it piece by piece with blocks of the file."""
 
     def may_work(self, peer: AsyncPeer) -> bool:
-        """Return whether the gateway gives plain content, or only the size is wanted.
+        """Return whether the gateway serves plain content, or only the size is wanted.
 
         For the size, the blocks of the file are enough.
         """
         return not peer.refusals.is_trustless or peer.state.stop == 0
 
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
-        """Ask for the plain content that is still to come."""
+        """Request the plain content that is still missing."""
         if not peer.state.is_fresh:
             return await _begin_part(peer)
         response = await peer.open_plain()
@@ -54,7 +54,7 @@ async def _begin_part(peer: AsyncPeer) -> AsyncTransfer:
     response = await peer.open_plain(start, stop)
     async with closing_on_error(response):
         reply = Reply(response.status, response.headers)
-        # A server that knows no ranges sends more than was asked for, before and behind.
+        # A server without support for ranges sends more than was requested, before and after it.
         skip, most = peer.gateway.skipped(reply, start), proof.end - start
         batches = in_batches(response, skip=skip, most=most)
         return await AsyncBodyStream(peer, proof, response, batches).begin()
@@ -76,7 +76,7 @@ async def _part_proof(peer: AsyncPeer) -> BodyProof:
 
 
 class AsyncNothing:
-    """A part of a file that is complete before anything is asked for."""
+    """A part of a file that is complete before anything is requested."""
 
     def __init__(self, peer: AsyncPeer, proof: BodyProof) -> None:
         self._state = peer.state
@@ -95,7 +95,7 @@ class AsyncNothing:
 class AsyncBodyStream(AsyncStream[BodyProof]):
     """A body that is verified piece by piece, with blocks that are fetched where they are needed.
 
-    Each batch gives the bytes that are verified by then.
+    Each batch returns the bytes that are verified by then.
     """
 
     async def _prepare(self) -> None:
@@ -126,7 +126,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
             try:
                 block = await self.peer.block_for_body(proof, need)
             except RefusedError:
-                # A race cannot be won by an import, with nothing verified before the end.
+                # An import cannot win a race: it verifies nothing before the end.
                 if self.peer.is_racing or need != state.found.cid:
                     raise
                 return False
@@ -136,7 +136,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
         return True
 
     async def _begin_import(self) -> AsyncStream[LayoutProof]:
-        """Import what has come, and all that will, in the known layouts."""
+        """Import the whole body, from its start, in the known layouts."""
         self.peer.was_imported = True
         held = [bytes(view) for view in self.proof.held()]
         return await self.begin_again(LayoutProof(await self.peer.target()), held)
@@ -147,7 +147,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
             self.proof.drop_guess()
 
     async def _check_begun(self) -> None:
-        """Raise an error if the body has ended and was wrong, or brings nothing."""
+        """Raise an error if the body was wrong, or broke off before anything was verified."""
         if self._ended:
             await self._check_end()
         elif self._failure is not None and not self._pieces:
@@ -167,12 +167,12 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
         if reply.status != PARTIAL:
             await self._explain_end()
         if not proof.is_complete and (reply.status == PARTIAL or not reply.is_framed):
-            # It did not claim that this was all: what came is good, and the rest is asked for.
+            # The body may be incomplete without being wrong: keep it, and request the rest.
             raise NetworkError(f"{self.peer.gateway.peer} broke off", sent=True)
         proof.finish()
 
     async def _explain_end(self) -> None:
-        """Feed the proof the blocks that tell why a body ended too early.
+        """Feed the proof the blocks that show why a body ended too early.
 
         A node that declares other sizes than its children have raises `MalformedError` here.
         """

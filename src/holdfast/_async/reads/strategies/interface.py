@@ -6,10 +6,10 @@ from holdfast._async.reads.peer import AsyncPeer
 
 
 class AsyncTransfer(Protocol):
-    """Content that a gateway has begun to send, its beginning verified as far as that can be."""
+    """Content that a gateway has begun to send. Its beginning is verified if that is possible."""
 
     async def finish(self) -> None:
-        """Bring all of it into the output, verified; close it."""
+        """Verify all of it, write it to the output, and close it."""
 
     async def aclose(self) -> None:
         """Close it unfinished."""
@@ -18,7 +18,7 @@ class AsyncTransfer(Protocol):
 class AsyncStrategy(Protocol):
     """A way to ask a gateway for content and to verify it.
 
-    Its errors are `UnprovenError` where another strategy may work with the same gateway.
+    It raises `UnprovenError` if another strategy may work with the same gateway.
     """
 
     def may_work(self, peer: AsyncPeer) -> bool:

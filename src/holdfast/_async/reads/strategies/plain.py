@@ -7,10 +7,10 @@ from holdfast.content.proof import NoProof
 
 
 class AsyncPlain:
-    """Take the gateway at its word."""
+    """Return what the gateway sends, without verification."""
 
     def may_work(self, peer: AsyncPeer) -> bool:
-        """Return whether the gateway gives plain content."""
+        """Return whether the gateway serves plain content."""
         return not peer.refusals.is_trustless
 
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
@@ -24,7 +24,7 @@ class AsyncPlainStream(AsyncStream[NoProof]):
     """A body that nothing verifies."""
 
     def _set_limit(self) -> None:
-        """Limit a body of unknown length. Else the gateway is believed, also in its length."""
+        """Limit a body of unknown length. A length that the gateway declares is accepted."""
         if self.reply.length is None:
             super()._set_limit()
 

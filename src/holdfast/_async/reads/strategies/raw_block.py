@@ -12,7 +12,7 @@ class AsyncRawBlock:
     """Fetch the one block, and compare its hash with the CID."""
 
     def may_work(self, peer: AsyncPeer) -> bool:
-        """Return whether the gateway gives blocks only, and the whole of one is wanted."""
+        """Return whether the gateway serves no plain content, and a whole raw block is wanted."""
         return peer.refusals.is_trustless and peer.state.is_block and peer.state.stop is None
 
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:

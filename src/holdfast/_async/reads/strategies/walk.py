@@ -1,4 +1,4 @@
-"""The file block by block, several at a time: for a gateway that gives neither files nor CARs."""
+"""The file block by block, several at a time: for a gateway without plain content and CARs."""
 
 from holdfast._async.reads.peer import AsyncPeer
 from holdfast._async.reads.strategies.interface import AsyncTransfer
@@ -11,7 +11,7 @@ class AsyncWalk:
     """Fetch every block of the file."""
 
     def may_work(self, peer: AsyncPeer) -> bool:
-        """Return whether the gateway gives blocks only; a part of one raw block has no walk."""
+        """Return whether the gateway serves no plain content; not for a part of one raw block."""
         state = peer.state
         return peer.refusals.is_trustless and (state.stop is None or not state.is_block)
 

@@ -8,10 +8,10 @@ from holdfast._sync.reads.peer import Peer
 
 
 class Transfer(Protocol):
-    """Content that a gateway has begun to send, its beginning verified as far as that can be."""
+    """Content that a gateway has begun to send. Its beginning is verified if that is possible."""
 
     def finish(self) -> None:
-        """Bring all of it into the output, verified; close it."""
+        """Verify all of it, write it to the output, and close it."""
 
     def close(self) -> None:
         """Close it unfinished."""
@@ -20,7 +20,7 @@ class Transfer(Protocol):
 class Strategy(Protocol):
     """A way to ask a gateway for content and to verify it.
 
-    Its errors are `UnprovenError` where another strategy may work with the same gateway.
+    It raises `UnprovenError` if another strategy may work with the same gateway.
     """
 
     def may_work(self, peer: Peer) -> bool:

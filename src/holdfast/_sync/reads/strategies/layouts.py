@@ -2,7 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The plain body alone, imported again in all known layouts: for a gateway without blocks.
 
-The content is right if one of the layouts gives the CID. That is known only at its end.
+The content is right if one of the layouts results in the CID. That is known only at its end.
 """
 
 from holdfast._sync.reads.peer import Peer

@@ -9,10 +9,10 @@ from holdfast.content.proof import NoProof
 
 
 class Plain:
-    """Take the gateway at its word."""
+    """Return what the gateway sends, without verification."""
 
     def may_work(self, peer: Peer) -> bool:
-        """Return whether the gateway gives plain content."""
+        """Return whether the gateway serves plain content."""
         return not peer.refusals.is_trustless
 
     def begin(self, peer: Peer) -> Transfer:
@@ -26,7 +26,7 @@ class PlainStream(Stream[NoProof]):
     """A body that nothing verifies."""
 
     def _set_limit(self) -> None:
-        """Limit a body of unknown length. Else the gateway is believed, also in its length."""
+        """Limit a body of unknown length. A length that the gateway declares is accepted."""
         if self.reply.length is None:
             super()._set_limit()
 

@@ -14,7 +14,7 @@ class RawBlock:
     """Fetch the one block, and compare its hash with the CID."""
 
     def may_work(self, peer: Peer) -> bool:
-        """Return whether the gateway gives blocks only, and the whole of one is wanted."""
+        """Return whether the gateway serves no plain content, and a whole raw block is wanted."""
         return peer.refusals.is_trustless and peer.state.is_block and peer.state.stop is None
 
     def begin(self, peer: Peer) -> Transfer:

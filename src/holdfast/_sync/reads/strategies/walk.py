@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/strategies/walk.py
 # by scripts/generate_sync.py. Change the original instead.
-"""The file block by block, several at a time: for a gateway that gives neither files nor CARs."""
+"""The file block by block, several at a time: for a gateway without plain content and CARs."""
 
 from holdfast._sync.reads.peer import Peer
 from holdfast._sync.reads.strategies.interface import Transfer
@@ -13,7 +13,7 @@ class Walk:
     """Fetch every block of the file."""
 
     def may_work(self, peer: Peer) -> bool:
-        """Return whether the gateway gives blocks only; a part of one raw block has no walk."""
+        """Return whether the gateway serves no plain content; not for a part of one raw block."""
         state = peer.state
         return peer.refusals.is_trustless and (state.stop is None or not state.is_block)
 
