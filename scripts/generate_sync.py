@@ -45,7 +45,7 @@ RULES = (
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
     (r"\banext\(", "next("),
     (r"\bAwaitable\[(\w+)\]", r"\1"),
-    (r"\bimport Awaitable, ", "import "),
+    (r"\bAwaitable, ", ""),
     (r"\basync\b", "blocking"),
     (r"\btasks\b", "threads"),
 )

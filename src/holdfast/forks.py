@@ -2,6 +2,7 @@
 
 import os
 import weakref
+from functools import partial
 
 
 class ForkAware:
@@ -27,22 +28,14 @@ class ForkAware:
 _watching: "weakref.WeakSet[ForkAware]" = weakref.WeakSet()
 
 
-def _before() -> None:
+def _call(method: str) -> None:
     for each in list(_watching):
-        each.before_fork()
-
-
-def _after_in_parent() -> None:
-    for each in list(_watching):
-        each.after_fork_in_parent()
-
-
-def _after_in_child() -> None:
-    for each in list(_watching):
-        each.after_fork_in_child()
+        getattr(each, method)()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_before, after_in_parent=_after_in_parent, after_in_child=_after_in_child
+        before=partial(_call, "before_fork"),
+        after_in_parent=partial(_call, "after_fork_in_parent"),
+        after_in_child=partial(_call, "after_fork_in_child"),
     )

@@ -242,8 +242,3 @@ async def read_whole(response: "AsyncResponse", limit: int = MAX_REPLY) -> Reply
     Credentials that the peer repeats are masked.
     """
     return Reply(response.status, response.headers, await response.read_masked(limit))
-
-
-async def read_content(response: "AsyncResponse", limit: int) -> Reply:
-    """Read at most `limit` bytes of the body, unmasked, and return the reply."""
-    return Reply(response.status, response.headers, await response.read(limit))

@@ -240,8 +240,3 @@ def read_whole(response: "Response", limit: int = MAX_REPLY) -> Reply:
     Credentials that the peer repeats are masked.
     """
     return Reply(response.status, response.headers, response.read_masked(limit))
-
-
-def read_content(response: "Response", limit: int) -> Reply:
-    """Read at most `limit` bytes of the body, unmasked, and return the reply."""
-    return Reply(response.status, response.headers, response.read(limit))

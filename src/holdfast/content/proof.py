@@ -161,7 +161,7 @@ def is_raw(cid: CID) -> bool:
     return cid.codec == RAW
 
 
-def wrong_bytes(reference: Reference) -> VerificationError:
+def wrong_bytes(reference: Reference | CID) -> VerificationError:
     """Return the error for bytes that are not what `reference` names."""
     return VerificationError(
         f"the bytes that came for {reference} are not what this CID names", cid=str(reference)

@@ -10,9 +10,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-LOCKED_BYTE: Final = (
-    1 << 62
-)  # beyond the end of every file: on Windows nobody can read a locked byte
+# Beyond the end of every file: on Windows nobody can read a locked byte.
+LOCKED_BYTE: Final = 1 << 62
 TAKEN: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 

@@ -203,9 +203,8 @@ class PartialFile:
         if self._file is None or self._file.closed:
             return
         if self._may_keep and verified >= WORTH_KEEPING:
-            with contextlib.suppress(
-                OSError
-            ):  # a full disk, for example: saved bytes are verified later anyway
+            # A full disk, for example: the saved bytes are verified later anyway.
+            with contextlib.suppress(OSError):
                 self.truncate(verified)
                 self.keep()
         if self._name == self._shared_name and verified >= WORTH_KEEPING:

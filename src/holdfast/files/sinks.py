@@ -2,7 +2,7 @@
 
 A reader writes the bytes to a sink in order. Some strategies only verify them at the end, so nobody
 may see them before `commit`. If they turn out to be wrong, `restart` removes them and the reader
-tries again. A download that is interrupted calls `discard`.
+tries again.
 """
 
 import contextlib
@@ -48,9 +48,6 @@ class Sink(Protocol):
     def restart(self, size: int = 0) -> None:
         """Remove what was written, apart from the first `size` bytes."""
 
-    def discard(self) -> None:
-        """Remove what was written, unless it was committed."""
-
 
 class _UnsavedSink:
     """The base of sinks that save nothing for later downloads."""
@@ -84,10 +81,6 @@ class MemorySink(_UnsavedSink):
         """Remove what was written, apart from the first `size` bytes."""
         del self.data[size:]
 
-    def discard(self) -> None:
-        """Remove what was written."""
-        self.data.clear()
-
 
 class RangeSink(_UnsavedSink):
     """A range of `size` bytes in memory, which is allocated beforehand."""
@@ -107,10 +100,6 @@ class RangeSink(_UnsavedSink):
     def restart(self, size: int = 0) -> None:
         """Remove what was written, apart from the first `size` bytes."""
         self._written = size
-
-    def discard(self) -> None:
-        """Remove what was written."""
-        self._written = 0
 
 
 class TextSink(MemorySink):

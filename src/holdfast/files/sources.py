@@ -36,6 +36,7 @@ class Source:
         size: How many bytes there are; None if only reading shows it.
         type: A media type, or "".
         bytes_read: How many bytes the last `chunks` has given so far.
+        file: The open file, for callers that read it without `chunks`.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Source:
         self.size = size
         self.type = type
         self.bytes_read = 0
-        self._file = file
+        self.file = file
         self._check_unchanged = check
         self._rewind = rewind
         self._started = False
@@ -101,18 +102,13 @@ class Source:
                 raise self._changed(f"grew beyond the {self.size} bytes that it had")
             return chunk
 
-    @property
-    def file(self) -> BinaryIO:
-        """The open file, for callers that read it without `chunks`."""
-        return self._file
-
     def check_unchanged(self) -> None:
         """Raise `OSError` if the file was written to since it was opened."""
         if self._check_unchanged is not None:
             self._check_unchanged()
 
     def _read(self) -> bytes:
-        chunk = self._file.read(CHUNK_SIZE)
+        chunk = self.file.read(CHUNK_SIZE)
         if chunk is None:
             raise BlockingIOError("the file is in non-blocking mode and has no data; make it block")
         return chunk
@@ -123,7 +119,7 @@ class Source:
     def close(self) -> None:
         """Close the file, unless the caller opened it."""
         if self._close:
-            self._file.close()
+            self.file.close()
 
     def __enter__(self) -> Self:
         return self

@@ -29,7 +29,7 @@ def to_text(value: Any) -> str:
 def from_text(data: bytes | bytearray) -> Any:
     """Return the value of the JSON text `data`, which must be UTF-8."""
     try:
-        return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse)
+        return json.loads(data.decode("utf-8-sig"), parse_constant=refuse_constant)
     except UnicodeDecodeError:
         raise SerializationError("the content is not JSON: it is not UTF-8 text") from None
     except RecursionError:
@@ -38,7 +38,8 @@ def from_text(data: bytes | bytearray) -> Any:
         raise SerializationError(f"the content is not JSON: {error}") from None
 
 
-def _refuse(constant: str) -> NoReturn:
+def refuse_constant(constant: str) -> NoReturn:
+    """Raise `ValueError` for NaN and Infinity, which Python reads and JSON does not have."""
     raise ValueError(f"{constant} is not JSON")
 
 

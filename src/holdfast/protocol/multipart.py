@@ -52,10 +52,8 @@ class FileForm:
         --boundary--                                                = _tail
     """
 
-    def __init__(
-        self, files: Sequence[FormFile], *, fields: Mapping[str, str], boundary: str = ""
-    ) -> None:
-        boundary = boundary or secrets.token_hex(16)
+    def __init__(self, files: Sequence[FormFile], *, fields: Mapping[str, str]) -> None:
+        boundary = secrets.token_hex(16)
         self._files = files
         self._boundary = boundary
         self._fields = b"".join(

@@ -195,9 +195,9 @@ def _make_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, flags: int = 0) -> Iterator[int]:
-    flags |= os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags, 0o600)
+def _opened(path: Path) -> Iterator[int]:
+    flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags)
     try:
         yield descriptor
     finally:

@@ -14,9 +14,8 @@ Raw block and walk are for gateways that do not serve plain content. When an att
 verified bytes stay in the output, and the next attempt continues after them.
 """
 
-from holdfast._async.reads.peer import AsyncPeer
-from holdfast._async.reads.recovery import recover
-from holdfast._async.reads.requests import AsyncSent
+from holdfast._async.reads.peer import AsyncPeer, AsyncSent
+from holdfast._async.reads.refusals import RefusedError
 from holdfast._async.reads.small_block import may_be_small, read_small_block
 from holdfast._async.reads.state import ReadState
 from holdfast._async.reads.strategies.archive import AsyncArchive
@@ -29,7 +28,10 @@ from holdfast._async.reads.strategies.walk import AsyncWalk
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Deadline
-from holdfast.errors import UnprovenError
+from holdfast.content.budgets import BATCH_SIZE
+from holdfast.content.proof import is_raw
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.errors import UnprovenError, VerificationError
 from holdfast.protocol.gateway import Gateway
 
 BODY = AsyncBody()
@@ -63,13 +65,13 @@ async def fill(
     try:
         await _try_strategies(peer)
     finally:
-        await peer.requests.aclose()
+        await peer.aclose()
 
 
 async def _try_strategies(peer: AsyncPeer) -> None:
     output = peer.state.output
     if output.sink.saved_size and not output.written:
-        await recover(peer)
+        await _recover(peer)
     for strategy in VERIFIED if peer.verify else UNVERIFIED:
         if not strategy.may_work(peer):
             continue
@@ -84,6 +86,32 @@ async def _try_strategies(peer: AsyncPeer) -> None:
             return
         await drop_unverified(peer.state)
     peer.refusals.raise_worst()
+
+
+async def _recover(peer: AsyncPeer) -> None:
+    """Verify what an earlier download left, and go on behind the bytes that are right.
+
+    A gateway that refuses the blocks for it leaves the bytes to the next gateway.
+    """
+    sink = peer.state.output.sink
+    verified = position = 0
+    cid = await peer.target() if peer.verify else None
+    if cid is not None and not is_raw(cid):
+        proof = BodyProof(cid)
+        try:
+            while chunk := await run_blocking(sink.read_saved, position, BATCH_SIZE):
+                position += len(chunk)
+                await run_blocking(proof.update, chunk)
+                while (need := proof.need) is not None:
+                    block = await peer.block_for_body(proof, need)
+                    await run_blocking(proof.feed_block, block)
+        except RefusedError as refusal:
+            if not proof.position:
+                raise peer.refusals.as_told(refusal) from None
+        except VerificationError:
+            pass  # the bytes that were verified before it are right
+        verified = proof.position
+    await run_blocking(peer.state.output.restart, verified)
 
 
 async def drop_unverified(state: ReadState) -> None:

@@ -5,24 +5,26 @@ from dataclasses import replace
 from functools import partial
 
 from holdfast._async.reads.attempt import fill
-from holdfast._async.reads.blob_ranges import AsyncBlobRanges
 from holdfast._async.reads.block_reader import AsyncBlockReader
-from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
 from holdfast._async.reads.hedging import run_race
 from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.output import Output
+from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.refusals import RefusedError
 from holdfast._async.reads.rounds import AsyncRounds
 from holdfast._async.reads.state import KnownFile, ReadState
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
-from holdfast.calls import Call
+from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import check_provable
+from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.errors import UnprovenError
+from holdfast.files.blob import Blob
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import Gateways
+from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.records import Entry
 
 
@@ -75,19 +77,20 @@ class AsyncGatewayReader:
         try:
             await self._fill(state, verify=True)
         except UnprovenError:
-            can_be_cut = False
+            size = None
         else:
-            can_be_cut = state.found.size is not None
-        if not can_be_cut:
+            size = state.found.size
+        # Outside of the handler: an error from here on must not have that one as its context.
+        if size is None:
             return await self._open_whole(reference, call)
-        return AsyncGatewayRanges(self, reference, state.found)
+        return AsyncRanges(size, partial(self._read_part, reference, state.found))
 
     def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
         blocks = AsyncGatewayBlocks(self._session, self._gateways, reference, call)
         return AsyncBlockReader(blocks.get, verified=True).entries(reference, call)
 
-    async def read_part(
+    async def _read_part(
         self, reference: Reference, found: KnownFile, start: int, stop: int
     ) -> bytes | bytearray:
         """Return a part of a file that `open` has found, within a time limit of its own."""
@@ -97,7 +100,7 @@ class AsyncGatewayReader:
             await self._fill(state, verify=True)
         return sink.data
 
-    async def _open_whole(self, reference: Reference, call: Call) -> AsyncBlobRanges:
+    async def _open_whole(self, reference: Reference, call: Call) -> AsyncRanges:
         """Download a file for `open`.
 
         Each part of it has the same time limit as a range that an open file reads.
@@ -116,7 +119,8 @@ class AsyncGatewayReader:
         try:
             await self._fill(state, verify=True)
             await run_blocking(sink.commit)
-            return AsyncBlobRanges(sink.blob(type="", name=None))
+            blob = sink.blob(type="", name=None)
+            return AsyncRanges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
         finally:
             await run_blocking(sink.discard)
 
@@ -144,15 +148,58 @@ class AsyncGatewayReader:
             await rounds.ask_again()
 
 
-class AsyncGatewayRanges:
-    """A file at gateways that is open for reading."""
+def _read_blob(blob: Blob, start: int, stop: int) -> bytes:
+    with blob.open() as file:
+        file.seek(start)
+        return file.read(stop - start)
 
-    def __init__(self, reader: AsyncGatewayReader, reference: Reference, found: KnownFile) -> None:
-        self._reader = reader
+
+class AsyncGatewayBlocks:
+    """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
+
+    def __init__(
+        self, session: AsyncSession, gateways: Gateways, reference: Reference, call: Call
+    ) -> None:
+        self._session = session
+        self._gateways = gateways
         self._reference = reference
-        self._found = found
-        self.size = found.size or 0
+        self._call = call
+        self._last: Gateway | None = None  # the gateway that gave the last block
 
-    async def read(self, start: int, stop: int) -> bytes | bytearray:
-        """Return the bytes from `start` up to `stop`."""
-        return await self._reader.read_part(self._reference, self._found, start, stop)
+    async def get(self, cid: CID) -> bytes:
+        """Return the block of `cid`, or raise the gravest failure of the gateways."""
+        check_provable(cid)
+        state = ReadState(self._reference, Output(MemorySink()), self._call)
+        fetched: list[bytes] = []
+        attempt = partial(self._fetch, cid, state, fetched)
+        rounds = AsyncRounds(self._session, self._gateways, state, attempt)
+        rounds.gateways.sort(key=lambda each: each != self._last)
+        if not await rounds.ask(rounds.gateways):
+            await rounds.ask_again()
+        return fetched[0]
+
+    async def _fetch(
+        self,
+        cid: CID,
+        state: ReadState,
+        fetched: list[bytes],
+        gateway: Gateway,
+        deadline: Deadline,
+        *,
+        is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
+    ) -> None:
+        self._last = None  # one that fails has no precedence any more
+        peer = AsyncPeer(self._session, gateway, state, deadline, verify=True)
+        try:
+            fetched.append(await peer.block(cid))
+        except RefusedError as refusal:
+            raise refusal.reason or self._without_blocks(gateway) from None
+        self._last = gateway
+
+    def _without_blocks(self, gateway: Gateway) -> UnprovenError:
+        reference = str(self._reference)
+        return UnprovenError(
+            f"{reference} cannot be listed: {gateway.base_url} does not give blocks; "
+            "add a gateway that does",
+            cid=reference,
+        )

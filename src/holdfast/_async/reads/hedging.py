@@ -9,9 +9,8 @@ from functools import partial
 from typing import NamedTuple
 
 from holdfast._async.reads.attempt import BODY, PLAIN, drop_unverified
-from holdfast._async.reads.failures import FAILURES, without_frames
 from holdfast._async.reads.peer import AsyncPeer
-from holdfast._async.reads.rounds import AsyncRounds
+from holdfast._async.reads.rounds import FAILURES, AsyncRounds, without_frames
 from holdfast._async.reads.state import ReadState
 from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.runtime import race

@@ -1,17 +1,50 @@
-"""One gateway during one attempt: its requests, its blocks, its refusals and its budgets."""
+"""One gateway during one attempt: requests to it, and the blocks that it gives.
 
-from holdfast._async.reads.blocks import AsyncBlocks
+Redirects are followed. Refusals are told from failures. Each block is verified when it comes, and
+kept for the rest of the read.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
 from holdfast._async.reads.body_budget import BodyBudget
-from holdfast._async.reads.refusals import Refusals
-from holdfast._async.reads.requests import AsyncRequests, AsyncSent
+from holdfast._async.reads.refusals import Refusals, RefusedError
 from holdfast._async.reads.state import ReadState
-from holdfast._async.session import AsyncSession
+from holdfast._async.runtime import together
+from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import Deadline
+from holdfast.content.blocks import MAX_BLOCK, check_block
+from holdfast.content.budgets import BLOCKS_AT_ONCE
+from holdfast.content.cid import CID
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.file_nodes import check_codec
+from holdfast.content.unixfs.walks import PathWalk
+from holdfast.errors import NetworkError, ProviderError, VerificationError
+from holdfast.protocol import gateway as gateways
 from holdfast.protocol.gateway import Gateway
+from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.retrying import is_transient
+from holdfast.protocol.transport_errors import PrivateAddressError
+
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse
+
+
+class AsyncSent(NamedTuple):
+    """A request for plain content that was sent, and its reply, whose body is still to come."""
+
+    response: "AsyncResponse"
+    deadline: Deadline
 
 
 class AsyncPeer:
     """Everything that a strategy needs to read from one gateway.
+
+    Args:
+        session: What sends the requests.
+        deadline: When the attempt must have ended.
+        sent: The first request for plain content, where it is sent already.
 
     Attributes:
         gateway: The gateway.
@@ -21,8 +54,6 @@ class AsyncPeer:
         is_racing: Whether other gateways are asked at the same time, so that a body that can only
             be verified at its end cannot win.
         was_imported: Whether its body was already imported again, without its blocks.
-        requests: Sends requests.
-        blocks: Fetches blocks.
         refusals: Collects the refusals of the gateway.
     """
 
@@ -38,8 +69,9 @@ class AsyncPeer:
         is_racing: bool = False,
         sent: AsyncSent | None = None,
     ) -> None:
+        self._session = session
         self._deadline = deadline
-        self._patience = session.timeouts.read
+        self._sent = sent
         self.gateway = gateway
         self.state = state
         self.verify = verify
@@ -47,9 +79,142 @@ class AsyncPeer:
         self.is_racing = is_racing
         self.was_imported = False
         self.refusals = Refusals(gateway, state.reference, session.trustless)
-        self.requests = AsyncRequests(session, gateway, state, deadline, self.refusals, sent=sent)
-        self.blocks = AsyncBlocks(gateway, self.requests, self.refusals, state)
 
     def new_budget(self) -> BodyBudget:
         """Return the budget for one body."""
-        return BodyBudget(self.gateway.peer, self.state.reference, self._deadline, self._patience)
+        patience = self._session.timeouts.read
+        return BodyBudget(self.gateway.peer, self.state.reference, self._deadline, patience)
+
+    async def aclose(self) -> None:
+        """Close the reply that was handed over, if nothing has asked for it."""
+        sent, self._sent = self._sent, None
+        if sent is not None:
+            await sent.response.aclose()
+
+    # Requests
+
+    async def open_plain(self, start: int = 0, stop: int | None = None) -> "AsyncResponse":
+        """Ask for the plain content, or a part of it; return the reply, and note its media type.
+
+        Raise RefusedError where the gateway gives blocks and archives only. Whether it does is
+        known when one of them has come: until then its error may mean something else.
+        """
+        if self.refusals.is_trustless:
+            raise self.refusals.error(self.refusals.plain)
+        sent, self._sent = self._sent, None
+        request = self.gateway.content(self.state.reference, start, stop)
+        try:
+            response = await self._follow(request, sent)
+        except ProviderError as error:
+            if error.status not in gateways.FORMAT_REFUSALS:
+                raise
+            self.refusals.plain = error.with_traceback(None)
+        else:
+            self.state.found.media_type = response.headers.get("content-type", "")
+            return response
+        raise self.refusals.error(self.refusals.plain)
+
+    async def open_or_refuse(self, request: Request) -> "AsyncResponse":
+        """Return the reply to `request`; raise RefusedError where the gateway gives none."""
+        try:
+            return await self._follow(request)
+        except ProviderError as error:
+            if is_transient(error):
+                raise
+            refusal = self.refusals.error(error.with_traceback(None))
+        raise refusal
+
+    async def _follow(self, request: Request, sent: AsyncSent | None = None) -> "AsyncResponse":
+        """Return the successful reply to `request`, redirects followed, its body still to come."""
+        source, reply = request, Reply(200, {})
+        for _ in range(gateways.MAX_REDIRECTS + 1):
+            if sent is None:
+                deadline = self._deadline.copy()
+                try:
+                    response = await self._session.send(request, self.state.call, deadline=deadline)
+                except PrivateAddressError:
+                    raise self.gateway.not_followed(source, reply, gateways.INTO_PRIVATE) from None
+            else:
+                response, deadline = sent
+                sent = None
+            try:
+                source, reply = request, Reply(response.status, response.headers)
+                if reply.status not in gateways.REDIRECTS:
+                    if not reply.ok:
+                        deadline.tighten(self._session.timeouts.read)
+                        reply = await _with_message(response)
+                    self.gateway.check(reply)
+                    return response
+                request = self.gateway.redirected(
+                    request, reply, self.state.reference, response.address
+                )
+            except BaseException:
+                await response.aclose()
+                raise
+            await response.aclose()
+        raise gateways.too_many_redirects(request)
+
+    # Blocks
+
+    async def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
+        """Return one verified block; raise RefusedError where the gateway does not give blocks.
+
+        If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
+        later. Those of them that fail are left out.
+        """
+        known = self.state.found.blocks
+        block = known.get(cid)
+        if block is not None:
+            return block
+        wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
+        outcomes = await together([partial(self._fetch, each) for each in wanted])
+        for each, outcome in zip(wanted, outcomes, strict=True):
+            if not isinstance(outcome, Exception):
+                known.put(each, outcome)
+        if isinstance(outcomes[0], Exception):
+            raise outcomes[0]
+        return outcomes[0]
+
+    async def block_for_body(self, proof: BodyProof, need: CID) -> bytes:
+        """Return the block `need` of `proof`, and fetch those that it will need next."""
+        try:
+            return await self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
+        except RefusedError:
+            if (doubt := proof.doubt) is not None:
+                raise doubt from None
+            raise
+
+    async def target(self) -> CID:
+        """Return the CID that the reference leads to, found through verified directories."""
+        found, reference = self.state.found, self.state.reference
+        if found.cid is None:
+            walk = PathWalk(reference.cid, reference.path)
+            while (need := walk.need) is not None:
+                walk.feed(await self.block(need))
+            found.cid = walk.end()
+            check_codec(found.cid)
+        return found.cid
+
+    async def _fetch(self, cid: CID) -> bytes:
+        """Fetch one block and verify it."""
+        response = await self.open_or_refuse(self.gateway.block(cid))
+        try:
+            # No variable for the bytes: a traceback may show it, and a gateway may echo its token.
+            reply = Reply(response.status, response.headers, await response.read(MAX_BLOCK + 1))
+        finally:
+            await response.aclose()
+        try:
+            check_block(cid, reply.body)
+        except VerificationError:
+            # A gateway that does not know the format sends the plain content instead.
+            self.refusals.check_type(reply, gateways.RAW_TYPE)
+            raise
+        return reply.body
+
+
+async def _with_message(response: "AsyncResponse") -> Reply:
+    """Return a failed reply with its body; without it where it does not come in time."""
+    try:
+        return await read_whole(response)
+    except NetworkError:
+        return Reply(response.status, response.headers)

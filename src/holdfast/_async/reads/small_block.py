@@ -7,7 +7,7 @@ is larger or of unknown length) it passes on the unread reply, so that nothing i
 from hashlib import sha256
 
 from holdfast._async.reads.body_budget import check_time
-from holdfast._async.reads.requests import AsyncSent
+from holdfast._async.reads.peer import AsyncSent
 from holdfast._async.reads.state import ReadState
 from holdfast._async.runtime import now
 from holdfast._async.session import AsyncSession

@@ -15,7 +15,7 @@ are::
     streams          receive a body in batches; verify one while the next one arrives
     output           write what is verified into the sink
 
-A strategy uses the `requests` and the `blocks` of its gateway. `refusals` decides which error to
-raise when the gateway refuses them. When an attempt fails, the verified bytes stay in the output,
-and the next attempt continues after them.
+A strategy sends its requests through `peer`. `refusals` decides which error to raise when the
+gateway refuses them. When an attempt fails, the verified bytes stay in the output, and the next
+attempt continues after them.
 """

@@ -16,9 +16,8 @@ Raw block and walk are for gateways that do not serve plain content. When an att
 verified bytes stay in the output, and the next attempt continues after them.
 """
 
-from holdfast._sync.reads.peer import Peer
-from holdfast._sync.reads.recovery import recover
-from holdfast._sync.reads.requests import Sent
+from holdfast._sync.reads.peer import Peer, Sent
+from holdfast._sync.reads.refusals import RefusedError
 from holdfast._sync.reads.small_block import may_be_small, read_small_block
 from holdfast._sync.reads.state import ReadState
 from holdfast._sync.reads.strategies.archive import Archive
@@ -31,7 +30,10 @@ from holdfast._sync.reads.strategies.walk import Walk
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Deadline
-from holdfast.errors import UnprovenError
+from holdfast.content.budgets import BATCH_SIZE
+from holdfast.content.proof import is_raw
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.errors import UnprovenError, VerificationError
 from holdfast.protocol.gateway import Gateway
 
 BODY = Body()
@@ -63,13 +65,13 @@ def fill(
     try:
         _try_strategies(peer)
     finally:
-        peer.requests.close()
+        peer.close()
 
 
 def _try_strategies(peer: Peer) -> None:
     output = peer.state.output
     if output.sink.saved_size and not output.written:
-        recover(peer)
+        _recover(peer)
     for strategy in VERIFIED if peer.verify else UNVERIFIED:
         if not strategy.may_work(peer):
             continue
@@ -84,6 +86,32 @@ def _try_strategies(peer: Peer) -> None:
             return
         drop_unverified(peer.state)
     peer.refusals.raise_worst()
+
+
+def _recover(peer: Peer) -> None:
+    """Verify what an earlier download left, and go on behind the bytes that are right.
+
+    A gateway that refuses the blocks for it leaves the bytes to the next gateway.
+    """
+    sink = peer.state.output.sink
+    verified = position = 0
+    cid = peer.target() if peer.verify else None
+    if cid is not None and not is_raw(cid):
+        proof = BodyProof(cid)
+        try:
+            while chunk := run_blocking(sink.read_saved, position, BATCH_SIZE):
+                position += len(chunk)
+                run_blocking(proof.update, chunk)
+                while (need := proof.need) is not None:
+                    block = peer.block_for_body(proof, need)
+                    run_blocking(proof.feed_block, block)
+        except RefusedError as refusal:
+            if not proof.position:
+                raise peer.refusals.as_told(refusal) from None
+        except VerificationError:
+            pass  # the bytes that were verified before it are right
+        verified = proof.position
+    run_blocking(peer.state.output.restart, verified)
 
 
 def drop_unverified(state: ReadState) -> None:

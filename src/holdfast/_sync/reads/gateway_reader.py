@@ -7,24 +7,26 @@ from dataclasses import replace
 from functools import partial
 
 from holdfast._sync.reads.attempt import fill
-from holdfast._sync.reads.blob_ranges import BlobRanges
 from holdfast._sync.reads.block_reader import BlockReader
-from holdfast._sync.reads.gateway_blocks import GatewayBlocks
 from holdfast._sync.reads.hedging import run_race
 from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.reads.output import Output
+from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.refusals import RefusedError
 from holdfast._sync.reads.rounds import Rounds
 from holdfast._sync.reads.state import KnownFile, ReadState
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
-from holdfast.calls import Call
+from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import check_provable
+from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.errors import UnprovenError
+from holdfast.files.blob import Blob
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import Gateways
+from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.records import Entry
 
 
@@ -77,19 +79,20 @@ class GatewayReader:
         try:
             self._fill(state, verify=True)
         except UnprovenError:
-            can_be_cut = False
+            size = None
         else:
-            can_be_cut = state.found.size is not None
-        if not can_be_cut:
+            size = state.found.size
+        # Outside of the handler: an error from here on must not have that one as its context.
+        if size is None:
             return self._open_whole(reference, call)
-        return GatewayRanges(self, reference, state.found)
+        return Ranges(size, partial(self._read_part, reference, state.found))
 
     def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
         blocks = GatewayBlocks(self._session, self._gateways, reference, call)
         return BlockReader(blocks.get, verified=True).entries(reference, call)
 
-    def read_part(
+    def _read_part(
         self, reference: Reference, found: KnownFile, start: int, stop: int
     ) -> bytes | bytearray:
         """Return a part of a file that `open` has found, within a time limit of its own."""
@@ -99,7 +102,7 @@ class GatewayReader:
             self._fill(state, verify=True)
         return sink.data
 
-    def _open_whole(self, reference: Reference, call: Call) -> BlobRanges:
+    def _open_whole(self, reference: Reference, call: Call) -> Ranges:
         """Download a file for `open`.
 
         Each part of it has the same time limit as a range that an open file reads.
@@ -118,7 +121,8 @@ class GatewayReader:
         try:
             self._fill(state, verify=True)
             run_blocking(sink.commit)
-            return BlobRanges(sink.blob(type="", name=None))
+            blob = sink.blob(type="", name=None)
+            return Ranges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
         finally:
             run_blocking(sink.discard)
 
@@ -146,15 +150,58 @@ class GatewayReader:
             rounds.ask_again()
 
 
-class GatewayRanges:
-    """A file at gateways that is open for reading."""
+def _read_blob(blob: Blob, start: int, stop: int) -> bytes:
+    with blob.open() as file:
+        file.seek(start)
+        return file.read(stop - start)
 
-    def __init__(self, reader: GatewayReader, reference: Reference, found: KnownFile) -> None:
-        self._reader = reader
+
+class GatewayBlocks:
+    """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
+
+    def __init__(
+        self, session: Session, gateways: Gateways, reference: Reference, call: Call
+    ) -> None:
+        self._session = session
+        self._gateways = gateways
         self._reference = reference
-        self._found = found
-        self.size = found.size or 0
+        self._call = call
+        self._last: Gateway | None = None  # the gateway that gave the last block
 
-    def read(self, start: int, stop: int) -> bytes | bytearray:
-        """Return the bytes from `start` up to `stop`."""
-        return self._reader.read_part(self._reference, self._found, start, stop)
+    def get(self, cid: CID) -> bytes:
+        """Return the block of `cid`, or raise the gravest failure of the gateways."""
+        check_provable(cid)
+        state = ReadState(self._reference, Output(MemorySink()), self._call)
+        fetched: list[bytes] = []
+        attempt = partial(self._fetch, cid, state, fetched)
+        rounds = Rounds(self._session, self._gateways, state, attempt)
+        rounds.gateways.sort(key=lambda each: each != self._last)
+        if not rounds.ask(rounds.gateways):
+            rounds.ask_again()
+        return fetched[0]
+
+    def _fetch(
+        self,
+        cid: CID,
+        state: ReadState,
+        fetched: list[bytes],
+        gateway: Gateway,
+        deadline: Deadline,
+        *,
+        is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
+    ) -> None:
+        self._last = None  # one that fails has no precedence any more
+        peer = Peer(self._session, gateway, state, deadline, verify=True)
+        try:
+            fetched.append(peer.block(cid))
+        except RefusedError as refusal:
+            raise refusal.reason or self._without_blocks(gateway) from None
+        self._last = gateway
+
+    def _without_blocks(self, gateway: Gateway) -> UnprovenError:
+        reference = str(self._reference)
+        return UnprovenError(
+            f"{reference} cannot be listed: {gateway.base_url} does not give blocks; "
+            "add a gateway that does",
+            cid=reference,
+        )

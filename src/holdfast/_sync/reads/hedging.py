@@ -11,9 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from holdfast._sync.reads.attempt import BODY, PLAIN, drop_unverified
-from holdfast._sync.reads.failures import FAILURES, without_frames
 from holdfast._sync.reads.peer import Peer
-from holdfast._sync.reads.rounds import Rounds
+from holdfast._sync.reads.rounds import FAILURES, Rounds, without_frames
 from holdfast._sync.reads.state import ReadState
 from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.runtime import race

@@ -2,8 +2,8 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The interface that all readers share: whole files, parts of files, entries of directories."""
 
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol, TypeAlias
 
 from holdfast.calls import Call
 from holdfast.content.reference import Reference
@@ -12,19 +12,23 @@ from holdfast.files.sources import Progress
 from holdfast.records import Entry
 
 LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
+Part: TypeAlias = bytes | bytearray
 
 
-class Ranges(Protocol):
+class Ranges:
     """The verified bytes of one file, read from any position.
 
     Attributes:
         size: The bytes of the whole file.
     """
 
-    size: int
+    def __init__(self, size: int, read_part: Callable[[int, int], Part]) -> None:
+        self.size = size
+        self._read_part = read_part
 
-    def read(self, start: int, stop: int) -> bytes | bytearray:
+    def read(self, start: int, stop: int) -> Part:
         """Return the bytes from `start` up to `stop`, which lie within the file."""
+        return self._read_part(start, stop)
 
 
 class Reader(Protocol):

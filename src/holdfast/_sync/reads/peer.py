@@ -1,19 +1,52 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/peer.py
 # by scripts/generate_sync.py. Change the original instead.
-"""One gateway during one attempt: its requests, its blocks, its refusals and its budgets."""
+"""One gateway during one attempt: requests to it, and the blocks that it gives.
 
-from holdfast._sync.reads.blocks import Blocks
+Redirects are followed. Refusals are told from failures. Each block is verified when it comes, and
+kept for the rest of the read.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
 from holdfast._sync.reads.body_budget import BodyBudget
-from holdfast._sync.reads.refusals import Refusals
-from holdfast._sync.reads.requests import Requests, Sent
+from holdfast._sync.reads.refusals import Refusals, RefusedError
 from holdfast._sync.reads.state import ReadState
-from holdfast._sync.session import Session
+from holdfast._sync.runtime import together
+from holdfast._sync.session import Session, read_whole
 from holdfast.calls import Deadline
+from holdfast.content.blocks import MAX_BLOCK, check_block
+from holdfast.content.budgets import BLOCKS_AT_ONCE
+from holdfast.content.cid import CID
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.file_nodes import check_codec
+from holdfast.content.unixfs.walks import PathWalk
+from holdfast.errors import NetworkError, ProviderError, VerificationError
+from holdfast.protocol import gateway as gateways
 from holdfast.protocol.gateway import Gateway
+from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.retrying import is_transient
+from holdfast.protocol.transport_errors import PrivateAddressError
+
+if TYPE_CHECKING:
+    from holdfast._sync.transport import Response
+
+
+class Sent(NamedTuple):
+    """A request for plain content that was sent, and its reply, whose body is still to come."""
+
+    response: "Response"
+    deadline: Deadline
 
 
 class Peer:
     """Everything that a strategy needs to read from one gateway.
+
+    Args:
+        session: What sends the requests.
+        deadline: When the attempt must have ended.
+        sent: The first request for plain content, where it is sent already.
 
     Attributes:
         gateway: The gateway.
@@ -23,8 +56,6 @@ class Peer:
         is_racing: Whether other gateways are asked at the same time, so that a body that can only
             be verified at its end cannot win.
         was_imported: Whether its body was already imported again, without its blocks.
-        requests: Sends requests.
-        blocks: Fetches blocks.
         refusals: Collects the refusals of the gateway.
     """
 
@@ -40,8 +71,9 @@ class Peer:
         is_racing: bool = False,
         sent: Sent | None = None,
     ) -> None:
+        self._session = session
         self._deadline = deadline
-        self._patience = session.timeouts.read
+        self._sent = sent
         self.gateway = gateway
         self.state = state
         self.verify = verify
@@ -49,9 +81,142 @@ class Peer:
         self.is_racing = is_racing
         self.was_imported = False
         self.refusals = Refusals(gateway, state.reference, session.trustless)
-        self.requests = Requests(session, gateway, state, deadline, self.refusals, sent=sent)
-        self.blocks = Blocks(gateway, self.requests, self.refusals, state)
 
     def new_budget(self) -> BodyBudget:
         """Return the budget for one body."""
-        return BodyBudget(self.gateway.peer, self.state.reference, self._deadline, self._patience)
+        patience = self._session.timeouts.read
+        return BodyBudget(self.gateway.peer, self.state.reference, self._deadline, patience)
+
+    def close(self) -> None:
+        """Close the reply that was handed over, if nothing has asked for it."""
+        sent, self._sent = self._sent, None
+        if sent is not None:
+            sent.response.close()
+
+    # Requests
+
+    def open_plain(self, start: int = 0, stop: int | None = None) -> "Response":
+        """Ask for the plain content, or a part of it; return the reply, and note its media type.
+
+        Raise RefusedError where the gateway gives blocks and archives only. Whether it does is
+        known when one of them has come: until then its error may mean something else.
+        """
+        if self.refusals.is_trustless:
+            raise self.refusals.error(self.refusals.plain)
+        sent, self._sent = self._sent, None
+        request = self.gateway.content(self.state.reference, start, stop)
+        try:
+            response = self._follow(request, sent)
+        except ProviderError as error:
+            if error.status not in gateways.FORMAT_REFUSALS:
+                raise
+            self.refusals.plain = error.with_traceback(None)
+        else:
+            self.state.found.media_type = response.headers.get("content-type", "")
+            return response
+        raise self.refusals.error(self.refusals.plain)
+
+    def open_or_refuse(self, request: Request) -> "Response":
+        """Return the reply to `request`; raise RefusedError where the gateway gives none."""
+        try:
+            return self._follow(request)
+        except ProviderError as error:
+            if is_transient(error):
+                raise
+            refusal = self.refusals.error(error.with_traceback(None))
+        raise refusal
+
+    def _follow(self, request: Request, sent: Sent | None = None) -> "Response":
+        """Return the successful reply to `request`, redirects followed, its body still to come."""
+        source, reply = request, Reply(200, {})
+        for _ in range(gateways.MAX_REDIRECTS + 1):
+            if sent is None:
+                deadline = self._deadline.copy()
+                try:
+                    response = self._session.send(request, self.state.call, deadline=deadline)
+                except PrivateAddressError:
+                    raise self.gateway.not_followed(source, reply, gateways.INTO_PRIVATE) from None
+            else:
+                response, deadline = sent
+                sent = None
+            try:
+                source, reply = request, Reply(response.status, response.headers)
+                if reply.status not in gateways.REDIRECTS:
+                    if not reply.ok:
+                        deadline.tighten(self._session.timeouts.read)
+                        reply = _with_message(response)
+                    self.gateway.check(reply)
+                    return response
+                request = self.gateway.redirected(
+                    request, reply, self.state.reference, response.address
+                )
+            except BaseException:
+                response.close()
+                raise
+            response.close()
+        raise gateways.too_many_redirects(request)
+
+    # Blocks
+
+    def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
+        """Return one verified block; raise RefusedError where the gateway does not give blocks.
+
+        If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
+        later. Those of them that fail are left out.
+        """
+        known = self.state.found.blocks
+        block = known.get(cid)
+        if block is not None:
+            return block
+        wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
+        outcomes = together([partial(self._fetch, each) for each in wanted])
+        for each, outcome in zip(wanted, outcomes, strict=True):
+            if not isinstance(outcome, Exception):
+                known.put(each, outcome)
+        if isinstance(outcomes[0], Exception):
+            raise outcomes[0]
+        return outcomes[0]
+
+    def block_for_body(self, proof: BodyProof, need: CID) -> bytes:
+        """Return the block `need` of `proof`, and fetch those that it will need next."""
+        try:
+            return self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
+        except RefusedError:
+            if (doubt := proof.doubt) is not None:
+                raise doubt from None
+            raise
+
+    def target(self) -> CID:
+        """Return the CID that the reference leads to, found through verified directories."""
+        found, reference = self.state.found, self.state.reference
+        if found.cid is None:
+            walk = PathWalk(reference.cid, reference.path)
+            while (need := walk.need) is not None:
+                walk.feed(self.block(need))
+            found.cid = walk.end()
+            check_codec(found.cid)
+        return found.cid
+
+    def _fetch(self, cid: CID) -> bytes:
+        """Fetch one block and verify it."""
+        response = self.open_or_refuse(self.gateway.block(cid))
+        try:
+            # No variable for the bytes: a traceback may show it, and a gateway may echo its token.
+            reply = Reply(response.status, response.headers, response.read(MAX_BLOCK + 1))
+        finally:
+            response.close()
+        try:
+            check_block(cid, reply.body)
+        except VerificationError:
+            # A gateway that does not know the format sends the plain content instead.
+            self.refusals.check_type(reply, gateways.RAW_TYPE)
+            raise
+        return reply.body
+
+
+def _with_message(response: "Response") -> Reply:
+    """Return a failed reply with its body; without it where it does not come in time."""
+    try:
+        return read_whole(response)
+    except NetworkError:
+        return Reply(response.status, response.headers)

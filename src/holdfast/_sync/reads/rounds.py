@@ -1,6 +1,6 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/rounds.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Rounds over gateways: the order in which they are asked, and when they are asked again.
+"""Rounds over gateways: the order in which they are asked, when again, and which error is raised.
 
 Each gateway has one attempt in a round, and continues where the one before it ended. Gateways whose
 failure may be temporary are asked again in the next round, after a wait.
@@ -10,21 +10,25 @@ import logging
 from typing import Protocol
 
 from holdfast._sync.reads.attempt import drop_unverified
-from holdfast._sync.reads.failures import (
-    FAILURES,
-    gravest,
-    is_wrong_content,
-    status_of,
-    without_frames,
-)
 from holdfast._sync.reads.state import ReadState
 from holdfast._sync.runtime import now
 from holdfast._sync.session import Session
 from holdfast.calls import Deadline
-from holdfast.errors import ClientError, ProviderError
+from holdfast.errors import (
+    ClientError,
+    MalformedError,
+    NetworkError,
+    NotAFileError,
+    ProviderError,
+    SerializationError,
+    UnprovenError,
+    VerificationError,
+)
 from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.retrying import Backoff, is_transient
 
+# Errors that one gateway can cause. Another gateway may do better.
+FAILURES = (NetworkError, ProviderError, VerificationError, NotAFileError, SerializationError)
 AT_ONCE = float("-inf")  # the time for a gateway that may be asked again without a wait
 
 
@@ -79,7 +83,7 @@ class Rounds:
             before = self._state.output.furthest
             ready = self._wait(backoff)
             if not ready:
-                raise gravest(self.failures)
+                raise _gravest(self.failures)
             if self.ask(ready):
                 return
             if self._state.output.furthest > before:
@@ -102,7 +106,7 @@ class Rounds:
             self._state.call,
             asked=None if soonest == AT_ONCE else max(0.0, soonest - now()),
             error=last.name,
-            status=status_of(last),
+            status=_status_of(last),
         )
         return [each for each in left if until[each] <= max(soonest, now())] if waited else []
 
@@ -114,7 +118,7 @@ class Rounds:
 
     def report(self, gateway: Gateway, error: ClientError) -> None:
         """Emit the event of a gateway that failed; avoid one for a while that sent wrong bytes."""
-        wrong = is_wrong_content(error)
+        wrong = _is_wrong_content(error)
         if wrong:
             self._all.avoid(gateway, now())
         call = self._state.call
@@ -127,6 +131,55 @@ class Rounds:
             level=logging.WARNING if wrong else logging.INFO,
             peer=gateway.peer,
             error=error.name,
-            status=status_of(error),
+            status=_status_of(error),
             elapsed=now() - call.started,
         )
+
+
+def without_frames(error: ClientError) -> ClientError:
+    """Return `error` without its traceback.
+
+    The frames hold bytes that are not verified, and a gateway may echo its token among them.
+    """
+    chain: list[BaseException | None] = [error]
+    while chain:
+        if (each := chain.pop()) is not None and each.__traceback__ is not None:
+            each.__traceback__ = None
+            chain += [each.__cause__, each.__context__]
+    return error
+
+
+def _status_of(error: ClientError) -> int | None:
+    """Return the HTTP status that `error` tells of, if any."""
+    return error.status if isinstance(error, ProviderError) else None
+
+
+def _is_wrong_content(error: ClientError) -> bool:
+    """Return whether a gateway sent something else than the CID names.
+
+    Content that it cannot prove, or that is verified and malformed, is not its fault.
+    """
+    return isinstance(error, VerificationError) and not isinstance(
+        error, UnprovenError | MalformedError
+    )
+
+
+def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
+    """Return the failure that tells most, with the others as its notes; of equals, the last.
+
+    The order is: wrong content, malformed content, content that could not be verified, an HTTP
+    error, no answer.
+    """
+    kinds = (MalformedError, NotAFileError, SerializationError, UnprovenError, ProviderError)
+
+    def rank(error: ClientError) -> int:
+        if _is_wrong_content(error):
+            return -1
+        return next((place for place, kind in enumerate(kinds) if isinstance(error, kind)), 9)
+
+    least = min(map(rank, failures.values()))
+    chosen = [gateway for gateway, error in failures.items() if rank(error) == least][-1]
+    for gateway, other in failures.items():
+        if gateway != chosen:
+            failures[chosen].add_note(f"{gateway.base_url}: {other.name}: {other.message}")
+    return failures[chosen]

@@ -9,7 +9,7 @@ is larger or of unknown length) it passes on the unread reply, so that nothing i
 from hashlib import sha256
 
 from holdfast._sync.reads.body_budget import check_time
-from holdfast._sync.reads.requests import Sent
+from holdfast._sync.reads.peer import Sent
 from holdfast._sync.reads.state import ReadState
 from holdfast._sync.runtime import now
 from holdfast._sync.session import Session

@@ -4,14 +4,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from holdfast._sync.reads.interface import Ranges
+from holdfast._sync.reads.output import Output
 from holdfast._sync.runtime import now
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
 from holdfast.content.cid import CID
-from holdfast.content.proof import joined
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, entry_record
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, Item, PathWalk, Walk
@@ -64,19 +65,17 @@ class WalkReader(ABC):
         cid = self.find(reference, call)
         walk = FileWalk(cid)
         known = BlockCache(MAX_CACHED)
-        written = _Written(sink)
-        reported = 0
+        output = Output(sink, progress)
+        take = partial(output.take, verified=False)  # nothing is saved of an interrupted read
         while walk.need is not None:
             is_first = walk.size is None
-            self.advance(walk, known, written.take)
+            self.advance(walk, known, take)
             if is_first and walk.size is not None:
                 sink.expect(walk.size)
             _check_time(call.deadline, reference)
-            if progress is not None and written.size > reported:
-                reported = written.size
-                progress(reported, walk.size)
-        if progress is not None and not reported:
-            progress(0, 0)
+            if output.written:
+                output.report(walk.size)
+        output.report(walk.size)
         return self.media_type(cid)
 
     def open(self, reference: Reference, call: Call) -> Ranges:
@@ -86,7 +85,7 @@ class WalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         self.advance(walk, known, _ignore)
         _check_time(call.deadline, reference)
-        return WalkRanges(self, cid, walk.size or 0, known)
+        return Ranges(walk.size or 0, partial(self._read_range, cid, known))
 
     def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks.
@@ -104,7 +103,7 @@ class WalkReader(ABC):
             batch.clear()
             call.renew()
 
-    def read_range(self, cid: CID, start: int, stop: int, known: BlockCache) -> bytearray:
+    def _read_range(self, cid: CID, known: BlockCache, start: int, stop: int) -> bytearray:
         """Return the bytes from `start` up to `stop` of the file at `cid`."""
         deadline = Deadline(None if self._total is None else now() + self._total)
         walk = FileWalk(cid, start, stop)
@@ -118,34 +117,6 @@ class WalkReader(ABC):
             self.advance(walk, known, take)
             _check_time(deadline, cid)
         return data
-
-
-class WalkRanges:
-    """A file that is open for reading, over the blocks of a reader."""
-
-    def __init__(self, reader: WalkReader, cid: CID, size: int, known: BlockCache) -> None:
-        self._reader = reader
-        self._cid = cid
-        self._known = known
-        self.size = size
-
-    def read(self, start: int, stop: int) -> bytes | bytearray:
-        """Return the bytes from `start` up to `stop`, which lie within the file."""
-        return self._reader.read_range(self._cid, start, stop, self._known)
-
-
-class _Written:
-    """Writes the bytes of a file to a sink, and counts them."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self.size = 0
-
-    def take(self, pieces: list[bytes]) -> None:
-        """Write `pieces`."""
-        for piece in joined(pieces):
-            self._sink.write(piece)
-            self.size += len(piece)
 
 
 def _ignore(_items: object) -> None:

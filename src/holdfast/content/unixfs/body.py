@@ -17,15 +17,10 @@ from typing import Any, Final
 
 from holdfast.content.blocks import MAX_BLOCK, check_block, unsupported_hash
 from holdfast.content.cid import CID, DAG_PB, RAW
-from holdfast.content.hashes import FUNCTIONS, IDENTITY, SHA2_256
-from holdfast.content.proof import Proof
+from holdfast.content.hashes import FUNCTIONS, IDENTITY
+from holdfast.content.proof import Proof, wrong_bytes
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.file_nodes import (
-    Segment,
-    file_node,
-    in_range,
-    not_unixfs,
-)
+from holdfast.content.unixfs.file_nodes import Segment, file_node, in_range, not_unixfs
 from holdfast.content.unixfs.files import dag_pb_frame
 from holdfast.content.unixfs.held_bytes import HeldBytes
 from holdfast.content.unixfs.walks import check_pending
@@ -88,7 +83,7 @@ class BodyProof(Proof):
     def doubt(self) -> VerificationError | None:
         """The error if `need` is a leaf whose bytes were received and do not match its CID."""
         is_leaf = self.need is not None and self._begun and self._pieces[-1].cid.codec == RAW
-        return self._wrong_bytes() if is_leaf else None
+        return wrong_bytes(self._root) if is_leaf else None
 
     @property
     def size(self) -> int | None:
@@ -196,7 +191,7 @@ class BodyProof(Proof):
         """Raise `VerificationError` unless the body was exactly the bytes of the file."""
         if self._pieces:
             if self._held.size >= (self._pieces[-1].size or 0):
-                raise self._wrong_bytes()
+                raise wrong_bytes(self._root)
             raise self._wrong("ends too early")
         self._check_end()
 
@@ -239,7 +234,7 @@ class BodyProof(Proof):
         if cid.codec == RAW:
             right = _digest(cid, content) == cid.digest
             if not right and piece.is_content:
-                raise self._wrong_bytes()
+                raise wrong_bytes(self._root)
             return right
         if cid.codec != DAG_PB:
             raise not_unixfs(cid)
@@ -248,12 +243,6 @@ class BodyProof(Proof):
         return any(
             _digest(cid, content, *dag_pb_frame(kind, piece.size or 0)) == cid.digest
             for kind in (Kind.FILE, Kind.RAW)
-        )
-
-    def _wrong_bytes(self) -> VerificationError:
-        return VerificationError(
-            f"the bytes that came for {self._root} are not what this CID names",
-            cid=str(self._root),
         )
 
     def _wrong(self, how: str) -> VerificationError:
@@ -267,8 +256,7 @@ def _is_inner(piece: Segment) -> bool:
 
 def _content_piece(content: bytes, node: Segment) -> Segment:
     """Return a piece for the bytes inside a node itself, to verify them like any other piece."""
-    cid = CID(1, RAW, SHA2_256, FUNCTIONS[SHA2_256].new(content).digest())
-    return Segment(cid, node.start, len(content), node.depth + 1, is_content=True)
+    return Segment(CID.of_raw(content), node.start, len(content), node.depth + 1, is_content=True)
 
 
 def _digest(cid: CID, views: list[memoryview], head: bytes = b"", tail: bytes = b"") -> bytes:

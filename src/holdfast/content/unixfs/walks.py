@@ -20,19 +20,8 @@ from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block, inline_b
 from holdfast.content.budgets import OUTPUT_SIZE, PIECE_COST
 from holdfast.content.car import Block
 from holdfast.content.cid import CID, DAG_PB
-from holdfast.content.unixfs.directory_nodes import (
-    DirectoryEntry,
-    Shard,
-    directory_node,
-    find_name,
-)
-from holdfast.content.unixfs.file_nodes import (
-    FileNode,
-    Segment,
-    file_node,
-    in_range,
-    malformed,
-)
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry, Shard, directory_node, find_name
+from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range, malformed
 
 MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at most
 MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed

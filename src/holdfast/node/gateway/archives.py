@@ -31,10 +31,10 @@ from holdfast.content.unixfs.file_nodes import kind_of
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.cached_repository import LINK_WEIGHT, BlockPieces, CachedRepository
-from holdfast.node.gateway.content_replies import IMMUTABLE, disposition, is_known
+from holdfast.node.gateway.content_replies import content_headers, stream_reply
 from holdfast.node.gateway.negotiation import RequestedFormat
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.http_server.streamed_replies import PIECE, PieceResponse, Pieces, StartedPieces
+from holdfast.node.http_server.streamed_replies import PIECE, Pieces
 from holdfast.protocol.gateway import CAR_TYPE
 
 SCOPES: Final = frozenset({"block", "entity", "all"})
@@ -85,32 +85,26 @@ def archive_reply(
     selection = Selection.of(request.query_params)
     dups = "y" if wanted.duplicates else "n"
     etag = f'W/"{found.cid}.car.{selection.text}.{dups}{_path_mark(found)}"'
-    headers = {
-        **found.headers(),
-        **disposition(request, f"{found.cid}.car", attach=True),
-        "Content-Type": f"{CAR_TYPE}; version=1; order=dfs; dups={dups}",
-        "Cache-Control": IMMUTABLE,
-        "Accept-Ranges": "none",
-        "ETag": etag,
+    query = {"format": "car", "car-version": "1", "car-order": "dfs", "car-dups": dups}
+    query |= {
+        name: value
+        for name in ("dag-scope", "entity-bytes")
+        if (value := request.query_params.get(name))
     }
-    if "format" not in request.query_params:
-        query = {"format": "car", "car-version": "1", "car-order": "dfs", "car-dups": dups}
-        query |= {
-            name: value
-            for name in ("dag-scope", "entity-bytes")
-            if (value := request.query_params.get(name))
-        }
-        headers["Content-Location"] = f"{found.address.path}?{urlencode(query, safe=':*')}"
+    headers = content_headers(
+        request,
+        found,
+        f"{found.cid}.car",
+        f"{CAR_TYPE}; version=1; order=dfs; dups={dups}",
+        attach=True,
+        query=urlencode(query, safe=":*"),
+    )
     walk = ArchiveWalk(repository, duplicates=wanted.duplicates)
     cids = walk.selected(found.cid, selection)
-    if is_known(request, etag):
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    if request.method == "HEAD":
-        return PieceResponse(StartedPieces(()), headers=headers)
     pieces = ArchivePieces(
         repository, found.cid, walk.to_send(chain(found.path_blocks, cids)), walk
     )
-    return PieceResponse(StartedPieces(pieces), headers=headers)
+    return stream_reply(request, pieces, etag, headers)
 
 
 def _path_mark(found: ResolvedPath) -> str:

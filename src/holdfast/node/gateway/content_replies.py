@@ -17,9 +17,10 @@ from starlette.responses import Response
 
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError, ConfigError, ProviderError, VerificationError
+from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.ranges import NotSatisfiableError, asked_range
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.http_server.streamed_replies import PieceResponse, StartedPieces
+from holdfast.node.http_server.streamed_replies import PieceResponse, Pieces, StartedPieces
 
 IMMUTABLE: Final = "public, max-age=29030400, immutable"  # verbatim from the specification
 _ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
@@ -53,7 +54,7 @@ def content_reply(
 ) -> Response:
     """Return the reply with the content or a range of it; to HEAD, or if unchanged, the head."""
     headers = {**headers, "ETag": etag, "Accept-Ranges": "bytes"}
-    if is_known(request, etag):
+    if _is_known(request, etag):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     start, stop, status = 0, content.size, HTTPStatus.OK
     if (asked := _asked_range(request, etag, content.size)) is not None:
@@ -66,7 +67,42 @@ def content_reply(
     return PieceResponse(StartedPieces(content.read(start, stop)), status, headers)
 
 
-def is_known(request: Request, etag: str) -> bool:
+def stream_reply(
+    request: Request, pieces: Pieces, etag: str, headers: Mapping[str, str]
+) -> Response:
+    """Return the reply with an archive, whose size is not known; to HEAD, or if known, the head."""
+    headers = {**headers, "ETag": etag, "Accept-Ranges": "none"}
+    if _is_known(request, etag):
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    body = StartedPieces(() if request.method == "HEAD" else pieces)
+    return PieceResponse(body, headers=headers)
+
+
+def content_headers(
+    request: Request,
+    found: ResolvedPath,
+    name: str,
+    media_type: str,
+    *,
+    attach: bool = False,
+    query: str = "",
+) -> dict[str, str]:
+    """Return the header fields of content that never changes.
+
+    `query` is the one that names the format: a request without it is told the address with it.
+    """
+    headers = {
+        **found.headers(),
+        **_disposition(request, name, attach=attach),
+        "Content-Type": media_type,
+        "Cache-Control": IMMUTABLE,
+    }
+    if query and "format" not in request.query_params:
+        headers["Content-Location"] = f"{found.address.path}?{query}"
+    return headers
+
+
+def _is_known(request: Request, etag: str) -> bool:
     """Return whether the client has the content: If-None-Match, compared weakly (RFC 9110)."""
     known = ",".join(request.headers.getlist("if-none-match"))
     return known.strip() == "*" or etag.removeprefix("W/") in _ETAG.findall(known)
@@ -87,7 +123,7 @@ def _asked_range(request: Request, etag: str, size: int) -> tuple[int, int] | No
         ) from None
 
 
-def disposition(request: Request, name: str, *, attach: bool = False) -> dict[str, str]:
+def _disposition(request: Request, name: str, *, attach: bool) -> dict[str, str]:
     """Return the Content-Disposition if one is needed; the query may set another name."""
     given = request.query_params.get("filename", "")
     attach = attach or request.query_params.get("download", "").lower() == "true"

@@ -147,13 +147,9 @@ def _row(entry: DirectoryEntry, here: str, prefix: str) -> str:
     # Escaped twice, as in Kubo's listings: the conformance suite compares this link exactly.
     by_cid = f'<a class="ipfs-hash" translate="no" href="{prefix}/{cid}?filename={quoted(name)}">'
     return (
-        f"<tr><td>{by_name}</td><td>{by_cid}{_short(cid)}</a></td>"
+        f"<tr><td>{by_name}</td><td>{by_cid}{cid[:4]}…{cid[-4:]}</a></td>"
         f"<td>{_amount(entry.size)}</td></tr>"
     )
-
-
-def _short(cid: str) -> str:
-    return f"{cid[:4]}\u2026{cid[-4:]}"
 
 
 def readable(name: str) -> str:

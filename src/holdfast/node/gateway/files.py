@@ -15,8 +15,8 @@ from holdfast.node.gateway.addresses import Address, ResolvedPath
 from holdfast.node.gateway.content_replies import (
     IMMUTABLE,
     Content,
+    content_headers,
     content_reply,
-    disposition,
     strong_etag,
 )
 from holdfast.node.gateway.type_detection import sniffed_type, stored_type
@@ -35,12 +35,8 @@ def file_reply(
     """
     content = file_content(repository, cid)
     names = (request.query_params.get("filename", ""), name)
-    headers = {
-        **found.headers(),
-        **disposition(request, name or str(cid)),
-        "Content-Type": file_type(repository, cid, names, content),
-        "Cache-Control": IMMUTABLE,
-    }
+    media_type = file_type(repository, cid, names, content)
+    headers = content_headers(request, found, name or str(cid), media_type)
     return content_reply(request, content, strong_etag(found.cid), headers)
 
 
@@ -67,15 +63,9 @@ def file_type(repository: Repository, cid: CID, names: Iterable[str], content: C
 
 def symlink_reply(request: Request, found: ResolvedPath, block: bytes) -> Response:
     """Return the target of a symbolic link as text: the client decides whether to follow it."""
-    headers = {
-        **found.headers(),
-        **disposition(request, str(found.cid)),
-        "Content-Type": SYMLINK_TYPE,
-        "Cache-Control": IMMUTABLE,
-    }
-    return content_reply(
-        request, Content.of(symlink_target(block)), strong_etag(found.cid), headers
-    )
+    headers = content_headers(request, found, str(found.cid), SYMLINK_TYPE)
+    content = Content.of(symlink_target(block))
+    return content_reply(request, content, strong_etag(found.cid), headers)
 
 
 def symlink_target(block: bytes) -> bytes:

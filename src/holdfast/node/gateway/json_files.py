@@ -14,10 +14,9 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.content_replies import (
-    IMMUTABLE,
     Content,
+    content_headers,
     content_reply,
-    disposition,
     strong_etag,
 )
 from holdfast.node.gateway.files import file_content, file_type
@@ -38,12 +37,7 @@ def json_reply(request: Request, repository: CachedRepository, found: ResolvedPa
         raise Refusal(
             HTTPStatus.NOT_ACCEPTABLE, f"{found.cid} does not hold JSON; read it without ?format="
         )
-    headers = {
-        **found.headers(),
-        **disposition(request, f"{found.cid}.json"),
-        "Content-Type": JSON_TYPE,
-        "Cache-Control": IMMUTABLE,
-    }
+    headers = content_headers(request, found, f"{found.cid}.json", JSON_TYPE)
     return content_reply(request, content, strong_etag(found.cid, ".json"), headers)
 
 

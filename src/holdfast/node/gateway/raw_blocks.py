@@ -8,10 +8,9 @@ from starlette.responses import Response
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.cached_repository import BlockPieces, CachedRepository
 from holdfast.node.gateway.content_replies import (
-    IMMUTABLE,
     Content,
+    content_headers,
     content_reply,
-    disposition,
     strong_etag,
 )
 from holdfast.protocol.gateway import RAW_TYPE
@@ -25,13 +24,7 @@ def raw_block_reply(
     The specification of trustless gateways only has blocks of roots; paths are allowed here too.
     """
     size = len(repository.block(found.cid))
-    headers = {
-        **found.headers(),
-        **disposition(request, f"{found.cid}.bin", attach=True),
-        "Content-Type": RAW_TYPE,
-        "Cache-Control": IMMUTABLE,
-    }
-    if "format" not in request.query_params:
-        headers["Content-Location"] = f"{found.address.path}?format=raw"
+    name = f"{found.cid}.bin"
+    headers = content_headers(request, found, name, RAW_TYPE, attach=True, query="format=raw")
     content = Content(size, partial(BlockPieces, repository, found.cid))
     return content_reply(request, content, strong_etag(found.cid, ".raw"), headers)

@@ -28,11 +28,11 @@ from holdfast.content.unixfs.walks import DirectoryWalk
 from holdfast.errors import MalformedError
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.cached_repository import LINK_WEIGHT, CachedRepository
-from holdfast.node.gateway.content_replies import IMMUTABLE, disposition, is_known
+from holdfast.node.gateway.content_replies import content_headers, stream_reply
 from holdfast.node.gateway.files import symlink_target
 from holdfast.node.gateway.negotiation import TAR_TYPE
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.http_server.streamed_replies import PIECE, PieceResponse, Pieces, StartedPieces
+from holdfast.node.http_server.streamed_replies import PIECE, Pieces
 
 MAX_NAME: Final = 255  # bytes; NAME_MAX of the usual file systems
 MAX_PATH: Final = 4096  # bytes; PATH_MAX of Linux, for paths in the archive and targets of links
@@ -58,22 +58,10 @@ def tar_reply(request: Request, repository: CachedRepository, found: ResolvedPat
     """Return the archive as a stream. It breaks off at an error."""
     if repository.kind(found.cid) not in _KINDS:
         raise _not_possible(f"{found.cid} is not a file, directory or symbolic link")
-    etag = f'W/"{found.cid}.x-tar"'
-    headers = {
-        **found.headers(),
-        **disposition(request, f"{found.cid}.tar", attach=True),
-        "Content-Type": TAR_TYPE,
-        "Cache-Control": IMMUTABLE,
-        "Accept-Ranges": "none",
-        "ETag": etag,
-    }
-    if "format" not in request.query_params:
-        headers["Content-Location"] = f"{found.address.path}?format=tar"
-    if is_known(request, etag):
-        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-    if request.method == "HEAD":
-        return PieceResponse(StartedPieces(()), headers=headers)
-    return PieceResponse(StartedPieces(TarPieces(repository, found.cid)), headers=headers)
+    name = f"{found.cid}.tar"
+    headers = content_headers(request, found, name, TAR_TYPE, attach=True, query="format=tar")
+    pieces = TarPieces(repository, found.cid)
+    return stream_reply(request, pieces, f'W/"{found.cid}.x-tar"', headers)
 
 
 class TarPieces(Pieces):

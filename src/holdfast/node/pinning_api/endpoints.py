@@ -19,12 +19,7 @@ from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.node.pinning_api.authorization import Authorization
 from holdfast.node.pinning_api.form_upload import FormUpload
 from holdfast.node.pinning_api.json_values import parse_json, with_numbers, write_json
-from holdfast.node.pinning_api.metadata import (
-    check_count,
-    iso_time,
-    read_metadata,
-    read_options,
-)
+from holdfast.node.pinning_api.metadata import check_count, iso_time, read_metadata, read_options
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
 from holdfast.node.pinning_api.query_runner import QueryRunner

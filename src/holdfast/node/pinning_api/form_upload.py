@@ -3,12 +3,7 @@
 from typing import Any, Final
 
 try:
-    from multipart import (
-        MultipartError,
-        MultipartSegment,
-        ParserLimitReached,
-        PushMultipartParser,
-    )
+    from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
 except ImportError:
     raise ImportError(
         "the node needs the package multipart 2, and an old python-multipart replaces it: "

@@ -7,6 +7,7 @@ import secrets
 from typing import Any
 
 from holdfast.node.http_server.refusals import bad_request
+from holdfast.protocol.json_text import refuse_constant
 
 # Parsing a fraction and writing it again may change its spelling. `parse_json` therefore returns a
 # fraction as a string with a random mark, which no client can guess.
@@ -23,16 +24,12 @@ def parse_json(text: bytes) -> Any:
         return json.loads(
             text.decode("utf-8-sig"),
             parse_float=lambda number: f"{_MARK}:{number}",
-            parse_constant=_refuse_constant,
+            parse_constant=refuse_constant,
         )
     except RecursionError:
         raise bad_request("The JSON is nested too deeply") from None
     except ValueError as error:
         raise bad_request(f"The body is not JSON: {error}") from None
-
-
-def _refuse_constant(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def write_json(value: Any) -> str:

@@ -5,19 +5,14 @@ import os
 import sqlite3
 import time
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from holdfast.errors import ConfigError
 from holdfast.repository.database import schema
-from holdfast.repository.database.errors import (
-    code_of,
-    is_damage,
-    is_full,
-    is_of_content,
-    typed,
-)
+from holdfast.repository.database.errors import code_of, is_damage, is_full, is_of_content, typed
 from holdfast.repository.database.identity import (
     COPY,
     DATABASE,
@@ -150,14 +145,8 @@ def _prepare(connection: sqlite3.Connection, folder: Path) -> None:
     """Make or migrate the tables; raise `ConfigError` if a newer version made them."""
     version = schema.version_of(connection)
     if version < schema.VERSION:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with _transaction(connection):
             version = _make_tables(connection, folder)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
     if version > schema.VERSION:
         raise ConfigError(
             f"path {folder} was written by a newer version of Holdfast "
@@ -227,8 +216,7 @@ def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | 
 
     If the files do not belong together, nothing is changed.
     """
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with _transaction(connection):
         main, copy, found = mark_of(connection), mark_of_copy(connection), read_id(folder)
         if not main.established and found is None:
             write_id(folder, main.id)
@@ -238,12 +226,20 @@ def _finish(connection: sqlite3.Connection, folder: Path) -> tuple[Mark, Mark | 
             copy = mark_of_copy(connection)
         if not main.established and why_unsound(found, main, copy) is None:
             connection.execute("UPDATE store SET established = 1")
+    return main, copy, found
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit at the end of the block; roll back if it fails."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return main, copy, found
 
 
 def _configure(connection: sqlite3.Connection, name: str, mode: str) -> None:

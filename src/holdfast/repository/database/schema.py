@@ -34,8 +34,21 @@ CREATE TABLE adds (
 );
 """
 ADDS_TABLE_1: Final = "CREATE TABLE adds (id INTEGER PRIMARY KEY, touched INTEGER NOT NULL)"
+PIN_FIELDS: Final = """
+    id        INTEGER PRIMARY KEY,
+    uuid      TEXT NOT NULL,
+    cid       TEXT NOT NULL,         -- as the user gave it, or as it was computed
+    key       BLOB NOT NULL,
+    name      TEXT NOT NULL,
+    keyvalues TEXT NOT NULL,         -- a JSON object
+    size      INTEGER NOT NULL,      -- of all its blocks
+    files     INTEGER NOT NULL,
+    type      TEXT NOT NULL,         -- its media type
+    created   INTEGER NOT NULL,      -- milliseconds
+    removed   INTEGER                -- milliseconds, when it was unpinned
+"""
 TABLES: Final = (
-    """
+    f"""
 CREATE TABLE blocks (
     id     INTEGER PRIMARY KEY,
     key    BLOB NOT NULL UNIQUE,     -- the CID in its version 1 bytes
@@ -48,19 +61,7 @@ CREATE TABLE links (
     child  BLOB NOT NULL,            -- blocks.key; the block may be missing
     PRIMARY KEY (parent, child)
 ) WITHOUT ROWID;
-CREATE TABLE pins (
-    id        INTEGER PRIMARY KEY,
-    uuid      TEXT NOT NULL,
-    cid       TEXT NOT NULL,         -- as the user gave it, or as it was computed
-    key       BLOB NOT NULL,
-    name      TEXT NOT NULL,
-    keyvalues TEXT NOT NULL,         -- a JSON object
-    size      INTEGER NOT NULL,      -- of all its blocks
-    files     INTEGER NOT NULL,
-    type      TEXT NOT NULL,         -- its media type
-    created   INTEGER NOT NULL,      -- milliseconds
-    removed   INTEGER                -- milliseconds, when it was unpinned
-);
+CREATE TABLE pins ({PIN_FIELDS});
 CREATE INDEX pins_by_key ON pins (key);
 CREATE INDEX pins_by_date ON pins (created DESC, id DESC);
 CREATE TABLE leases (
@@ -73,24 +74,12 @@ CREATE TABLE leases (
     + STORE_TABLE
 )
 
-COPY_TABLES: Final = """
+COPY_TABLES: Final = f"""
 CREATE TABLE copy.copied_blocks (id INTEGER PRIMARY KEY, key BLOB NOT NULL, data BLOB NOT NULL);
-CREATE TABLE copy.copied_pins (
-    id        INTEGER PRIMARY KEY,
-    uuid      TEXT NOT NULL,
-    cid       TEXT NOT NULL,
-    key       BLOB NOT NULL,
-    name      TEXT NOT NULL,
-    keyvalues TEXT NOT NULL,
-    size      INTEGER NOT NULL,
-    files     INTEGER NOT NULL,
-    type      TEXT NOT NULL,
-    created   INTEGER NOT NULL,
-    removed   INTEGER
-);
+CREATE TABLE copy.copied_pins ({PIN_FIELDS});
 CREATE TABLE copy.copied_store (id TEXT NOT NULL, token BLOB NOT NULL, changes INTEGER NOT NULL);
 INSERT INTO copied_store SELECT id, token, changes FROM store;
-"""
+"""  # noqa: S608 - ours
 
 NEW_PIN: Final = ", ".join(f"NEW.{column}" for column in PIN_COLUMNS.split(", "))
 TRIGGERS: Final = (

@@ -10,12 +10,7 @@ from typing import Final
 from holdfast.errors import ClientError
 from holdfast.forks import ForkAware
 from holdfast.repository.database import schema
-from holdfast.repository.database.errors import (
-    closed_error,
-    is_full,
-    read_only_error,
-    typed_errors,
-)
+from holdfast.repository.database.errors import closed_error, is_full, read_only_error, typed_errors
 from holdfast.repository.database.identity import (
     COPY,
     DATABASE,

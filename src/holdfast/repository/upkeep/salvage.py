@@ -71,46 +71,40 @@ class OldDatabase:
             ("blocks", blocks, "id, key, data"),
             ("pins", pins, schema.PIN_COLUMNS),
         ):
-            for values in self._rows(found, columns):
+            for values in self._rows(self._connection, found, columns):
                 yield Row(table, values)
 
-    def _rows(self, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
+    def _rows(
+        self, connection: sqlite3.Connection, table: str, columns: str
+    ) -> Iterator[tuple[Any, ...]]:
         """Yield the rows from the first to a damaged page, then from the last back to it.
 
         Each row is a query of its own: a cursor reads ahead, and would lose rows before the damage.
         """
         first = last = None
         try:
-            self._check_table(table)
-            while (number := self._next(table, "min(id)", "id > ?", first)) is not None:
+            check_table(connection, table, SCHEMAS[self.name])
+            while (number := _next(connection, table, "min(id)", "id > ?", first)) is not None:
                 first = number
-                yield from self._row(table, columns, number)
+                yield from self._row(connection, table, columns, number)
             return
         except sqlite3.Error as error:
             self.damage = str(error)
         with contextlib.suppress(sqlite3.Error):
-            self._check_table(table)
-            while (number := self._next(table, "max(id)", "id < ?", last)) is not None:
+            check_table(connection, table, SCHEMAS[self.name])
+            while (number := _next(connection, table, "max(id)", "id < ?", last)) is not None:
                 if first is not None and number <= first:
                     return
                 last = number
-                yield from self._row(table, columns, number)
+                yield from self._row(connection, table, columns, number)
 
-    def _check_table(self, table: str) -> None:
-        if self._connection is not None:
-            check_table(self._connection, table, SCHEMAS[self.name])
-
-    def _next(self, table: str, end: str, beyond: str, number: int | None) -> int | None:
-        where = "1" if number is None else beyond
-        sql = f"SELECT {end} FROM {table} WHERE {where}"  # noqa: S608 - ours
-        found = self._select(sql, () if number is None else (number,))
-        return None if found is None else found[0]
-
-    def _row(self, table: str, columns: str, number: int) -> Iterator[tuple[Any, ...]]:
+    def _row(
+        self, connection: sqlite3.Connection, table: str, columns: str, number: int
+    ) -> Iterator[tuple[Any, ...]]:
         """Yield the row, unless a value in it is too long or is not valid text."""
         sql = f"SELECT {columns} FROM {table} WHERE id = ?"  # noqa: S608 - ours
         try:
-            row = self._select(sql, (number,))
+            row = connection.execute(sql, (number,)).fetchone()
         except sqlite3.Error as error:
             if is_damage(error):
                 raise
@@ -118,12 +112,6 @@ class OldDatabase:
         else:
             if row is not None:
                 yield row
-
-    def _select(self, sql: str, values: tuple[int, ...]) -> tuple[Any, ...] | None:
-        if self._connection is None:
-            return None
-        row: tuple[Any, ...] | None = self._connection.execute(sql, values).fetchone()
-        return row
 
     def close(self) -> None:
         """Move the write-ahead log into the file, and close it."""
@@ -157,3 +145,13 @@ class OldDatabase:
             with contextlib.suppress(FileNotFoundError):
                 Path(f"{self.path}{suffix}").rename(f"{aside}{suffix}")
         return aside if aside.exists() else None
+
+
+def _next(
+    connection: sqlite3.Connection, table: str, end: str, beyond: str, number: int | None
+) -> int | None:
+    """Return the id of the next row beyond the row `number`, or of the first one."""
+    where, values = ("1", ()) if number is None else (beyond, (number,))
+    sql = f"SELECT {end} FROM {table} WHERE {where}"  # noqa: S608 - ours
+    (found,) = connection.execute(sql, values).fetchone()
+    return found  # type: ignore[no-any-return]

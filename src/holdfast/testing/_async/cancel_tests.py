@@ -10,11 +10,7 @@ import pytest
 
 from holdfast import AsyncStorageProvider
 from holdfast.testing._async.provider_calls import AsyncProviderCalls
-from holdfast.testing.provider_cases import (
-    check_blob,
-    check_bytes,
-    names_in,
-)
+from holdfast.testing.provider_cases import check_blob, check_bytes, names_in
 
 LARGE = 9_000_000  # bytes; sent in several pieces by every provider
 

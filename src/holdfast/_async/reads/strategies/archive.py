@@ -33,7 +33,7 @@ class AsyncArchive:
         reference, start, stop = state.reference, state.position, state.stop
         proof = ArchiveProof(reference.cid, reference.path, start, stop)
         request = peer.gateway.archive(reference, start, stop)
-        response = await peer.requests.open_or_refuse(request)
+        response = await peer.open_or_refuse(request)
         async with closing_on_error(response):
             stream = AsyncArchiveStream(peer, proof, response)
             peer.refusals.check_type(stream.reply, CAR_TYPE)

@@ -33,9 +33,9 @@ class AsyncBody:
         """Request the plain content that is still missing."""
         if not peer.state.is_fresh:
             return await _begin_part(peer)
-        response = await peer.requests.open_plain()
+        response = await peer.open_plain()
         async with closing_on_error(response):
-            cid = await peer.blocks.target()
+            cid = await peer.target()
             if is_raw(cid):
                 proof = block_proof(peer.state.reference, cid)
                 return await AsyncStream(peer, proof, response).begin()
@@ -51,7 +51,7 @@ async def _begin_part(peer: AsyncPeer) -> AsyncTransfer:
         return AsyncNothing(peer, proof)
     start = proof.position
     stop = None if peer.state.stop is None else proof.end
-    response = await peer.requests.open_plain(start, stop)
+    response = await peer.open_plain(start, stop)
     async with closing_on_error(response):
         reply = Reply(response.status, response.headers)
         # A server without support for ranges sends more than was requested, before and after it.
@@ -63,15 +63,15 @@ async def _begin_part(peer: AsyncPeer) -> AsyncTransfer:
 async def _part_proof(peer: AsyncPeer) -> BodyProof:
     """Return the proof for a part of the body, fed with the blocks at its two ends."""
     state = peer.state
-    cid = await peer.blocks.target()
+    cid = await peer.target()
     if is_raw(cid):
         raise RefusedError(f"{cid} is one block, and can only be verified whole", cid=str(cid))
     proof = BodyProof(cid, state.position, state.stop)
     while (need := proof.need) is not None:
-        proof.feed_block(await peer.blocks.get(need))
+        proof.feed_block(await peer.block(need))
         state.learn_size(proof.size)
     while (need := proof.need_at_end) is not None:
-        proof.feed_end(await peer.blocks.get(need))
+        proof.feed_end(await peer.block(need))
     return proof
 
 
@@ -106,7 +106,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
         state, length, need = self.peer.state, self.reply.length, self.proof.need
         if length is not None and length > state.max_unverified and need is not None:
             try:
-                await self.peer.blocks.get(need)
+                await self.peer.block(need)
             except RefusedError:
                 raise state.unverified_limit().error from None
 
@@ -124,7 +124,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
         state, proof = self.peer.state, self.proof
         while (need := proof.need) is not None:
             try:
-                block = await self.peer.blocks.for_body(proof, need)
+                block = await self.peer.block_for_body(proof, need)
             except RefusedError:
                 # An import cannot win a race: it verifies nothing before the end.
                 if self.peer.is_racing or need != state.found.cid:
@@ -139,7 +139,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
         """Import the whole body, from its start, in the known layouts."""
         self.peer.was_imported = True
         held = [bytes(view) for view in self.proof.held()]
-        return await self.begin_again(LayoutProof(await self.peer.blocks.target()), held)
+        return await self.begin_again(LayoutProof(await self.peer.target()), held)
 
     async def _see_end(self) -> None:
         await super()._see_end()
@@ -156,7 +156,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
     async def _feed(self, result: Verified, prover: AsyncWorker) -> None:
         """Fetch the block that the proof needs, and feed it."""
         if result.need is not None:
-            block = await self.peer.blocks.for_body(self.proof, result.need)
+            block = await self.peer.block_for_body(self.proof, result.need)
             await prover.submit(self._verify_block, block)
 
     def _verify_block(self, block: bytes) -> Verified:
@@ -178,7 +178,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
         """
         while self.proof.ends_too_early() and (need := self.proof.need) is not None:
             try:
-                block = await self.peer.blocks.get(need)
+                block = await self.peer.block(need)
             except RefusedError:
                 return
             await run_blocking(self.proof.feed_block, block)

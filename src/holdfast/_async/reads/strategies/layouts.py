@@ -20,7 +20,7 @@ class AsyncLayouts:
 
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
         """Ask for the plain content."""
-        response = await peer.requests.open_plain()
+        response = await peer.open_plain()
         async with closing_on_error(response):
-            proof = LayoutProof(await peer.blocks.target())
+            proof = LayoutProof(await peer.target())
             return await AsyncStream(peer, proof, response).begin()

@@ -15,7 +15,7 @@ class AsyncPlain:
 
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
         """Ask for the plain content."""
-        response = await peer.requests.open_plain()
+        response = await peer.open_plain()
         async with closing_on_error(response):
             return await AsyncPlainStream(peer, NoProof(), response).begin()
 

@@ -17,8 +17,8 @@ class AsyncRawBlock:
 
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
         """Ask for the block."""
-        cid = await peer.blocks.target()
-        response = await peer.requests.open_or_refuse(peer.gateway.block(cid))
+        cid = await peer.target()
+        response = await peer.open_or_refuse(peer.gateway.block(cid))
         async with closing_on_error(response):
             peer.refusals.check_type(Reply(response.status, response.headers), RAW_TYPE)
             may_verify = peer.verify or cid.is_provable

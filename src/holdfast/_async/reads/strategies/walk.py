@@ -18,7 +18,7 @@ class AsyncWalk:
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
         state = peer.state
-        return AsyncWalking(peer, FileWalk(await peer.blocks.target(), state.position, state.stop))
+        return AsyncWalking(peer, FileWalk(await peer.target(), state.position, state.stop))
 
 
 class AsyncWalking:
@@ -34,7 +34,7 @@ class AsyncWalking:
         budget = self._peer.new_budget()
         while (need := walk.need) is not None:
             budget.check_time()
-            block = await self._peer.blocks.get(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
+            block = await self._peer.block(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
             pieces = await run_blocking(feed_known, walk, block, state.found.blocks)
             state.learn_size(walk.size)
             await run_blocking(output.take, pieces, verified=True)

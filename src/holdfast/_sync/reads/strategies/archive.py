@@ -35,7 +35,7 @@ class Archive:
         reference, start, stop = state.reference, state.position, state.stop
         proof = ArchiveProof(reference.cid, reference.path, start, stop)
         request = peer.gateway.archive(reference, start, stop)
-        response = peer.requests.open_or_refuse(request)
+        response = peer.open_or_refuse(request)
         with closing_on_error(response):
             stream = ArchiveStream(peer, proof, response)
             peer.refusals.check_type(stream.reply, CAR_TYPE)

@@ -35,9 +35,9 @@ class Body:
         """Request the plain content that is still missing."""
         if not peer.state.is_fresh:
             return _begin_part(peer)
-        response = peer.requests.open_plain()
+        response = peer.open_plain()
         with closing_on_error(response):
-            cid = peer.blocks.target()
+            cid = peer.target()
             if is_raw(cid):
                 proof = block_proof(peer.state.reference, cid)
                 return Stream(peer, proof, response).begin()
@@ -53,7 +53,7 @@ def _begin_part(peer: Peer) -> Transfer:
         return Nothing(peer, proof)
     start = proof.position
     stop = None if peer.state.stop is None else proof.end
-    response = peer.requests.open_plain(start, stop)
+    response = peer.open_plain(start, stop)
     with closing_on_error(response):
         reply = Reply(response.status, response.headers)
         # A server without support for ranges sends more than was requested, before and after it.
@@ -65,15 +65,15 @@ def _begin_part(peer: Peer) -> Transfer:
 def _part_proof(peer: Peer) -> BodyProof:
     """Return the proof for a part of the body, fed with the blocks at its two ends."""
     state = peer.state
-    cid = peer.blocks.target()
+    cid = peer.target()
     if is_raw(cid):
         raise RefusedError(f"{cid} is one block, and can only be verified whole", cid=str(cid))
     proof = BodyProof(cid, state.position, state.stop)
     while (need := proof.need) is not None:
-        proof.feed_block(peer.blocks.get(need))
+        proof.feed_block(peer.block(need))
         state.learn_size(proof.size)
     while (need := proof.need_at_end) is not None:
-        proof.feed_end(peer.blocks.get(need))
+        proof.feed_end(peer.block(need))
     return proof
 
 
@@ -108,7 +108,7 @@ class BodyStream(Stream[BodyProof]):
         state, length, need = self.peer.state, self.reply.length, self.proof.need
         if length is not None and length > state.max_unverified and need is not None:
             try:
-                self.peer.blocks.get(need)
+                self.peer.block(need)
             except RefusedError:
                 raise state.unverified_limit().error from None
 
@@ -126,7 +126,7 @@ class BodyStream(Stream[BodyProof]):
         state, proof = self.peer.state, self.proof
         while (need := proof.need) is not None:
             try:
-                block = self.peer.blocks.for_body(proof, need)
+                block = self.peer.block_for_body(proof, need)
             except RefusedError:
                 # An import cannot win a race: it verifies nothing before the end.
                 if self.peer.is_racing or need != state.found.cid:
@@ -141,7 +141,7 @@ class BodyStream(Stream[BodyProof]):
         """Import the whole body, from its start, in the known layouts."""
         self.peer.was_imported = True
         held = [bytes(view) for view in self.proof.held()]
-        return self.begin_again(LayoutProof(self.peer.blocks.target()), held)
+        return self.begin_again(LayoutProof(self.peer.target()), held)
 
     def _see_end(self) -> None:
         super()._see_end()
@@ -158,7 +158,7 @@ class BodyStream(Stream[BodyProof]):
     def _feed(self, result: Verified, prover: Worker) -> None:
         """Fetch the block that the proof needs, and feed it."""
         if result.need is not None:
-            block = self.peer.blocks.for_body(self.proof, result.need)
+            block = self.peer.block_for_body(self.proof, result.need)
             prover.submit(self._verify_block, block)
 
     def _verify_block(self, block: bytes) -> Verified:
@@ -180,7 +180,7 @@ class BodyStream(Stream[BodyProof]):
         """
         while self.proof.ends_too_early() and (need := self.proof.need) is not None:
             try:
-                block = self.peer.blocks.get(need)
+                block = self.peer.block(need)
             except RefusedError:
                 return
             run_blocking(self.proof.feed_block, block)

@@ -22,7 +22,7 @@ class Layouts:
 
     def begin(self, peer: Peer) -> Transfer:
         """Ask for the plain content."""
-        response = peer.requests.open_plain()
+        response = peer.open_plain()
         with closing_on_error(response):
-            proof = LayoutProof(peer.blocks.target())
+            proof = LayoutProof(peer.target())
             return Stream(peer, proof, response).begin()

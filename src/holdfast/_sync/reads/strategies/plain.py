@@ -17,7 +17,7 @@ class Plain:
 
     def begin(self, peer: Peer) -> Transfer:
         """Ask for the plain content."""
-        response = peer.requests.open_plain()
+        response = peer.open_plain()
         with closing_on_error(response):
             return PlainStream(peer, NoProof(), response).begin()
 

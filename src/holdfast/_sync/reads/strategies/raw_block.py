@@ -19,8 +19,8 @@ class RawBlock:
 
     def begin(self, peer: Peer) -> Transfer:
         """Ask for the block."""
-        cid = peer.blocks.target()
-        response = peer.requests.open_or_refuse(peer.gateway.block(cid))
+        cid = peer.target()
+        response = peer.open_or_refuse(peer.gateway.block(cid))
         with closing_on_error(response):
             peer.refusals.check_type(Reply(response.status, response.headers), RAW_TYPE)
             may_verify = peer.verify or cid.is_provable

@@ -20,7 +20,7 @@ class Walk:
     def begin(self, peer: Peer) -> Transfer:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
         state = peer.state
-        return Walking(peer, FileWalk(peer.blocks.target(), state.position, state.stop))
+        return Walking(peer, FileWalk(peer.target(), state.position, state.stop))
 
 
 class Walking:
@@ -36,7 +36,7 @@ class Walking:
         budget = self._peer.new_budget()
         while (need := walk.need) is not None:
             budget.check_time()
-            block = self._peer.blocks.get(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
+            block = self._peer.block(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
             pieces = run_blocking(feed_known, walk, block, state.found.blocks)
             state.learn_size(walk.size)
             run_blocking(output.take, pieces, verified=True)
