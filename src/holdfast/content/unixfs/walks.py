@@ -14,7 +14,7 @@ never fetched.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block, inline_block
@@ -34,6 +34,7 @@ from holdfast.content.unixfs.file_nodes import (
     in_range,
     malformed,
 )
+from holdfast.moved_names import moved_names
 
 MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at most
 MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed
@@ -260,3 +261,19 @@ class DagWalk(Walk[Block]):
         pending = self._pending
         while pending and (pending[-1] in self._seen or inline_block(pending[-1]) is not None):
             pending.pop()
+
+
+if not TYPE_CHECKING:  # type checkers report a misspelt name only without it
+    _FILE_NODES = "holdfast.content.unixfs.file_nodes"
+    __getattr__ = moved_names(
+        __name__,
+        {
+            "Entry": "holdfast.content.unixfs.directory_nodes:DirectoryEntry",
+            "MAX_DEPTH": f"{_FILE_NODES}:MAX_DEPTH",
+            "MAX_FILE": f"{_FILE_NODES}:MAX_FILE",
+            "check_codec": f"{_FILE_NODES}:check_codec",
+            "kind_of": f"{_FILE_NODES}:kind_of",
+            "not_a_file": f"{_FILE_NODES}:not_a_file",
+            "not_unixfs": f"{_FILE_NODES}:not_unixfs",
+        },
+    )
