@@ -126,7 +126,8 @@ def proxy(name: str, value: Any) -> Secret | None:
 def provider(name: str, value: Any) -> str:
     """Check the form of a provider's name. The registry checks that the provider exists."""
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"{name} must be the name of a provider, such as {registry.SERVICE!r}")
+        examples = f"{registry.SERVICE!r} or {registry.DEFAULT!r}"
+        raise ConfigError(f"{name} must be the name of a provider, such as {examples}")
     return value.strip()
 
 

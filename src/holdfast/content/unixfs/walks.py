@@ -13,7 +13,7 @@ fetches several at the same time. The block of an identity CID is never fetched:
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block, inline_block
@@ -22,6 +22,7 @@ from holdfast.content.car import Block
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, Shard, directory_node, find_name
 from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range, malformed
+from holdfast.moved_names import moved_names
 
 MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at most
 MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed
@@ -248,3 +249,19 @@ class DagWalk(Walk[Block]):
         pending = self._pending
         while pending and (pending[-1] in self._seen or inline_block(pending[-1]) is not None):
             pending.pop()
+
+
+if not TYPE_CHECKING:  # type checkers report a misspelt name only without it
+    _FILE_NODES = "holdfast.content.unixfs.file_nodes"
+    __getattr__ = moved_names(
+        __name__,
+        {
+            "Entry": "holdfast.content.unixfs.directory_nodes:DirectoryEntry",
+            "MAX_DEPTH": f"{_FILE_NODES}:MAX_DEPTH",
+            "MAX_FILE": f"{_FILE_NODES}:MAX_FILE",
+            "check_codec": f"{_FILE_NODES}:check_codec",
+            "kind_of": f"{_FILE_NODES}:kind_of",
+            "not_a_file": f"{_FILE_NODES}:not_a_file",
+            "not_unixfs": f"{_FILE_NODES}:not_unixfs",
+        },
+    )
