@@ -102,7 +102,7 @@ FAMILIES: Final = (
         errors.VerificationError,
         14,
         "the bytes do not match the CID",
-        "do not use them: get the content from another gateway or source",
+        "do not use the bytes: get the content from another gateway or source",
     ),
     Family(OSError, FAILED, "a file error, or any other error", "check the path and try again"),
     Family(UsageError, USAGE, "wrong usage", "`holdfast COMMAND --help` shows the usage"),
