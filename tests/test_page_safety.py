@@ -114,7 +114,7 @@ def test_another_token_is_taken_on_request(visit, node, client):
     expect(visit.row("mine")).to_be_hidden()
     tab.get_by_label("Token").fill("cut\u2026")
     tab.get_by_role("button", name="Continue").click()
-    expect(tab.get_by_text("This is no token")).to_be_visible()
+    expect(tab.get_by_text("This is not a token")).to_be_visible()
     tab.get_by_label("Token").fill(LISTER.token)
     tab.get_by_role("button", name="Continue").click()
     expect(visit.row("mine")).to_be_visible()
