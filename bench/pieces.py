@@ -60,7 +60,7 @@ class Server(ForkedServer):
         self.start()
 
     def serve(self, connection: socket.socket) -> None:
-        """Send what is asked for."""
+        """Answer the requests of one connection with blocks, bodies and archives."""
         with connection, connection.makefile("rb") as lines:
             while request := lines.readline():
                 while lines.readline().strip():

@@ -43,7 +43,7 @@ class BareServer(ForkedServer):
         self.start()
 
     def serve(self, connection: socket.socket) -> None:
-        """Send what is asked for, and take what is uploaded."""
+        """Answer the requests of one connection: send the file or a block, and discard uploads."""
         buffer = bytearray(MIB)
         with connection, self._path.open("rb") as file:
             while head := _read_head(connection):

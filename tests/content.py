@@ -2,12 +2,14 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from holdfast.content.blocks import missing_block
 from holdfast.content.car import CarReader, write_car
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk
 from holdfast.repository.block_files import linked_from
@@ -15,6 +17,12 @@ from holdfast.repository.block_files import linked_from
 DATA = Path(__file__).parent / "data"
 VECTORS = json.loads((DATA / "vectors.json").read_text(encoding="utf-8"))
 MIB = 1 << 20
+# The real profiles with small chunks and nodes: a few hundred bytes make a tree of several levels.
+SMALL_PROFILES = [
+    replace(UNIXFS_V1_2025, chunk_size=7, width=3),
+    replace(UNIXFS_V0_2015, chunk_size=5, width=2),
+    replace(KUBO_LEGACY_CIDV1, chunk_size=16, width=4),
+]
 
 
 def stream(seed, size):

@@ -34,16 +34,10 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.files.importing import import_content
-from tests.content import DATA, Blocks
+from tests.content import DATA, SMALL_PROFILES, Blocks
 from tests.support import HELLO_CID
 
-# The shapes of the real profiles, in small: trees of several levels out of a few hundred bytes.
-SMALL = [
-    replace(UNIXFS_V1_2025, chunk_size=7, width=3),
-    replace(UNIXFS_V0_2015, chunk_size=5, width=2),
-    replace(KUBO_LEGACY_CIDV1, chunk_size=16, width=4),
-]
-small_profiles = st.sampled_from(SMALL)
+small_profiles = st.sampled_from(SMALL_PROFILES)
 contents = st.binary(max_size=400)
 
 
@@ -580,7 +574,7 @@ def test_pieces_without_an_order_are_a_type_error(source):
 
 
 def test_an_importer_may_be_finished_twice():
-    importer = FileImporter(SMALL[0])
+    importer = FileImporter(SMALL_PROFILES[0])
     importer.update(bytes(100))
     assert importer.finish() == importer.finish()
 

@@ -45,6 +45,12 @@ class Deadline:
         at = self.at
         return None if at is None else at - time.monotonic()
 
+    @property
+    def has_passed(self) -> bool:
+        """Whether no time is left."""
+        left = self.left()
+        return left is not None and left <= 0
+
 
 NEVER = Deadline(None)
 

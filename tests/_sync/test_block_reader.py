@@ -17,7 +17,7 @@ from holdfast.content.car import CarReader
 from holdfast.content.cid import CID, RAW
 from holdfast.content.dag_pb import Link
 from holdfast.content.hashes import IDENTITY
-from holdfast.content.profiles import KUBO_LEGACY_CIDV1, PROFILES, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.content.profiles import PROFILES, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.file_nodes import MAX_DEPTH
@@ -37,14 +37,7 @@ from holdfast.files.sinks import MemorySink
 from holdfast.records import Entry
 from holdfast.repository import Repository
 from tests import bombs
-from tests.content import Blocks
-
-# The shapes of the real profiles, in small: trees of several levels out of a few hundred bytes.
-SMALL = [
-    replace(UNIXFS_V1_2025, chunk_size=7, width=3),
-    replace(UNIXFS_V0_2015, chunk_size=5, width=2),
-    replace(KUBO_LEGACY_CIDV1, chunk_size=16, width=4),
-]
+from tests.content import SMALL_PROFILES, Blocks
 
 
 class Source:
@@ -118,7 +111,12 @@ def test_a_file_of_every_profile_is_read_whole_and_in_part(profile):
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
-@given(st.binary(max_size=400), st.sampled_from(SMALL), st.integers(0, 400), st.integers(0, 400))
+@given(
+    st.binary(max_size=400),
+    st.sampled_from(SMALL_PROFILES),
+    st.integers(0, 400),
+    st.integers(0, 400),
+)
 def test_ranges_equal_slices(data, profile, first, second):
     cid, blocks = Blocks.of_file(data, profile)
     reader = reader_over(blocks)

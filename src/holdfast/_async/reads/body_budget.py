@@ -64,6 +64,5 @@ class BodyBudget:
 
 def check_time(deadline: Deadline, peer: str) -> None:
     """Raise the error of a peer that did not answer in time, if `deadline` has passed."""
-    left = deadline.left()
-    if left is not None and left <= 0:
+    if deadline.has_passed:
         raise READ_TIMEOUT.error(peer, sent=True)

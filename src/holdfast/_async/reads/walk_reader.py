@@ -123,6 +123,5 @@ def _ignore(_items: object) -> None:
 
 def _check_time(deadline: Deadline, about: Reference | CID) -> None:
     """Raise `RequestTimeoutError` if the time is over."""
-    left = deadline.left()
-    if left is not None and left <= 0:
+    if deadline.has_passed:
         raise RequestTimeoutError(f"{about} could not be read in time")
