@@ -26,13 +26,12 @@ class Secret:
         True
     """
 
-    __slots__ = ("__bare", "__forms", "__lower_forms", "__value")
+    __slots__ = ("__bare", "__forms", "__value")
 
     def __init__(self, value: str) -> None:
         self.__value = value
         self.__bare: Secret | None = None
         self.__forms: frozenset[bytes] | None = None
-        self.__lower_forms: frozenset[bytes] | None = None
 
     def reveal(self) -> str:
         """Return the credential. Do not assign it to a local variable: tracebacks show those."""
@@ -62,12 +61,6 @@ class Secret:
             long = len(self.__value) >= MIN_ECHO
             self.__forms = _forms(self.__value) if long else frozenset()
         return self.__forms
-
-    def lower_forms(self) -> frozenset[bytes]:
-        """Return `forms` in lower case."""
-        if self.__lower_forms is None:
-            self.__lower_forms = frozenset(form.lower() for form in self.forms())
-        return self.__lower_forms
 
     def __repr__(self) -> str:
         return f"Secret('{MASK}')"
@@ -106,10 +99,14 @@ class Scrubber:
         {'location': '********'}
     """
 
-    __slots__ = ("_secrets",)
+    __slots__ = ("_forms", "_lower_forms")
 
     def __init__(self, secrets: Iterable[Secret | None]) -> None:
-        self._secrets = tuple({secret.bare for secret in secrets if secret is not None})
+        bare = {secret.bare for secret in secrets if secret is not None}
+        # The longest form first, so that none is masked only in part.
+        forms = {form for secret in bare for form in secret.forms()}
+        self._forms = tuple(sorted(forms, key=len, reverse=True))
+        self._lower_forms = frozenset(form.lower() for form in forms)
 
     def headers(self, fields: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of a reply with their names in lower case.
@@ -131,10 +128,8 @@ class Scrubber:
 
         A body that holds a credential in the escapes of JSON or of addresses is masked as a whole.
         """
-        for secret in self._secrets:
-            # The longest form first, so that none is masked only in part.
-            for form in sorted(secret.forms(), key=len, reverse=True):
-                body = body.replace(form, MASK.encode())
+        for form in self._forms:
+            body = body.replace(form, MASK.encode())
         if b"\\" in body:
             # It may be JSON. This codec resolves \\uXXXX and nothing else.
             text = body.replace(b"\\/", b"/").decode("raw_unicode_escape", "replace")
@@ -155,7 +150,7 @@ class Scrubber:
     def _is_in(self, data: bytes) -> bool:
         """Return whether `data` holds a credential, in upper or lower case."""
         lower = data.lower()
-        return any(form in lower for secret in self._secrets for form in secret.lower_forms())
+        return any(map(lower.__contains__, self._lower_forms))
 
 
 def _bytes(text: str) -> bytes:
