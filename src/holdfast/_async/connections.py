@@ -2,16 +2,19 @@
 
 import asyncio
 from functools import partial
+from http.cookies import SimpleCookie
 from typing import Any, Final
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from multidict import CIMultiDict
 
 from holdfast._async.exchange_limits import current_limits
 from holdfast.protocol import host_privacy
 from holdfast.protocol.overhead import Overhead
 
 RECEIVE_SIZE: Final = 1 << 20
+_NO_COOKIES: Final = SimpleCookie()
 
 
 class OverheadError(aiohttp.ClientError):
@@ -27,7 +30,12 @@ class ForbiddenAddressError(aiohttp.ClientError):
 
 
 class MarkedRequest(aiohttp.ClientRequest):
-    """Notes in `ExchangeLimits` when all of the request is sent."""
+    """Has no headers but ours, and notes in `ExchangeLimits` when all of it is sent."""
+
+    _skip_auto_headers = CIMultiDict({"Content-Type": None})
+
+    def update_auto_headers(self, _: Any) -> None:
+        """Add no headers."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         """Send the head, and start to send the body if there is one."""
@@ -138,6 +146,10 @@ class _Handler(ResponseHandler):
 
 class NoCookies(aiohttp.DummyCookieJar):
     """Ignores cookies without parsing them: aiohttp would log those that it cannot parse."""
+
+    def filter_cookies(self, _: Any) -> Any:
+        """Return no cookies."""
+        return _NO_COOKIES
 
     def update_cookies_from_headers(self, *_: Any) -> None:
         """Do nothing."""

@@ -297,7 +297,6 @@ class AsyncTransport:
                 cookie_jar=NoCookies(),
                 auto_decompress=False,
                 read_bufsize=BUFFER_SIZE,
-                skip_auto_headers=("Accept", "Content-Type"),
                 request_class=MarkedRequest,
             )
             # aiohttp must not repeat a request by itself: our session does, and counts attempts.
