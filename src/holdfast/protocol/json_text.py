@@ -1,9 +1,11 @@
 """Write JSON compactly and read it strictly. What JSON cannot express is an error."""
 
 import json
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from holdfast.errors import SerializationError
+
+BYTE_ORDER_MARK: Final = "\ufeff"  # json.loads has an error of its own for a second one
 
 
 def to_text(value: Any) -> str:
@@ -29,7 +31,10 @@ def to_text(value: Any) -> str:
 def from_text(data: bytes | bytearray) -> Any:
     """Return the value of the JSON text `data`, which must be UTF-8."""
     try:
-        return json.loads(data.decode("utf-8-sig"), parse_constant=refuse_constant)
+        text = data.decode()
+        if text.startswith(BYTE_ORDER_MARK):
+            return json.loads(text[1:], parse_constant=refuse_constant)
+        return _DECODER.decode(text)
     except UnicodeDecodeError:
         raise SerializationError("the content is not JSON: it is not UTF-8 text") from None
     except RecursionError:
@@ -41,6 +46,9 @@ def from_text(data: bytes | bytearray) -> Any:
 def refuse_constant(constant: str) -> NoReturn:
     """Raise `ValueError` for NaN and Infinity, which Python reads and JSON does not have."""
     raise ValueError(f"{constant} is not JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=refuse_constant)  # `json.loads` makes one a call
 
 
 def _check_keys(value: Any) -> None:
