@@ -2,16 +2,19 @@
 
 import asyncio
 from functools import partial
+from http.cookies import SimpleCookie
 from typing import Any, Final
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+from multidict import CIMultiDict
 
-from holdfast._async.exchange_limits import ExchangeLimits, current_limits
-from holdfast.protocol import host_privacy, transport_errors
+from holdfast._async.exchange_limits import current_limits
+from holdfast.protocol import host_privacy
 from holdfast.protocol.overhead import Overhead
 
 RECEIVE_SIZE: Final = 1 << 20
+_NO_COOKIES: Final = SimpleCookie()
 
 
 class OverheadError(aiohttp.ClientError):
@@ -26,32 +29,25 @@ class ForbiddenAddressError(aiohttp.ClientError):
     """The address is more private than the request allows."""
 
 
-def exchange_tracing() -> aiohttp.TraceConfig:
-    """Return hooks for a session that report its steps to `ExchangeLimits`.
+class MarkedRequest(aiohttp.ClientRequest):
+    """Has no headers but ours, and notes in `ExchangeLimits` when all of it is sent."""
 
-    They limit the time to make a connection, also through a proxy, and count the bytes that are
-    sent.
-    """
+    _skip_auto_headers = CIMultiDict({"Content-Type": None})
 
-    async def connection_start(_: Any, context: Any, __: Any) -> None:
-        limits: ExchangeLimits = context.trace_request_ctx
-        limits.start_step(limits.timeouts.connect, transport_errors.CONNECT_TIMEOUT)
+    def update_auto_headers(self, _: Any) -> None:
+        """Add no headers."""
 
-    async def connection_end(_: Any, context: Any, __: Any) -> None:
-        context.trace_request_ctx.start_step(None)
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        """Send the head, and start to send the body if there is one."""
+        response = await super().send(conn)
+        if not self.body:
+            current_limits.get().sent = True
+        return response
 
-    async def headers_sent(_: Any, context: Any, __: Any) -> None:
-        context.trace_request_ctx.count_sent(0)
-
-    async def chunk_sent(_: Any, context: Any, about: Any) -> None:
-        context.trace_request_ctx.count_sent(len(about.chunk))
-
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_create_start.append(connection_start)
-    trace.on_connection_create_end.append(connection_end)
-    trace.on_request_headers_sent.append(headers_sent)
-    trace.on_request_chunk_sent.append(chunk_sent)
-    return trace
+    async def write_bytes(self, *args: Any, **options: Any) -> None:
+        """Send the body. A streamed body does the rest itself."""
+        await super().write_bytes(*args, **options)
+        current_limits.get().sent = True
 
 
 class Connector(aiohttp.TCPConnector):
@@ -66,26 +62,34 @@ class Connector(aiohttp.TCPConnector):
     async def _resolve_host(self, *args: Any, **kwargs: Any) -> Any:
         found = await super()._resolve_host(*args, **kwargs)
         most = current_limits.get().max_privacy
-        if most is None:
+        if most is None or most >= host_privacy.METADATA:
             return found
         allowed = [each for each in found if host_privacy.privacy(each["host"]) <= most]
         if found and not allowed:
             raise ForbiddenAddressError
         return allowed
 
+    async def _create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        """Make a connection, also through a proxy, within the time for it."""
+        async with asyncio.timeout(current_limits.get().connect_seconds()):
+            return await super()._create_connection(*args, **kwargs)
+
     async def connect(self, *args: Any, **kwargs: Any) -> Any:
         """Return a new or kept connection to an address that the request may be sent to."""
-        connection = await super().connect(*args, **kwargs)
+        connection: Any = await super().connect(*args, **kwargs)
         limits = current_limits.get()
         if limits.max_privacy is not None:
             peer = connection.transport and connection.transport.get_extra_info("peername")
             if not peer:
                 connection.close()
                 raise aiohttp.ClientConnectionResetError("the connection is closed")
-            limits.address = str(peer[0])
-            if host_privacy.privacy(limits.address) > limits.max_privacy:
+            limits.address = address = str(peer[0])
+            # The most private level allows every address.
+            most = limits.max_privacy
+            if most < host_privacy.METADATA and host_privacy.privacy(address) > most:
                 connection.close()
                 raise ForbiddenAddressError
+        limits.start(connection.protocol)
         return connection
 
 
@@ -113,9 +117,9 @@ class _Handler(ResponseHandler):
             self._overhead.take_content(payload.total_bytes - (counted if known is payload else 0))
             self._counted = (payload, payload.total_bytes)
         if self._overhead.is_too_much:
-            self._fail(OverheadError())
+            self.fail(OverheadError())
         elif self._exception is not None:
-            self._fail(self._exception)
+            self.fail(self._exception)
 
     def feed_data(self, data: Any, size: int = 0) -> None:
         """Take a complete head."""
@@ -124,7 +128,7 @@ class _Handler(ResponseHandler):
         if not self._overhead.is_too_much:
             super().feed_data(data, size)
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """End the exchange with `error`, and close the connection.
 
         When bytes cannot be parsed, aiohttp raises an error for the caller that waits for a head,
@@ -142,6 +146,10 @@ class _Handler(ResponseHandler):
 
 class NoCookies(aiohttp.DummyCookieJar):
     """Ignores cookies without parsing them: aiohttp would log those that it cannot parse."""
+
+    def filter_cookies(self, _: Any) -> Any:
+        """Return no cookies."""
+        return _NO_COOKIES
 
     def update_cookies_from_headers(self, *_: Any) -> None:
         """Do nothing."""
