@@ -1,17 +1,29 @@
 import importlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from holdfast.testing import ScriptedServer, running_node
 from tests.browser import Visit, running_browser
 from tests.commands import Commands
 from tests.engines import running_kubo
+
+# A machine that stalls is no fault of the code: nothing fails because one example took long.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
+
+# Under `nohup`, or in the background of a script, signals are ignored: by our processes as well.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection(session):

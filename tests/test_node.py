@@ -141,8 +141,7 @@ def test_json_vectors(call, version):
         assert reply["PinSize"] == vector["tsizes"][profile]
 
 
-@pytest.mark.parametrize("version", [0, 1])
-@pytest.mark.parametrize("options_first", [True, False])
+@pytest.mark.parametrize(("version", "options_first"), [(0, True), (1, False)])
 def test_file_vectors(call, version, options_first):
     profile = ["unixfs-v0-2015", "unixfs-v1-2025"][version]
     for vector in VECTORS["files"]:
