@@ -2,6 +2,7 @@ import importlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -43,6 +44,22 @@ def pytest_collection(session):
     first = len(names) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
     for name in names[first:] + names[:first]:
         importlib.import_module(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_resolver():
+    """No resolver is asked for names that are never known (RFC 6761): it may take seconds."""
+    ask = socket.getaddrinfo
+
+    def look_up(host, *arguments, **options):
+        name = host.decode() if isinstance(host, bytes) else host
+        if name is not None and name.endswith((".invalid", ".example")):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return ask(host, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", look_up)
+        yield
 
 
 @pytest.fixture
