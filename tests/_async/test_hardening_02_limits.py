@@ -64,7 +64,7 @@ async def test_a_bomb_ends_with_the_total(kind, name):
         async with await AsyncClient.init(config) as client:
             with pytest.raises(RequestTimeoutError):
                 await client.retrieve(root)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20  # without it, hours
 
 
 async def test_the_local_store_holds_to_both(tmp_path):

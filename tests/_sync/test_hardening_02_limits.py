@@ -66,7 +66,7 @@ def test_a_bomb_ends_with_the_total(kind, name):
         with Client.init(config) as client:
             with pytest.raises(RequestTimeoutError):
                 client.retrieve(root)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20  # without it, hours
 
 
 def test_the_local_store_holds_to_both(tmp_path):
