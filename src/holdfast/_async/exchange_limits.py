@@ -7,7 +7,6 @@ that when it fires. When the time is over, the connection is closed, which wakes
 """
 
 import asyncio
-from contextvars import ContextVar
 from typing import Protocol
 
 from holdfast._async.runtime import now
@@ -140,8 +139,3 @@ def _earlier(first: float | None, second: float | None) -> float | None:
     if first is None or second is None:
         return second if first is None else first
     return min(first, second)
-
-
-# aiohttp picks or makes the connection inside one call, in the task of the caller. The connection
-# finds its limits here.
-current_limits: ContextVar[ExchangeLimits] = ContextVar("current_limits")

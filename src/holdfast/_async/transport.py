@@ -7,7 +7,6 @@ import asyncio
 import io
 import ssl
 from collections.abc import AsyncIterator, Callable
-from functools import lru_cache
 from typing import Any, Final
 
 try:
@@ -23,11 +22,9 @@ from holdfast._async.connections import (
     Connector,
     ForbiddenAddressError,
     GarbledError,
-    MarkedRequest,
-    NoCookies,
     OverheadError,
 )
-from holdfast._async.exchange_limits import ExchangeLimits, current_limits
+from holdfast._async.exchange_limits import ExchangeLimits
 from holdfast._async.request_body import StreamedBody
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, Timeouts, network
@@ -35,8 +32,6 @@ from holdfast.config.secret import Scrubber, Secret
 from holdfast.errors import ClientClosedError
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import Request
-
-BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that may be received before they are read
 
 TABLE: Final[transport_errors.Table] = {
     OverheadError: transport_errors.OVERHEAD,
@@ -177,18 +172,12 @@ def _receive_more_at_once(transport: Any) -> None:
         transport.max_size = RECEIVE_SIZE
 
 
-@lru_cache(8)
-def _library_timeouts(connect: float | None) -> aiohttp.ClientTimeout:
-    """Return the time-outs for aiohttp: only that of a connection to one address."""
-    return aiohttp.ClientTimeout(total=None, sock_connect=connect)
-
-
 class AsyncTransport:
     """Sends requests. Its connections are kept open and shared by all tasks of one event loop."""
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
-        self._session: aiohttp.ClientSession | None = None
+        self._connector: Connector | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tls: ssl.SSLContext | None = None
         self._scrubbers: dict[tuple[tuple[Secret, ...], Secret | None], Scrubber] = {}
@@ -198,7 +187,7 @@ class AsyncTransport:
         self, request: Request, *, timeouts: Timeouts, deadline: Deadline = NEVER
     ) -> AsyncResponse:
         """Send `request` and wait for the head of the reply. Redirects are not followed."""
-        session = self._open_session()
+        connector = self._open_connector()
         proxy = network.proxy_for(request.url, self._config)
         limits = ExchangeLimits(
             timeouts, deadline, max_privacy=request.max_privacy if proxy is None else None
@@ -208,24 +197,20 @@ class AsyncTransport:
         body = StreamedBody.of(request, limits)
         failure: Exception | None = None
         response: aiohttp.ClientResponse | None = None
-        token = current_limits.set(limits)
         try:
-            response = await session.request(
+            response = await connector.exchange(
+                limits,
                 request.method,
-                # yarl must not quote and normalise what is quoted already.
-                yarl.URL(request.url, encoded=True),
-                data=request.body if body is None else body,
-                headers=request.header_values(),
-                timeout=_library_timeouts(timeouts.connect),
-                allow_redirects=False,
+                request.url,
                 # Secrets are not put in variables: a traceback may show those.
+                headers=request.header_values(),
+                data=request.body if body is None else body,
                 **self._connection_options(proxy, secure=request.is_secure),
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             sent = limits.sent or (body is not None and body.finished)
             failure = self._translated(error, request, limits, sent=sent)
         finally:
-            current_limits.reset(token)
             limits.pause()
             if response is None:
                 limits.end()
@@ -280,36 +265,29 @@ class AsyncTransport:
             self._tls = self._tls or network.tls_context(self._config)
             options["ssl"] = self._tls
         if proxy is not None:
-            options["proxy"], credentials = network.split_proxy(proxy)
+            address, credentials = network.split_proxy(proxy)
+            options["proxy"] = yarl.URL(address)
             if credentials is not None:
                 # aiohttp sends it to the proxy only, as Proxy-Authorization.
                 options["proxy_headers"] = {"Authorization": credentials.reveal()}
         return options
 
-    def _open_session(self) -> aiohttp.ClientSession:
+    def _open_connector(self) -> Connector:
         if self._closed:
             raise ClientClosedError
         loop = asyncio.get_running_loop()
-        if self._session is None:
+        if self._connector is None:
             self._loop = loop
-            self._session = aiohttp.ClientSession(
-                connector=Connector(loop),
-                cookie_jar=NoCookies(),
-                auto_decompress=False,
-                read_bufsize=BUFFER_SIZE,
-                request_class=MarkedRequest,
-            )
-            # aiohttp must not repeat a request by itself: our session does, and counts attempts.
-            self._session._retry_connection = False  # noqa: SLF001
+            self._connector = Connector(loop)
         if self._loop is not loop:
             raise RuntimeError(
                 "this client was used in another event loop before; make one client for each loop"
             )
-        return self._session
+        return self._connector
 
     async def aclose(self) -> None:
         """Close all connections. A second call does nothing."""
         self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        connector, self._connector = self._connector, None
+        if connector is not None:
+            await connector.close()
