@@ -227,19 +227,28 @@ class _Handler(ResponseHandler):
         super().__init__(loop)
         self._overhead = Overhead()
         self._counted: tuple[Any, int] = (None, 0)  # a payload, and the bytes counted of it
+        self._length: int | None = None  # of the body, if the head declares it
+        self._in_body = False  # whether only bytes of such a body can come now
 
     def set_response_params(self, **options: Any) -> None:
         """Start a new exchange."""
         # While reading is paused, the parser may hold the bytes of one receive.
         self._overhead = Overhead(slack=RECEIVE_SIZE)
+        self._length, self._in_body = None, False
         super().set_response_params(**options)
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes from the connection."""
         self._overhead.receive(len(data))
-        super().data_received(data)
+        if self._in_body:
+            self._receive_body(data)
+        else:
+            super().data_received(data)
         payload = self._payload
         if payload is not None:
+            if self._length is not None and not payload.is_eof():
+                # While reading is paused, the parser may hold bytes of the body.
+                self._in_body = self._in_body or not self._reading_paused
             known, counted = self._counted
             self._overhead.take_content(payload.total_bytes - (counted if known is payload else 0))
             self._counted = (payload, payload.total_bytes)
@@ -253,7 +262,24 @@ class _Handler(ResponseHandler):
         if 100 <= data[0].code < 200:
             self._overhead.take_informational()
         if not self._overhead.is_too_much:
+            if not data[0].chunked and "Content-Length" in data[0].headers:
+                self._length = int(data[0].headers["Content-Length"])
             super().feed_data(data, size)
+
+    def _receive_body(self, data: bytes) -> None:
+        """Take bytes of a body of known length without the parser, which would copy them."""
+        payload = self._payload
+        if payload is None or self._length is None or not data:
+            return
+        left = self._length - payload.total_bytes
+        if len(data) > left:
+            self.force_close()  # more than one reply: the connection cannot be used again
+            data = data[:left]
+        payload.feed_data(data, len(data))
+        if len(data) == left:
+            self._in_body = False
+            payload.feed_eof()
+            self._parser = None  # it still waits for the body; the next request has its own
 
     def fail(self, error: BaseException) -> None:
         """End the exchange with `error`, and close the connection.
