@@ -159,6 +159,10 @@ class FileWalk(_TreeWalk[Segment, bytes]):
             ahead.append(segment.cid)
         return ahead
 
+    def segments_ahead(self, most: int) -> list[Segment]:
+        """Return up to `most` of the runs of bytes that come next, of the levels known so far."""
+        return self._pending[: -most - 1 : -1]
+
     def _check_limit(self, cid: CID, size: int) -> None:
         self.size = size
         if self._limit is not None and size > self._limit:
