@@ -159,8 +159,8 @@ class FileWalk(_TreeWalk[Segment, bytes]):
             ahead.append(segment.cid)
         return ahead
 
-    def segments_ahead(self, most: int) -> list[Segment]:
-        """Return up to `most` of the runs of bytes that come next, of the levels known so far."""
+    def next_segments(self, most: int) -> list[Segment]:
+        """Return up to `most` runs of bytes, from `segment` on, as far as they are known."""
         return self._pending[: -most - 1 : -1]
 
     def _check_limit(self, cid: CID, size: int) -> None:

@@ -7,7 +7,7 @@ verified again.
 
 import threading
 from collections.abc import Callable, Generator, Hashable, Sized
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from typing import Any, Final, Self, TypeVar
 
 from holdfast.content.blocks import inline_block
@@ -20,12 +20,12 @@ from holdfast.node.http_server.streamed_replies import BATCH, PIECE, Pieces
 from holdfast.node.memory import Cache
 from holdfast.repository import Repository
 from holdfast.repository.block_files import linked_from
+from holdfast.repository.read_ahead import ReadAhead
 
 T = TypeVar("T", bound=Sized)
 
 LINK_WEIGHT: Final = 300  # approximate bytes of memory for a link
 SMALL: Final = 16 << 10  # bytes of a block up to which decoding it again is faster than the cache
-AHEAD: Final = 2  # blocks that are read and verified while one is sent
 QUICK: Final = 1 << 20  # bytes that a client has read without a wait before blocks are read ahead
 ENTRY_WEIGHT: Final = 500  # bytes of memory for an entry of the cache, besides its value
 
@@ -143,6 +143,7 @@ class FilePieces(Pieces):
         self._root = root
         self._at = start
         self._stop = stop
+        self._quick = 0  # bytes of runs that were used whole, since one was not
 
     def __next__(self) -> bytes:
         piece = self._gather(self._repository.file_node)
@@ -169,16 +170,12 @@ class FilePieces(Pieces):
         While the caller uses a block, others are read and verified ahead, if it was quick before.
         """
         walk = FileWalk(self._root, self._at, self._at + min(self.left, BATCH))
-        start = self._at
-        ahead: dict[CID, Future[FileNode]] = {}
+        ahead = ReadAhead(self._repository.node_at, hashers)
         while (segment := walk.segment) is not None:
-            future = ahead.pop(segment.cid, None)
-            node = self._repository.node_at(segment) if future is None else future.result()
+            node = ahead.take(segment)
             walk.feed_node(segment, node)
-            if self._at - start >= QUICK:
-                for following in walk.segments_ahead(AHEAD):
-                    if following.cid not in ahead:
-                        ahead[following.cid] = hashers.submit(self._repository.node_at, following)
+            if self._quick >= QUICK:
+                ahead.start(walk)
             data = in_range(memoryview(node.data), segment.start, self._at, self._stop)
             if not data:
                 continue
@@ -187,13 +184,14 @@ class FilePieces(Pieces):
                 yield data
             finally:
                 if self._at < end:
+                    self._quick = 0
                     self._repository.keep_node(segment.cid, node)
-                    for future in ahead.values():
-                        future.cancel()
+                    ahead.cancel()
 
     def skip(self, size: int) -> None:
         """Go on after the next `size` bytes."""
         self._at += size
+        self._quick += size
 
     def _gather(self, find: Callable[[CID], FileNode | None]) -> bytes | None:
         """Return the next piece; empty at the end; None where `find` lacks a node for it."""
