@@ -99,18 +99,21 @@ TRIGGERS: Final = (
     DELETE FROM copied_pins WHERE id = OLD.id; END""",
 )
 
+# Whether a pin is the same in both databases. `IS` compares NULL as well.
+SAME_PIN: Final = "copied_pins.id = pins.id AND " + " AND ".join(
+    f"copied_pins.{column} IS pins.{column}" for column in PIN_COLUMNS.split(", ")
+)
 # A block that is in both databases is the same in both, so only the others are copied.
-RESYNC: Final = """
+RESYNC: Final = f"""
 DELETE FROM copied_blocks WHERE NOT EXISTS (
     SELECT 1 FROM blocks WHERE blocks.id = copied_blocks.id
     AND blocks.key = copied_blocks.key AND blocks.data IS NOT NULL);
 INSERT INTO copied_blocks SELECT id, key, data FROM blocks WHERE data IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM copied_blocks WHERE copied_blocks.id = blocks.id);
-DELETE FROM copied_pins WHERE id IN (
-    SELECT id FROM (SELECT * FROM copied_pins EXCEPT SELECT * FROM pins));
+DELETE FROM copied_pins WHERE NOT EXISTS (SELECT 1 FROM pins WHERE {SAME_PIN});
 INSERT INTO copied_pins SELECT * FROM pins WHERE id NOT IN (SELECT id FROM copied_pins);
 UPDATE copied_store SET (token, changes) = (SELECT token, changes FROM store);
-"""
+"""  # noqa: S608 - ours
 
 
 def run(connection: sqlite3.Connection, statements: str) -> None:
