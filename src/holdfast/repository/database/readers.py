@@ -104,8 +104,8 @@ class ReaderPool(ForkAware):
 
     def _check_version(self, connection: sqlite3.Connection, fault: str | None) -> None:
         version = schema.version_of(connection)
-        # Version 1 is read in the same way, and a read-only store cannot be migrated.
-        if version != schema.VERSION and not (self._read_only and version == 1):
+        # Older versions are read in the same way, and a read-only store cannot be migrated.
+        if version != schema.VERSION and not (self._read_only and version in {1, 2}):
             raise UnsoundError(fault or f"{DATABASE} is of another version, or was replaced")
         check_tables(connection, "main")
 

@@ -10,17 +10,17 @@ from holdfast.files.sources import Progress
 from holdfast.repository.block_files import BlockFiles, linked_from
 from holdfast.repository.database import Database
 from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of, key_of
+from holdfast.repository.upkeep.check_progress import CheckProgress
 from holdfast.repository.upkeep.database_faults import find_faults
 from holdfast.repository.upkeep.garbage import BATCH, Damage
 from holdfast.repository.upkeep.live_blocks import find_live
-from holdfast.repository.upkeep.steps import Steps
 
 
 def check(
     database: Database, files: BlockFiles, progress: Progress | None = None
 ) -> Iterator[Damage]:
     """Yield what is wrong with the databases, then damaged blocks, then missing blocks."""
-    steps = Steps(progress)
+    steps = CheckProgress(progress)
     faults = list(find_faults(database, steps))
     yield from (Damage("", fault) for fault in faults)
     try:
@@ -34,7 +34,7 @@ def check(
     steps.finish()
 
 
-def _damaged(database: Database, files: BlockFiles, steps: Steps) -> Iterator[Damage]:
+def _damaged(database: Database, files: BlockFiles, steps: CheckProgress) -> Iterator[Damage]:
     """Verify every block, while others may write to the store.
 
     An add or a collection of garbage may replace or remove a file after the reader's transaction

@@ -5,11 +5,10 @@ from typing import Final
 
 from holdfast.content.blocks import check_block
 from holdfast.errors import ClientError, VerificationError
-from holdfast.repository.database import Database
+from holdfast.repository.database import Database, schema
 from holdfast.repository.database.identity import COPY, DATABASE, mark_of, mark_of_copy
-from holdfast.repository.database.schema import SAME_PIN
 from holdfast.repository.rows import BadRowError, cid_of
-from holdfast.repository.upkeep.steps import Steps
+from holdfast.repository.upkeep.check_progress import LOOKS, CheckProgress
 
 REPORTED: Final = 1000  # blocks between two reports of progress
 
@@ -19,16 +18,16 @@ SELECT (SELECT count(*) FROM blocks WHERE data IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM copied_blocks WHERE copied_blocks.id = blocks.id
     AND copied_blocks.key = blocks.key))
   + (SELECT count(*) FROM pins WHERE NOT EXISTS (
-    SELECT 1 FROM copied_pins WHERE {SAME_PIN})),
+    SELECT 1 FROM copied_pins WHERE {schema.SAME_PIN})),
   (SELECT count(*) FROM copied_blocks WHERE NOT EXISTS (
     SELECT 1 FROM blocks WHERE blocks.id = copied_blocks.id
     AND blocks.key = copied_blocks.key AND blocks.data IS NOT NULL))
   + (SELECT count(*) FROM copied_pins WHERE NOT EXISTS (
-    SELECT 1 FROM pins WHERE {SAME_PIN}))
+    SELECT 1 FROM pins WHERE {schema.SAME_PIN}))
 """  # noqa: S608 - ours
 
 
-def find_faults(database: Database, steps: Steps) -> Iterator[str]:
+def find_faults(database: Database, steps: CheckProgress) -> Iterator[str]:
     """Yield what is wrong with the id of the store, its database and the second copy."""
     fault = database.find_fault()
     if fault is not None:
@@ -37,7 +36,9 @@ def find_faults(database: Database, steps: Steps) -> Iterator[str]:
         with database.reading() as connection:
             rows = connection.execute("PRAGMA main.quick_check(3)").fetchall()
             (blocks,) = connection.execute("SELECT count(*) FROM blocks").fetchone()
-            steps.total = 3 * blocks  # in the copy, in the database, and under the pins
+            steps.total = LOOKS * blocks
+            if schema.counts(connection) != connection.execute(schema.COUNT).fetchone():
+                rows.append(("its number of pins, or their size, is wrong",))
     except VerificationError as error:
         if fault is None:
             yield str(error)
@@ -50,7 +51,7 @@ def find_faults(database: Database, steps: Steps) -> Iterator[str]:
             yield f"{COPY}: {error}"
 
 
-def _find_faults_of_copy(database: Database, steps: Steps) -> Iterator[str]:
+def _find_faults_of_copy(database: Database, steps: CheckProgress) -> Iterator[str]:
     damaged = 0
     with database.comparing() as connection:
         rows = connection.execute("PRAGMA copy.quick_check(3)").fetchall()

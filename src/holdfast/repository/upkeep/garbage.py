@@ -1,6 +1,7 @@
 """Removing blocks: collect garbage, or discard the blocks of an add that failed."""
 
 import sqlite3
+import time
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
@@ -17,6 +18,7 @@ from holdfast.repository.upkeep.live_blocks import LiveBlocks, find_live
 
 MARKED: Final = 400  # blocks marked in one transaction, so that adds do not wait for long
 BATCH: Final = 200  # the same for blocks that are removed
+PAUSE: Final = 0.5  # after each transaction, as a part of its time
 SMALL_BATCH: Final = 20  # both on a full disk: the logs of the databases fit into the reserve
 ORPHAN_SECONDS: Final = 24 * 3600.0  # files without a row are removed when they are older
 
@@ -128,12 +130,18 @@ def _in_parts(
     numbers: list[int],
     size: int,
 ) -> None:
-    """Call `change` with `size` blocks in each transaction; if the disk is full, with fewer."""
+    """Call `change` with `size` blocks in each transaction; if the disk is full, with fewer.
+
+    After each there is a pause. SQLite lets a process that waits look for the lock only now and
+    then, so without pauses it might not get it until all is done.
+    """
     at = 0
     while at < len(numbers):
+        start = time.monotonic()
         try:
             database.freeing(partial(change, numbers[at : at + size]))
             at += size
+            time.sleep(PAUSE * (time.monotonic() - start))
         except OSError as error:
             if not is_full(error) or size == 1:
                 raise

@@ -147,6 +147,7 @@ class _Rebuild:
         repaired = self._report()
         changes = max(old.changes for old in self._old) + 1
         connection.execute("UPDATE store SET established = 1, changes = ?", (changes,))
+        schema.count(connection)
         schema.fill_copy(connection)
         connection.execute("COMMIT")
         return repaired

@@ -1,12 +1,17 @@
 """Reporting the progress of a check, which looks at each block several times."""
 
+from typing import Final
+
 from holdfast.files.sources import Progress
 
+LOOKS: Final = 3  # at each block: in the second copy, in the database, and below the pins
 
-class Steps:
-    """Calls `progress` with the number of steps that are done, and of all steps if it is known.
 
-    A step is one look at one block. Without `progress` it does nothing.
+class CheckProgress:
+    """Calls `progress` with the number of blocks that are done, and of all, if it is known.
+
+    A step is one look at one block, and `total` is the number of steps. Without `progress` nothing
+    is called.
     """
 
     def __init__(self, progress: Progress | None) -> None:
@@ -18,8 +23,9 @@ class Steps:
         """Report `count` more steps. Blocks that others add meanwhile do not count."""
         self._done += count
         if self._progress is not None:
-            done = self._done if self.total is None else min(self._done, self.total)
-            self._progress(done, self.total)
+            total = self._done if self.total is None else self.total
+            done = min(self._done, total) // LOOKS
+            self._progress(done, None if self.total is None else total // LOOKS)
 
     def found(self, done: int, _: int | None) -> None:
         """Report the progress of `find_live`, which counts from the first block."""
