@@ -13,19 +13,18 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from holdfast.content.cid import CID
-from holdfast.content.profiles import Profile
 from holdfast.errors import InvalidCIDError
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.http_server.request_bodies import RequestBody
 from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.node.pinning_api.authorization import Authorization
 from holdfast.node.pinning_api.form_upload import FormUpload
-from holdfast.node.pinning_api.json_values import parse_json, with_numbers, write_json
-from holdfast.node.pinning_api.metadata import check_count, read_metadata, read_options
-from holdfast.node.pinning_api.pin_jobs import PinJobs
+from holdfast.node.pinning_api.json_content import read_content
+from holdfast.node.pinning_api.json_values import parse_json, with_numbers
+from holdfast.node.pinning_api.metadata import check_count, iso_time, read_metadata
+from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
 from holdfast.node.pinning_api.query_runner import QueryRunner
-from holdfast.node.pinning_api.reply_rows import job_row, pin_row, pinned
 from holdfast.node.pinning_api.store_queue import StoreQueue
 from holdfast.node.settings import NodeSettings
 from holdfast.records import Pin
@@ -39,7 +38,7 @@ INLINE_JSON = FILE_SIZE - 1  # bytes of JSON up to which a hop to a thread takes
 LARGE_JSON = 256 << 10  # bytes of JSON above which only one document is parsed at a time
 SMALL_AT_ONCE = 4  # documents up to `LARGE_JSON` that are parsed at a time
 MAX_METADATA = 1 << 20  # bytes of a JSON body that has metadata and no content
-CONTENT_NAMES = ("pinataContent", "pinContent")
+REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
@@ -98,14 +97,14 @@ class PinningEndpoints:
         with self._reading(request, self._settings.max_json) as body:
             text = await body.read()
             if len(text) <= INLINE_JSON:
-                content, profile, about = _read_content(parse_json(text))
+                content, profile, about = read_content(parse_json(text))
                 pin, existed = await self._stores.add(content, profile, **about)
             else:
                 pin, existed = await self._on_thread(body, text, self._add_json)
-        return JSONResponse(pinned(pin, existed))
+        return JSONResponse(_pinned(pin, existed))
 
     def _add_json(self, body: Any) -> tuple[Pin, bool]:
-        content, profile, about = _read_content(body)
+        content, profile, about = read_content(body)
         return self._repository.add(content, profile, **about)
 
     async def pin_file(self, request: Request) -> Response:
@@ -115,7 +114,7 @@ class PinningEndpoints:
             with self._reading(request, self._settings.max_upload) as body:
                 async for piece in body.pieces(lambda: upload.held):
                     await run_sync(upload.feed, piece, limiter=self._uploaders)
-            return JSONResponse(pinned(*await run_in_threadpool(upload.finish)))
+            return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
         finally:
             await run_in_threadpool(upload.close)
             self._memory.give_back()
@@ -145,7 +144,7 @@ class PinningEndpoints:
             jobs.reverse()
         limit = whole_number(query.get("limit", "5"), "limit", most=1000)
         offset = whole_number(query.get("offset", "0"), "offset")
-        rows = [job_row(job) for job in jobs[offset : offset + limit]]
+        rows = [_job_row(job) for job in jobs[offset : offset + limit]]
         return JSONResponse({"count": len(jobs), "rows": rows})
 
     async def hash_metadata(self, request: Request) -> Response:
@@ -164,14 +163,14 @@ class PinningEndpoints:
 
         pin = await run_in_threadpool(self._repository.update_pin, cid, name=name, change=change)
         if pin is None:
-            raise _notpinned(str(body["ipfsPinHash"]))
+            raise _not_pinned(str(body["ipfsPinHash"]))
         return PlainTextResponse("OK")
 
     async def unpin(self, request: Request) -> Response:
         """Remove a pin."""
         given = request.path_params["cid"]
         if not await run_in_threadpool(self._repository.unpin, _cid(given)):
-            raise _notpinned(given)
+            raise _not_pinned(given)
         return PlainTextResponse("OK")
 
     async def pin_list(self, request: Request) -> Response:
@@ -184,7 +183,7 @@ class PinningEndpoints:
 
         pins, count = await self.queries.run(request, find)
         reply: dict[str, Any] = {} if count is None else {"count": count}
-        return JSONResponse({**reply, "rows": [pin_row(pin) for pin in pins]})
+        return JSONResponse({**reply, "rows": [_pin_row(pin) for pin in pins]})
 
     async def totals(self, request: Request) -> Response:
         """Reply with the number and the total size of the pins."""
@@ -228,25 +227,53 @@ class PinningEndpoints:
             self._memory.give_back()
 
 
-def _read_content(body: Any) -> tuple[bytes, Profile, dict[str, Any]]:
-    """Return the content of a ``pinJSONToIPFS`` body, its layout, and the fields of its pin."""
-    content, metadata, options = body, read_metadata(None), read_options(None)
-    name = next((n for n in CONTENT_NAMES if isinstance(body, dict) and n in body), None)
-    if name is not None:
-        content = body[name]
-        metadata = read_metadata(with_numbers(body.get("pinataMetadata")))
-        options = read_options(with_numbers(body.get("pinataOptions")))
-    elif not isinstance(body, dict | list):
-        raise bad_request("The body must be a JSON object")
-    about = {
-        "name": metadata.name,
-        "keyvalues": metadata.keyvalues,
-        "type": "application/json",
+def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository returns it
+    """Return the reply to a pin, with the members of all versions of the service."""
+    reply: dict[str, Any] = {
+        "IpfsHash": pin.cid,
+        "PinSize": pin.size,
+        "Timestamp": iso_time(pin.created),
+        "ID": pin.id,
+        "Name": pin.name,
+        "NumberOfFiles": pin.files,
+        "MimeType": pin.type,
+        "GroupId": None,
+        "Keyvalues": dict(pin.keyvalues) or None,
     }
-    return write_json(content).encode(), options.profile, about
+    if duplicate:
+        reply["isDuplicate"] = True
+    return reply
 
 
-def _notpinned(cid: str) -> Refusal:
+def _pin_row(pin: Pin) -> dict[str, Any]:
+    return {
+        "id": pin.id,
+        "ipfs_pin_hash": pin.cid,
+        "size": pin.size,
+        "user_id": "local",
+        "date_pinned": iso_time(pin.created),
+        "date_unpinned": None if pin.removed is None else iso_time(pin.removed),
+        "metadata": {"name": pin.name or None, "keyvalues": dict(pin.keyvalues) or None},
+        "regions": REGIONS,
+        "mime_type": pin.type,
+        "number_of_files": pin.files,
+    }
+
+
+def _job_row(job: PinJob) -> dict[str, Any]:
+    return {
+        "id": job.id,
+        "ipfs_pin_hash": job.cid,
+        "date_queued": iso_time(job.queued),
+        "name": job.metadata.name or None,
+        "status": job.status,
+        "keyvalues": dict(job.metadata.keyvalues) or None,
+        "host_nodes": None,
+        "pin_policy": {"regions": [{"id": "LOCAL", "desiredReplicationCount": 1}], "version": 1},
+    }
+
+
+def _not_pinned(cid: str) -> Refusal:
     return Refusal(
         400,
         f"The current user has not pinned the cid: {cid}",
