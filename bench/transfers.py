@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any
 
-from forked_server import ForkedServer
+from bench.forked_server import ForkedServer
 
 from holdfast import AsyncClient, Client, ClientConfig
 from holdfast.content.profiles import UNIXFS_V1_2025

@@ -1,0 +1,46 @@
+"""The goals of all ratios, in one table."""
+
+from dataclasses import dataclass
+
+OURS = "holdfast"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a ratio of ours to others shall be: at least `goal`, or at most.
+
+    Attributes:
+        title: What is compared, for the table.
+        work: The work; its figure of candidate `ours` is divided by the least of `against`.
+        against: Pairs of a work and a candidate.
+        goal: The ratio wanted.
+        at_most: For times: less is better.
+        ours: The candidate that is ours.
+    """
+
+    title: str
+    work: str
+    against: tuple[tuple[str, str], ...]
+    goal: float
+    at_most: bool = False
+    ours: str = OURS
+
+
+def _same(title: str, work: str, candidate: str, goal: float) -> Goal:
+    return Goal(f"{title} / {candidate}", work, ((work, candidate),), goal)
+
+
+AT_ONCE = (1, 16, 64)
+
+GOALS = (
+    _same("store, blocking", "store-blocking", "urllib3", 0.85),
+    _same("retrieve, blocking", "retrieve-blocking", "urllib3", 0.8),
+    *(_same(f"store, async, {n} at once", f"store-async-{n}", "aiohttp", 0.8) for n in AT_ONCE),
+    *(
+        _same(f"retrieve, async, {n} at once", f"retrieve-async-{n}", "aiohttp", 0.7)
+        for n in AT_ONCE
+    ),
+    _same("store, async, 64 at once", "store-async-64", "pinata-web3", 2.5),
+    _same("store, async, 64 at once", "store-async-64", "pinata", 2.5),
+    _same("retrieve, async, 64 at once", "retrieve-async-64", "pinata-web3", 1.2),
+)
