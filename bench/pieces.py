@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 
 from bench.forked_server import ForkedServer
-
 from holdfast import AsyncClient, Client, ClientConfig
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID

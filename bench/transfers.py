@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.forked_server import ForkedServer
-
 from holdfast import AsyncClient, Client, ClientConfig
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.files.importing import import_content
