@@ -71,7 +71,6 @@ fuzz: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.cids
-	$(BIN)/python -m bench.node
 	$(BIN)/python -m bench.transfers
 	$(BIN)/python -m bench.pieces
 	$(BIN)/python -m bench.startup

@@ -5,14 +5,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import small
+from bench import node, small
 from bench.content import write_documents
 from bench.goals import GOALS
 from bench.neutral_server import start_server
 from bench.plan import Plan
 from bench.results import Results
 
-SECTIONS = {"small": small.run}
+SECTIONS = {"small": small.run, "node": node.run}
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from holdfast.files.importing import import_content
 MIB = 1 << 20
 DOCUMENT_SIZE = 1024
 DOCUMENTS = 10_000
+SMALLEST_BLOCK = MIB // 4  # in which anyone here cuts a file
 
 
 def write_documents(folder: Path, count: int = DOCUMENTS) -> None:
@@ -46,12 +47,11 @@ def write_large(folder: Path, mebibytes: int) -> Path:
     Files and blocks are named by their CIDs.
     """
     path = folder / "large"
-    pattern = bytearray(os.urandom(8 * MIB))
+    pattern = os.urandom(8 * MIB)
     with path.open("wb") as file:
-        for number in range(mebibytes // 8):
-            for position in range(0, len(pattern), MIB // 4):
-                pattern[position : position + 4] = number.to_bytes(4, "big")
+        for _ in range(mebibytes // 8):
             file.write(pattern)
+    mark_blocks(path, "original")
     nodes, files = folder / "blocks", folder / "files"
     nodes.mkdir()
     files.mkdir()
@@ -63,3 +63,10 @@ def write_large(folder: Path, mebibytes: int) -> Path:
     root = import_content(path, UNIXFS_V1_2025, keep).cid
     folder.joinpath("root").write_text(str(root), encoding="ascii")
     return path.rename(files / str(root))
+
+
+def mark_blocks(path: Path, text: str) -> None:
+    """Make all blocks of a file different from each other, and from those with another text."""
+    with path.open("r+b") as file:
+        for position in range(0, path.stat().st_size, SMALLEST_BLOCK):
+            os.pwrite(file.fileno(), f"{text} {position} ".encode(), position)

@@ -43,4 +43,7 @@ GOALS = (
     _same("store, async, 64 at once", "store-async-64", "pinata-web3", 2.5),
     _same("store, async, 64 at once", "store-async-64", "pinata", 2.5),
     _same("retrieve, async, 64 at once", "retrieve-async-64", "pinata-web3", 1.2),
+    _same("the node: stores, 16 at once", "node-store", "Kubo", 1.2),
+    _same("the node: upload of 512 MiB", "node-upload", "Kubo", 1.0),
+    _same("the node: download of 512 MiB", "node-download", "Kubo", 1.2),
 )

@@ -172,19 +172,23 @@ func load(kind, url, folder string, atOnce, seconds float64, first int) {
 	for index, document := range documents {
 		cids[index] = rawCID(document)
 	}
+	// A node stores a document that it has in no time: so each is a new one.
+	distinct := func(index int) []byte {
+		return fmt.Appendf(nil, `{"index":%d,%s`, index, documents[index%len(documents)][1:])
+	}
 	request := map[string]func(int) *http.Request{
 		"retrieve": func(index int) *http.Request {
-			made, err := http.NewRequest(http.MethodGet, url+"/ipfs/"+cids[index], nil)
+			made, err := http.NewRequest(http.MethodGet, url+"/ipfs/"+cids[index%len(cids)], nil)
 			check(err)
 			return made
 		},
 		"store": func(index int) *http.Request {
-			body := fmt.Appendf(nil, `{"pinataContent":%s,"pinataMetadata":{"name":"bench"},"pinataOptions":{"cidVersion":1}}`, documents[index])
+			body := fmt.Appendf(nil, `{"pinataContent":%s,"pinataMetadata":{"name":"bench"},"pinataOptions":{"cidVersion":1}}`, distinct(index))
 			return post(url+"/pinning/pinJSONToIPFS", "application/json", body)
 		},
 		"kubo-add": func(index int) *http.Request {
 			body := fmt.Appendf(nil, "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n"+
-				"Content-Type: application/octet-stream\r\n\r\n%s\r\n--x--\r\n", documents[index])
+				"Content-Type: application/octet-stream\r\n\r\n%s\r\n--x--\r\n", distinct(index))
 			return post(url+"/api/v0/add?cid-version=1&quieter=true", "multipart/form-data; boundary=x", body)
 		},
 	}[kind]
@@ -197,7 +201,7 @@ func load(kind, url, folder string, atOnce, seconds float64, first int) {
 		go func(worker int) {
 			defer group.Done()
 			for index := range numbers {
-				made := request(index % len(documents))
+				made := request(index)
 				made.Header.Set("Authorization", "Bearer "+os.Getenv("BENCH_TOKEN"))
 				response, err := client.Do(made)
 				check(err)
