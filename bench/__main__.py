@@ -5,14 +5,20 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import node, small
-from bench.content import write_documents
+from bench import cids, node, small, startup, transfers
+from bench.content import write_documents, write_large
 from bench.goals import GOALS
 from bench.neutral_server import start_server
 from bench.plan import Plan
 from bench.results import Results
 
-SECTIONS = {"small": small.run, "node": node.run}
+SECTIONS = {
+    "small": small.run,
+    "transfers": transfers.run,
+    "cids": cids.run,
+    "node": node.run,
+    "startup": startup.run,
+}
 
 
 def main() -> None:
@@ -26,10 +32,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
         folder = Path(name)
         write_documents(folder)
+        large_file = write_large(folder, 128 if options.quick else 512)
         server = start_server(folder)
         try:
+            plan = Plan(server, folder, large_file, results, quick=options.quick)
             for section in options.only or SECTIONS:
-                SECTIONS[section](Plan(server, folder, results, quick=options.quick))
+                began = time.perf_counter()
+                SECTIONS[section](plan)
+                print(f"{section}: {time.perf_counter() - began:.0f} seconds", flush=True)
         finally:
             server.close()
     results.about["seconds"] = round(time.perf_counter() - start)

@@ -81,12 +81,17 @@ def kubo_reason() -> str | None:
     return f"not available: `make engines` builds version {KUBO_VERSION}"
 
 
-def start_kubo(folder: Path) -> Node:
-    """Start Kubo with a new repository in `folder`, its datastore as Kubo has it by default."""
-    binary = str(KUBO)
+def init_kubo(folder: Path) -> dict[str, str]:
+    """Make a repository in `folder`, with Kubo's own datastore; return the variables for it."""
     environment = {**os.environ, "IPFS_PATH": str(folder), "IPFS_TELEMETRY": "off"}
-    init = [binary, "init", "--profile=test,autoconf-off"]
+    init = [str(KUBO), "init", "--profile=test,autoconf-off"]
     subprocess.run(init, env=environment, check=True, capture_output=True)  # noqa: S603
+    return environment
+
+
+def start_kubo(folder: Path) -> Node:
+    """Start Kubo with a new repository in `folder`."""
+    environment = init_kubo(folder)
     settings = json.loads((folder / "config").read_text())
     settings["Addresses"] |= {"API": "/ip4/127.0.0.1/tcp/0", "Gateway": "/ip4/127.0.0.1/tcp/0"}
     settings["Addresses"]["Swarm"] = []
@@ -96,7 +101,7 @@ def start_kubo(folder: Path) -> Node:
     log = folder / "daemon.log"
     with log.open("w") as output:
         process = subprocess.Popen(  # noqa: S603
-            [binary, "daemon", "--offline"],
+            [str(KUBO), "daemon", "--offline"],
             env=environment,
             stdout=output,
             stderr=output,

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from bench.content import write_large
 from bench.neutral_server import NeutralServer
+from bench.peers import Peers
 from bench.results import Results
 
 
@@ -15,8 +15,14 @@ class Plan:
 
     server: NeutralServer
     folder: Path
+    large_file: Path
     results: Results
     quick: bool = False
+
+    @cached_property
+    def peers(self) -> Peers:
+        """The peers, installed when they are asked for."""
+        return Peers(self.results.unavailable)
 
     @property
     def small_rounds(self) -> int:
@@ -38,7 +44,7 @@ class Plan:
         """Rounds of large transfers."""
         return 1 if self.quick else 3
 
-    @cached_property
-    def large_file(self) -> Path:
-        """A file of 512 MiB, named by its CID, which the server has too."""
-        return write_large(self.folder, 128 if self.quick else 512)
+    @property
+    def start_rounds(self) -> int:
+        """Rounds of starting processes."""
+        return 3 if self.quick else 15

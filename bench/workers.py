@@ -6,6 +6,7 @@ turns, one after the other, and only their work is timed.
 
 import json
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -13,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+TIME_LIMIT = 60.0  # seconds for one task
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -68,18 +70,24 @@ class Worker:
             raise RuntimeError("a worker has pipes")
         stdin.write(json.dumps(asdict(task)) + "\n")
         stdin.flush()
+        if not select.select([stdout], [], [], TIME_LIMIT)[0]:
+            raise RuntimeError(f"{self._process.args!r} did not answer for {TIME_LIMIT:.0f} seconds")
         line = stdout.readline()
         if not line:
             raise RuntimeError(f"a client ended with code {self._process.wait()}: see above")
         return Result(**json.loads(line))
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, also one that hangs."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         if self._process.stdout is not None:
             self._process.stdout.close()
-        self._process.wait()
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     def __enter__(self) -> Self:
         return self
@@ -88,11 +96,13 @@ class Worker:
         self.close()
 
 
-def python_worker(client: str, url: str, folder: Path, *packages: Path) -> Worker:
+def python_worker(
+    client: str, url: str, folder: Path, *, verify: bool = True, packages: Path | None = None
+) -> Worker:
     """Start a worker of `bench.clients`, with the packages of a peer in front of ours."""
-    command = [sys.executable, "-m", "bench.clients", client, url, str(folder)]
-    paths = os.pathsep.join(map(str, packages))
-    return Worker(command, {"PYTHONPATH": paths} if paths else None)
+    options = [] if verify else ["--unverified"]
+    command = [sys.executable, "-m", "bench.clients", client, url, str(folder), *options]
+    return Worker(command, {"PYTHONPATH": str(packages)} if packages else None)
 
 
 def serve(tasks: Iterable[str], run: Callable[[Task], Result]) -> None:

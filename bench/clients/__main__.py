@@ -5,6 +5,7 @@ import importlib
 import inspect
 import itertools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +16,13 @@ from typing import Any
 from bench.clients import Settings
 from bench.workers import Result, Task, serve
 
+SMALL_WORKS = ("store", "retrieve")
 WARM_UP = 20  # calls before each task, not timed
 
 
 def main() -> None:
-    name, url, folder = sys.argv[1:]
-    settings = Settings(url, Path(folder))
+    name, url, folder, *options = sys.argv[1:]
+    settings = Settings(url, Path(folder), verify="--unverified" not in options)
     connect = importlib.import_module(f"bench.clients.{name}").connect
     inputs = Inputs(settings.folder)
     if inspect.iscoroutinefunction(connect):
@@ -56,6 +58,34 @@ class Inputs:
         every = self.cids if task.work == "retrieve" else self.documents
         return itertools.islice(itertools.cycle(every), task.first, None)
 
+    @property
+    def root(self) -> str:
+        """The CID of the large file."""
+        return self._folder.joinpath("root").read_text(encoding="ascii")
+
+    @property
+    def large(self) -> Path:
+        """The large file."""
+        return self._folder / "files" / self.root
+
+    @property
+    def target(self) -> Path:
+        """Where this process writes a download to."""
+        return self._folder / f"copy-{os.getpid()}"
+
+    def check_large(self, work: str, cid: str | None) -> None:
+        """Raise AssertionError unless the large file has come whole, or its CID is right."""
+        if work == "download":
+            if self.target.stat().st_size != self.large.stat().st_size:
+                raise AssertionError("another file came")
+            self.target.unlink()
+        elif cid != self.root:
+            raise AssertionError(f"the CID is {cid}, not {self.root}")
+
+    def arguments(self, work: str) -> tuple[Any, ...]:
+        """Return the arguments of a work with the large file."""
+        return (self.root, self.target) if work == "download" else (self.large,)
+
     def check(self, index: int, came: object) -> None:
         """Raise AssertionError if a client has retrieved another document."""
         if came != self.documents[index]:
@@ -77,10 +107,18 @@ class Meter:
 
 
 def run_blocking(client: Any, inputs: Inputs, task: Task) -> Result:
-    call: Callable[[Any], Any] = getattr(client, task.work)
+    call: Callable[..., Any] = getattr(client, task.work)
+    if task.work not in SMALL_WORKS:
+        arguments = inputs.arguments(task.work)
+        meter = Meter()
+        cid = call(*arguments)
+        result = meter.result(1)
+        inputs.check_large(task.work, cid)
+        return result
     values = inputs.of(task)
     for index in range(WARM_UP):
-        inputs.check(index, client.retrieve(inputs.cids[index]))
+        if hasattr(client, "retrieve"):
+            inputs.check(index, client.retrieve(inputs.cids[index]))
         client.store(inputs.documents[index])
     count = 0
     meter = Meter()
@@ -93,6 +131,13 @@ def run_blocking(client: Any, inputs: Inputs, task: Task) -> Result:
 
 async def run_async(client: Any, inputs: Inputs, task: Task) -> Result:
     call = getattr(client, task.work)
+    if task.work not in SMALL_WORKS:
+        arguments = inputs.arguments(task.work)
+        meter = Meter()
+        cid = await call(*arguments)
+        result = meter.result(1)
+        inputs.check_large(task.work, cid)
+        return result
     values = inputs.of(task)
     for index in range(WARM_UP):
         inputs.check(index, await client.retrieve(inputs.cids[index]))

@@ -1,5 +1,6 @@
 """Ours, async."""
 
+from pathlib import Path
 from typing import Any
 
 from bench.clients import Settings
@@ -8,7 +9,7 @@ from holdfast import AsyncClient
 
 
 class Ours:
-    """The client with its defaults: every byte is verified."""
+    """The client with its defaults: every byte is verified, unless the settings say otherwise."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -20,6 +21,14 @@ class Ours:
     async def retrieve(self, cid: str) -> Any:
         """Return the document."""
         return await self._client.retrieve(cid)
+
+    async def upload(self, path: Path) -> str:
+        """Return the CID."""
+        return (await self._client.upload(path)).cid
+
+    async def download(self, cid: str, to: Path) -> None:
+        """Write the file to a path."""
+        await self._client.download(cid, to=to)
 
     async def close(self) -> None:
         """Close the client."""

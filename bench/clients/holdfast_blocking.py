@@ -1,5 +1,6 @@
 """Ours, blocking."""
 
+from pathlib import Path
 from typing import Any
 
 from bench.clients import Settings
@@ -8,7 +9,7 @@ from holdfast import Client
 
 
 class Ours:
-    """The client with its defaults: every byte is verified."""
+    """The client with its defaults: every byte is verified, unless the settings say otherwise."""
 
     def __init__(self, settings: Settings) -> None:
         self._client = Client.init(config_for(settings))
@@ -20,6 +21,14 @@ class Ours:
     def retrieve(self, cid: str) -> Any:
         """Return the document."""
         return self._client.retrieve(cid)
+
+    def upload(self, path: Path) -> str:
+        """Return the CID."""
+        return self._client.upload(path).cid
+
+    def download(self, cid: str, to: Path) -> None:
+        """Write the file to a path."""
+        self._client.download(cid, to=to)
 
     def close(self) -> None:
         """Close the client."""

@@ -4,7 +4,7 @@ from bench.clients import TOKEN, Settings
 from holdfast import ClientConfig
 
 
-def config_for(settings: Settings, *, verify: bool = True) -> ClientConfig:
+def config_for(settings: Settings) -> ClientConfig:
     """Return the configuration for the server of the benchmarks."""
     return ClientConfig(
         provider="pinning",
@@ -12,5 +12,5 @@ def config_for(settings: Settings, *, verify: bool = True) -> ClientConfig:
         pin_api_url=settings.url,
         gateway_url=f"{settings.url}/ipfs",
         cache_path=settings.folder / "cache",
-        verify=verify,
+        verify=settings.verify,
     )

@@ -71,6 +71,7 @@ type content struct {
 	blocks map[string][]byte // documents, and the inner nodes of files, by CID
 	files  string            // the folder of the files
 	root   string            // the CID that an uploaded file gets
+	anyCID string            // the CID that a form of the third API gets
 }
 
 func readContent(folder string) *content {
@@ -86,6 +87,7 @@ func readContent(folder string) *content {
 	}
 	root, _ := os.ReadFile(filepath.Join(folder, "root"))
 	have.root = string(root)
+	have.anyCID = rawCID(nil)
 	return have
 }
 
@@ -98,7 +100,11 @@ func serve(folder string) {
 }
 
 func (have *content) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodPost {
+	switch {
+	case strings.HasPrefix(r.URL.Path, "/v3/"):
+		have.addByThirdAPI(w, r)
+		return
+	case r.Method == http.MethodPost:
 		have.add(w, r)
 		return
 	}
@@ -131,15 +137,28 @@ func (have *content) add(w http.ResponseWriter, r *http.Request) {
 	case "/pinning/pinFileToIPFS":
 		size := drain(r.Body)
 		reply(w, "application/json", fmt.Appendf(nil, answer, have.root, size))
-	default: // the third API of Pinata
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// addByThirdAPI answers uploads by the API that Pinata calls v3: forms, and files in parts (tus).
+func (have *content) addByThirdAPI(w http.ResponseWriter, r *http.Request) {
+	const file = `{"id":"1","name":"a","cid":"%s","size":%d,"number_of_files":1,"mime_type":"application/json",` +
+		`"group_id":null,"created_at":"2026-01-01T00:00:00.000Z"}`
+	switch {
+	case r.Method == http.MethodPost && r.Header.Get("Upload-Length") != "":
+		w.Header().Set("Location", "http://"+r.Host+"/v3/files/1")
+		w.WriteHeader(http.StatusCreated)
+	case r.Method == http.MethodPatch:
+		drain(r.Body)
+		w.Header().Set("Upload-Cid", have.root)
+		w.WriteHeader(http.StatusNoContent)
+	case r.Method == http.MethodPost:
 		size := drain(r.Body)
-		cid := have.root
-		if cid == "" {
-			cid = rawCID(nil)
-		}
-		const file = `{"data":{"id":"1","name":"a","cid":"%s","size":%d,"number_of_files":1,"mime_type":"application/json",` +
-			`"group_id":null,"created_at":"2026-01-01T00:00:00.000Z","is_duplicate":false}}`
-		reply(w, "application/json", fmt.Appendf(nil, file, cid, size))
+		reply(w, "application/json", fmt.Appendf(nil, `{"data":`+file+`}`, have.anyCID, size))
+	default:
+		reply(w, "application/json", fmt.Appendf(nil, `{"data":{"files":[`+file+`]}}`, have.root, 0))
 	}
 }
 
