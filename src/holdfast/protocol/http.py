@@ -80,7 +80,7 @@ class Request:
     @property
     def is_secure(self) -> bool:
         """Whether it is sent over TLS."""
-        return urlsplit(self.url).scheme == "https"
+        return self.url[:6].lower() == "https:"
 
     @property
     def length(self) -> int | None:

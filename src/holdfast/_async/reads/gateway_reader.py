@@ -58,13 +58,28 @@ class AsyncGatewayReader:
         self._small_blocks = AsyncSmallBlocks(session, gateways, max_unverified)
 
     async def read(
-        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        verify: bool | None = None,
     ) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports.
 
         If all gateways fail, raise the most serious failure, with the others as its notes.
         """
-        return await self._read(reference, Output(sink, progress), call, verify=self._verify)
+        verify = self._verify if verify is None else verify
+        begun = None
+        if verify and not self._is_race:
+            begun = await self._small_blocks.read(reference, sink, call, progress)
+        if isinstance(begun, str):
+            return begun
+        output = Output(sink, progress)
+        state = ReadState(reference, output, call, max_unverified=self._max_unverified)
+        await self._fill(state, verify=verify, begun=begun)
+        return state.found.media_type
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
         """Return a file whose parts are read and verified on demand.
@@ -115,23 +130,12 @@ class AsyncGatewayReader:
 
         call.renew()
         try:
-            await self._read(reference, Output(sink, renew), call, verify=True)
+            await self.read(reference, sink, call, progress=renew, verify=True)
             await run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
             return AsyncRanges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
         finally:
             await run_blocking(sink.discard)
-
-    async def _read(self, reference: Reference, output: Output, call: Call, *, verify: bool) -> str:
-        """Read a file into `output`; return the media type that the gateway reports."""
-        begun = None
-        if verify and not self._is_race and not output.sink.saved_size:
-            begun = await self._small_blocks.read(reference, output, call)
-        if isinstance(begun, str):
-            return begun
-        state = ReadState(reference, output, call, max_unverified=self._max_unverified)
-        await self._fill(state, verify=verify, begun=begun)
-        return state.found.media_type
 
     async def _fill(
         self, state: ReadState, *, verify: bool, begun: AsyncBegun | None = None

@@ -10,7 +10,6 @@ from hashlib import sha256
 from typing import Final
 
 from holdfast._async.reads.body_budget import check_time
-from holdfast._async.reads.output import Output
 from holdfast._async.reads.peer import AsyncBegun, AsyncSent
 from holdfast._async.reads.rounds import FAILURES, without_frames
 from holdfast._async.runtime import now
@@ -21,7 +20,8 @@ from holdfast.content.cid import RAW
 from holdfast.content.hashes import SHA2_256
 from holdfast.content.proof import wrong_bytes
 from holdfast.content.reference import Reference
-from holdfast.errors import ClientError
+from holdfast.files.sinks import Sink
+from holdfast.files.sources import Progress
 from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.http import body_length
 
@@ -43,45 +43,34 @@ class AsyncSmallBlocks:
         self._largest = min(SMALL_BLOCK, max_unverified)
 
     async def read(
-        self, reference: Reference, output: Output, call: Call
+        self, reference: Reference, sink: Sink, call: Call, progress: Progress | None
     ) -> str | AsyncBegun | None:
         """Ask the first gateway for the plain content of `reference`, and read it if it is small.
 
-        Return the media type that the gateway reports if all of it is in `output`, verified. Else
+        Return the media type that the gateway reports if all of it is in `sink`, verified. Else
         return what is begun; None if nothing is, because it is not a raw block.
         """
+        cid = reference.cid
+        if cid.codec != RAW or cid.hash_code != SHA2_256 or reference.path or sink.saved_size:
+            return None
         gateways = self._gateways.in_order(now())
-        if not self._may_be_small(reference, gateways[0]):
+        gateway = gateways[0]
+        if self._session.trustless.get(gateway.base_url, 0.0) > now():
             return None
         deadline = call.share(len(gateways))
         try:
-            outcome: AsyncSent | str | ClientError = await self._read(
-                gateways[0], reference, output, call, deadline
-            )
+            outcome = await self._read(gateway, reference, sink, call, deadline)
         except FAILURES as error:
-            outcome = without_frames(error)
-        if isinstance(outcome, str):
-            self._session.succeeded()
-            return outcome
-        return AsyncBegun(gateways[0], deadline.copy(), outcome)
-
-    def _may_be_small(self, reference: Reference, gateway: Gateway) -> bool:
-        """Return whether it is a raw block, and the gateway serves plain content."""
-        cid, trustless = reference.cid, self._session.trustless
-        return (
-            cid.codec == RAW
-            and cid.hash_code == SHA2_256
-            and not reference.path
-            and (not trustless or trustless.get(gateway.base_url, 0.0) <= now())
-        )
+            return AsyncBegun(gateway, deadline, without_frames(error))
+        if isinstance(outcome, AsyncSent):
+            return AsyncBegun(gateway, deadline.copy(), outcome)
+        self._session.succeeded()
+        if progress is not None:
+            progress(sink.verified, sink.verified)
+        return outcome
 
     async def _read(
-        self,
-        gateway: Gateway,
-        reference: Reference,
-        output: Output,
-        call: Call,
-        deadline: Deadline,
+        self, gateway: Gateway, reference: Reference, sink: Sink, call: Call, deadline: Deadline
     ) -> AsyncSent | str:
         request = gateway.content(reference)
         response = await self._session.send(request, call, deadline=deadline)
@@ -91,13 +80,13 @@ class AsyncSmallBlocks:
         if length is None or length > self._largest:
             return AsyncSent(response, deadline)
         try:
-            output.sink.expect(length)
+            sink.expect(length)
             body = await response.read(length)
             check_time(deadline, gateway.peer)
             if sha256(body).digest() != reference.cid.digest:
                 raise wrong_bytes(reference)
-            output.take([body], verified=True)
-            output.report(length)
+            sink.write(body)
+            sink.verified = length
         finally:
             await response.aclose()
         return headers.get("content-type", "")

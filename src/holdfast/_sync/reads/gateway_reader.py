@@ -60,13 +60,28 @@ class GatewayReader:
         self._small_blocks = SmallBlocks(session, gateways, max_unverified)
 
     def read(
-        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        verify: bool | None = None,
     ) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports.
 
         If all gateways fail, raise the most serious failure, with the others as its notes.
         """
-        return self._read(reference, Output(sink, progress), call, verify=self._verify)
+        verify = self._verify if verify is None else verify
+        begun = None
+        if verify and not self._is_race:
+            begun = self._small_blocks.read(reference, sink, call, progress)
+        if isinstance(begun, str):
+            return begun
+        output = Output(sink, progress)
+        state = ReadState(reference, output, call, max_unverified=self._max_unverified)
+        self._fill(state, verify=verify, begun=begun)
+        return state.found.media_type
 
     def open(self, reference: Reference, call: Call) -> Ranges:
         """Return a file whose parts are read and verified on demand.
@@ -117,23 +132,12 @@ class GatewayReader:
 
         call.renew()
         try:
-            self._read(reference, Output(sink, renew), call, verify=True)
+            self.read(reference, sink, call, progress=renew, verify=True)
             run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
             return Ranges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
         finally:
             run_blocking(sink.discard)
-
-    def _read(self, reference: Reference, output: Output, call: Call, *, verify: bool) -> str:
-        """Read a file into `output`; return the media type that the gateway reports."""
-        begun = None
-        if verify and not self._is_race and not output.sink.saved_size:
-            begun = self._small_blocks.read(reference, output, call)
-        if isinstance(begun, str):
-            return begun
-        state = ReadState(reference, output, call, max_unverified=self._max_unverified)
-        self._fill(state, verify=verify, begun=begun)
-        return state.found.media_type
 
     def _fill(self, state: ReadState, *, verify: bool, begun: Begun | None = None) -> None:
         """Read everything that `state` wants, or raise the most serious failure."""
