@@ -1,3 +1,4 @@
+import gc
 import importlib
 import os
 import shutil
@@ -27,12 +28,23 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
+    """Collect without the garbage collector, which would look at all of it again and again."""
+    gc.disable()
+    try:
+        share_compiling(session.config)
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def share_compiling(config):
     """Let the workers share the compiling of test modules, which takes seconds in a new clone.
 
     Each imports all of them, starting at another one, and finds most of them compiled already.
     """
-    config = session.config
     worker = getattr(config, "workerinput", None)
     if worker is None or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return

@@ -750,7 +750,9 @@ def test_the_command_prints_its_addresses_and_a_fresh_token(tmp_path):
         assert url.startswith("http://127.0.0.1:")
         assert found["Gateway"] == f"{url}/ipfs"
         headers = {"Authorization": f"Bearer {found['Token']}"}
-        response = urllib3.request("GET", f"{url}/data/testAuthentication", headers=headers)
+        response = urllib3.request(
+            "GET", f"{url}/data/testAuthentication", headers=headers, timeout=60
+        )
         assert response.status == 200
     finally:
         assert "Traceback" not in stop(process)
@@ -768,10 +770,13 @@ def test_the_token_comes_in_three_ways_and_is_not_printed(tmp_path, way):
     try:
         url = lines[0].split()[-1]
         headers = {"Authorization": "Bearer secret-token-1"}
-        assert urllib3.request("GET", f"{url}/data/pinList", headers=headers).status == 200
+        response = urllib3.request("GET", f"{url}/data/pinList", headers=headers, timeout=60)
+        assert response.status == 200
         if way == "file":
             headers = {"Authorization": "Bearer scoped-token-2"}
-            total = urllib3.request("GET", f"{url}/data/userPinnedDataTotal", headers=headers)
+            total = urllib3.request(
+                "GET", f"{url}/data/userPinnedDataTotal", headers=headers, timeout=60
+            )
             assert total.status == 403
     finally:
         assert "secret-token-1" not in "".join(lines) + stop(process)
@@ -838,7 +843,7 @@ def test_a_silent_gateway_does_not_hold_up_the_end(tmp_path):
         url = process.stdout.readline().split()[-1]
         body = json.dumps({"hashToPin": HELLO_CID}).encode()
         headers = {"Authorization": "Bearer t"}
-        urllib3.request("POST", f"{url}/pinning/pinByHash", body=body, headers=headers)
+        urllib3.request("POST", f"{url}/pinning/pinByHash", body=body, headers=headers, timeout=60)
         time.sleep(0.5)
         start = time.monotonic()
         process.send_signal(signal.SIGINT)
