@@ -29,7 +29,7 @@ from holdfast.protocol import transport_errors
 from holdfast.protocol.http import Request, StreamBody
 
 POOL_SIZE: Final = 100  # connections kept for reuse with each host; more threads open more
-CHUNK_SIZE: Final = 1 << 18
+CHUNK_SIZE: Final = 1 << 20  # bytes that are received at a time: each receive costs the same
 
 
 TABLE: Final[transport_errors.Table] = {
