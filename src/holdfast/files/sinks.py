@@ -19,7 +19,7 @@ from holdfast.files.background import Background
 from holdfast.files.blob import Blob
 from holdfast.files.partial import WORTH_KEEPING, PartialFile
 
-FLUSH_SIZE = 64 << 20  # bytes after which what was written to a target is made durable
+FLUSH_SIZE = 32 << 20  # bytes after which what was written to a target is made durable
 SPOOL_SIZE = 4 << 20  # a larger download goes to a temporary file
 
 
