@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import h11
@@ -19,11 +20,12 @@ MAX_HEADERS: Final = 100
 RECEIVE_SIZE: Final = 16 << 10  # the most bytes that are read ahead of a connection
 WRITE_BUFFER: Final = 32 << 10  # bytes that wait for the client besides the system's own buffer
 
-# ASGI extensions for middleware: the transport, to abort the connection; a function that waits
-# until the client has read what was sent; and a sender that does not go through `send`, which a
-# middleware that changes bodies must remove.
+# ASGI extensions: the transport, to abort the connection; a function that waits until the client
+# has read what was sent; one that takes the body of the request, if all of it has arrived; and a
+# sender that does not go through `send`, which a middleware that changes bodies must remove.
 CONNECTION = "holdfast.connection"
 DRAIN = "holdfast.drain"
+TAKE_BODY = "holdfast.take_body"
 DIRECT = "holdfast.direct"
 
 Drain = Callable[[], Awaitable[None]]
@@ -65,12 +67,14 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
         super().handle_events()
         if self._has_request():
             scope: Any = self.scope
-            scope["extensions"] = {
-                CONNECTION: self.transport,
-                DRAIN: self.flow.drain,
-                DIRECT: DirectSender(self.transport, self.conn),
-            }
             cycle: Any = self.cycle
+            if "extensions" not in scope:
+                scope["extensions"] = {
+                    CONNECTION: self.transport,
+                    DRAIN: self.flow.drain,
+                    TAKE_BODY: partial(_take_body, cycle),
+                    DIRECT: DirectSender(self.transport, self.conn),
+                }
             if len(cycle.body) >= RECEIVE_SIZE:  # uvicorn pauses only at 64 KiB
                 self.flow.pause_reading()
         if self._timer is not None and self._has_request():
@@ -105,6 +109,15 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
         else:
             self._timer = None
             self.transport.abort()
+
+
+def _take_body(cycle: Any) -> bytes | None:
+    """Return what ASGI's ``receive`` would, if that is the whole rest of the body; else None."""
+    if cycle.more_body or cycle.disconnected or cycle.response_complete:
+        return None
+    body, cycle.body = bytes(cycle.body), bytearray()
+    cycle.message_event.clear()
+    return body
 
 
 class _LimitedHeads(ReceiveBuffer):
