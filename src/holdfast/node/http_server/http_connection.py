@@ -137,6 +137,7 @@ class StallLimit:
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
+        self._held: list[bytes] | None = None
         self._written = 0
         self._is_watched = False
         self._mark = (0, 0.0)  # the bytes that the client had read, and when
@@ -146,12 +147,30 @@ class StallLimit:
 
     def write(self, data: bytes) -> None:
         """Send `data`; what the client does not read at once waits in the buffer."""
+        if self._held is not None:
+            self._held.append(data)
+            return
         self._written += len(data)
         self._transport.write(data)
         if not self._is_watched and self._transport.get_write_buffer_size():
             self._is_watched = True
             self._mark = (self._taken(), self._loop.time())
             self._watch()
+
+    def hold(self) -> None:
+        """Keep what is written until `release`, to send it in one packet."""
+        self._held = []
+
+    def release(self) -> None:
+        """Send what was kept."""
+        held, self._held = self._held, None
+        if held:
+            self.write(b"".join(held))
+
+    def close(self) -> None:
+        """Close the connection when all was sent."""
+        self.release()
+        self._transport.close()
 
     def count(self, size: int) -> None:
         """Count bytes that were sent past this object, while its buffer was empty."""

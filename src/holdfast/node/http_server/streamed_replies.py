@@ -30,11 +30,18 @@ class Resources:
     """The resources that requests share: memory, and worker threads that read and send content."""
 
     memory: HeldMemory = field(default_factory=HeldMemory)
-    readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(AT_ONCE))
+    readers: Executor = field(
+        default_factory=lambda: ThreadPoolExecutor(AT_ONCE, thread_name_prefix="holdfast-read")
+    )
     senders: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(SENDERS))
     hashers: Executor = field(
         default_factory=lambda: ThreadPoolExecutor(HASHERS, thread_name_prefix="holdfast-hash")
     )
+
+    def close(self) -> None:
+        """End the threads, each after its current job."""
+        self.readers.shutdown()
+        self.hashers.shutdown()
 
     def share_of(self, scope: Scope) -> MemoryShare:
         """Return a memory share for a request; ending the share aborts the connection."""
@@ -167,6 +174,7 @@ class PieceResponse(StreamingResponse):
         """Send the head, then the pieces."""
         resources = resources_of(self._scope)
         drain = drain_of(self._scope)
+        loop = asyncio.get_running_loop()
         headers = self.raw_headers
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
         with resources.share_of(self._scope) as share:
@@ -177,7 +185,7 @@ class PieceResponse(StreamingResponse):
                     await asyncio.sleep(0)
                 piece = self._pieces.next_cached()
                 if piece is None:
-                    piece = await run_sync(next, self._pieces, None, limiter=resources.readers)
+                    piece = await loop.run_in_executor(resources.readers, next, self._pieces, None)
                 if piece is None:
                     break
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -209,21 +217,42 @@ class PieceResponse(StreamingResponse):
 def sending_in_pieces(resources: Resources, scope: Scope, send: Send) -> Send:
     """Return a `send` that waits for the client, and sends a large body in pieces.
 
-    The unsent rest of the body counts as memory that the request holds.
+    The unsent rest of the body counts as memory that the request holds. The head is sent together
+    with the first bytes of the body.
     """
     drain = drain_of(scope)
+    connection = scope.get("extensions", {}).get(CONNECTION)
+    head: Message | None = None
+
+    async def send_with_head(message: Message) -> None:
+        nonlocal head
+        if head is None:
+            await send(message)
+            return
+        start, head = head, None
+        connection.hold()
+        try:
+            await send(start)
+            await send(message)
+        finally:
+            connection.release()
 
     async def send_pieces(message: Message) -> None:
+        nonlocal head
+        if message["type"] == "http.response.start" and connection is not None:
+            head = message
+            return
         body = message.get("body", b"")
         if len(body) <= PIECE:
             await drain()
-            await send(message)
+            await send_with_head(message)
             return
         with resources.share_of(scope) as share:
             for at in range(0, len(body), PIECE):
                 share.hold(len(body) - at)
                 await drain()
                 more = at + PIECE < len(body) or message.get("more_body", False)
-                await send({**message, "body": body[at : at + PIECE], "more_body": more})
+                piece = body[at : at + PIECE]
+                await send_with_head({**message, "body": piece, "more_body": more})
 
     return send_pieces
