@@ -387,7 +387,7 @@ def test_an_interrupt_of_a_collection_leaves_the_store_whole(tmp_path, monkeypat
     with Repository(tmp_path) as repository:
         progress = Interrupt(at) if where == "between transactions" else None
         if progress is None:
-            remove = Interrupt(100 * at, repository._files.remove)
+            remove = Interrupt(at, repository._files.remove)
             monkeypatch.setattr(repository._files, "remove", remove)
         with pytest.raises(KeyboardInterrupt):
             repository.collect_garbage(progress)
