@@ -69,11 +69,11 @@ fuzz: $(STAMP)
 
 # Ratios within one run; wants a quiet machine.
 bench: $(STAMP)
-	$(BIN)/python bench/cids.py
-	$(BIN)/python bench/node.py
-	$(BIN)/python bench/transfers.py
-	$(BIN)/python bench/pieces.py
-	$(BIN)/python bench/startup.py
+	$(BIN)/python -m bench
+	$(BIN)/python -m bench.cids
+	$(BIN)/python -m bench.transfers
+	$(BIN)/python -m bench.pieces
+	$(BIN)/python -m bench.startup
 
 generate: $(STAMP)
 	$(BIN)/python scripts/generate_sync.py

@@ -16,8 +16,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from forked_server import ForkedServer
-
+from bench.forked_server import ForkedServer
 from holdfast import AsyncClient, Client, ClientConfig
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID

@@ -1,0 +1,72 @@
+"""Run the benchmarks: `python -m bench [--quick] [--only SECTION] [--output FILE]`."""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from bench import cids, node, small, startup, transfers
+from bench.content import write_documents, write_large
+from bench.goals import GOALS
+from bench.neutral_server import start_server
+from bench.plan import Plan
+from bench.results import Results
+
+SECTIONS = {
+    "small": small.run,
+    "transfers": transfers.run,
+    "cids": cids.run,
+    "node": node.run,
+    "startup": startup.run,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--only", choices=SECTIONS, action="append", help="a section; may repeat")
+    parser.add_argument("--output", type=Path, help="write the results to this file, as JSON")
+    options = parser.parse_args()
+    results = Results()
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
+        folder = Path(name)
+        write_documents(folder)
+        large_file = write_large(folder, 128 if options.quick else 512)
+        server = start_server(folder)
+        try:
+            plan = Plan(server, folder, large_file, results, quick=options.quick)
+            for section in options.only or SECTIONS:
+                began = time.perf_counter()
+                SECTIONS[section](plan)
+                print(f"{section}: {time.perf_counter() - began:.0f} seconds", flush=True)
+        finally:
+            server.close()
+    results.about["seconds"] = round(time.perf_counter() - start)
+    print_results(results)
+    if options.output:
+        results.write(options.output)
+
+
+def print_results(results: Results) -> None:
+    """Print every figure with its spread, then every ratio beside its goal."""
+    for each in results.figures.values():
+        row = f"{each.work:<26} {each.candidate:<14} {each.median:>10,.1f} {each.unit:<12}"
+        print(f"{row} spread {each.spread:4.0%}")
+    print()
+    for ratio in results.ratios():
+        sign = "at most" if ratio.at_most else "at least"
+        met = "met" if ratio.met else "MISSED"
+        print(f"{ratio.title:<46} {ratio.ratio:6.2f}   {sign} {ratio.goal}: {met}")
+    print("\nThe same by the client's CPU time, which depends less on what else the machine does")
+    for goal in GOALS:
+        ours, other = (
+            results.median(f"{goal.work}-cpu", each) for each in (goal.ours, goal.against[0][1])
+        )
+        if ours and other:
+            print(f"{goal.title:<46} {other / ours:6.2f}")
+    print(f"\n{results.about['seconds']} seconds")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The goals of all ratios, in one table."""
+
+from dataclasses import dataclass
+
+OURS = "holdfast"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a ratio of ours to others shall be: at least `goal`, or at most.
+
+    Attributes:
+        title: What is compared, for the table.
+        work: The work; its figure of candidate `ours` is divided by the least of `against`.
+        against: Pairs of a work and a candidate.
+        goal: The ratio wanted.
+        at_most: For times: less is better.
+        ours: The candidate that is ours.
+    """
+
+    title: str
+    work: str
+    against: tuple[tuple[str, str], ...]
+    goal: float
+    at_most: bool = False
+    ours: str = OURS
+
+
+def _same(title: str, work: str, candidate: str, goal: float) -> Goal:
+    return Goal(f"{title} / {candidate}", work, ((work, candidate),), goal)
+
+
+def _verified(work: str, colour: str, goal: float) -> Goal:
+    """Compare a transfer with the slower of the same without verification and SHA-256."""
+    ours = f"holdfast, {colour}"
+    title = f"verified {work}, {colour} / the slower of unverified and SHA-256"
+    against = ((work, f"{ours}, unverified"), ("sha256", "SHA-256"))
+    return Goal(title, work, against, goal, ours=ours)
+
+
+def _at_most(work: str, ours: str, other: str, goal: float) -> Goal:
+    return Goal(f"{ours} / {other}", work, ((work, other),), goal, at_most=True, ours=ours)
+
+
+AT_ONCE = (1, 16, 64)
+
+GOALS = (
+    _same("store, blocking", "store-blocking", "urllib3", 0.85),
+    _same("retrieve, blocking", "retrieve-blocking", "urllib3", 0.8),
+    *(_same(f"store, async, {n} at once", f"store-async-{n}", "aiohttp", 0.8) for n in AT_ONCE),
+    *(
+        _same(f"retrieve, async, {n} at once", f"retrieve-async-{n}", "aiohttp", 0.7)
+        for n in AT_ONCE
+    ),
+    _same("store, async, 64 at once", "store-async-64", "pinata-web3", 2.5),
+    _same("store, async, 64 at once", "store-async-64", "pinata", 2.5),
+    _same("retrieve, async, 64 at once", "retrieve-async-64", "pinata-web3", 1.2),
+    _verified("upload", "blocking", 0.9),
+    _verified("download", "blocking", 0.9),
+    _verified("upload", "async", 0.9),
+    _verified("download", "async", 0.85),
+    Goal(
+        "CID of a file, 1 thread / SHA-256",
+        "cid",
+        (("cid", "SHA-256, 1 thread"),),
+        0.95,
+        ours="holdfast, 1 thread",
+    ),
+    Goal(
+        "CID of a file, 2 threads / SHA-256 on 2 threads",
+        "cid",
+        (("cid", "SHA-256, 2 threads"),),
+        0.75,
+        ours="holdfast, 2 threads",
+    ),
+    _same("the node: stores, 16 at once", "node-store", "Kubo", 1.2),
+    _same("the node: upload of 512 MiB", "node-upload", "Kubo", 1.0),
+    _same("the node: download of 512 MiB", "node-download", "Kubo", 1.2),
+    _at_most("import", "holdfast", "urllib3", 1.3),
+    _at_most("command", "holdfast --version", "import typer", 1.2),
+)
