@@ -99,7 +99,7 @@ def test_memory_does_not_grow_with_the_store(tmp_path, work):
         command = [sys.executable, "-c", program, str(tmp_path / str(count)), work]
         result = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
         peaks.append(int(result.stdout) >> 10)
-    assert peaks[1] < peaks[0] + 12, peaks  # MiB: the caches of SQLite are full
+    assert peaks[1] < peaks[0] + 20, peaks  # MiB: only the caches of SQLite fill up
 
 
 # Query plans
