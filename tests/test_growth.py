@@ -99,7 +99,7 @@ def test_memory_does_not_grow_with_the_store(tmp_path, work):
         command = [sys.executable, "-c", program, str(tmp_path / str(count)), work]
         result = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
         peaks.append(int(result.stdout) >> 10)
-    assert peaks[1] < peaks[0] + 12, peaks  # MiB: the caches of SQLite are full
+    assert peaks[1] < peaks[0] + 20, peaks  # MiB: only the caches of SQLite fill up
 
 
 # Query plans
@@ -387,7 +387,7 @@ def test_an_interrupt_of_a_collection_leaves_the_store_whole(tmp_path, monkeypat
     with Repository(tmp_path) as repository:
         progress = Interrupt(at) if where == "between transactions" else None
         if progress is None:
-            remove = Interrupt(100 * at, repository._files.remove)
+            remove = Interrupt(at, repository._files.remove)
             monkeypatch.setattr(repository._files, "remove", remove)
         with pytest.raises(KeyboardInterrupt):
             repository.collect_garbage(progress)

@@ -285,7 +285,7 @@ def test_holdfast_of_before_refuses_a_store_of_version_2_and_leaves_it_as_it_is(
         text=True,
         check=False,
     )
-    assert "written by a newer version of Holdfast (schema 2, this one knows 1)" in result.stderr
+    assert "written by a newer version of Holdfast (schema 3, this one knows 1)" in result.stderr
     assert_full(tmp_path / "store", pins)
 
 

@@ -9,7 +9,7 @@ from holdfast.errors import ConfigError, VerificationError
 from holdfast.files.sources import Progress
 from holdfast.repository.block_files import BlockFiles, linked_from
 from holdfast.repository.database import Database
-from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of, key_of
+from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of, is_sound_raw, key_of
 from holdfast.repository.upkeep.check_progress import CheckProgress
 from holdfast.repository.upkeep.database_faults import find_faults
 from holdfast.repository.upkeep.garbage import BATCH, Damage
@@ -81,6 +81,8 @@ def _verify_some(
 
 def _is_sound_leaf(files: BlockFiles, key: object, data: object) -> bool:
     """Return whether a block has no links and is verified: the fast way for most blocks."""
+    if is_sound_raw(key, data):
+        return True
     try:
         cid = cid_of(key)
         if data is None:

@@ -7,7 +7,7 @@ from holdfast.content.blocks import check_block
 from holdfast.errors import ClientError, VerificationError
 from holdfast.repository.database import Database, schema
 from holdfast.repository.database.identity import COPY, DATABASE, mark_of, mark_of_copy
-from holdfast.repository.rows import BadRowError, cid_of
+from holdfast.repository.rows import BadRowError, cid_of, is_sound_raw
 from holdfast.repository.upkeep.check_progress import LOOKS, CheckProgress
 
 REPORTED: Final = 1000  # blocks between two reports of progress
@@ -69,7 +69,8 @@ def _find_faults_of_copy(database: Database, steps: CheckProgress) -> Iterator[s
         blocks = connection.execute("SELECT key, data FROM copied_blocks")
         for count, (key, data) in enumerate(blocks, 1):
             try:
-                check_block(cid_of(key), data)
+                if not is_sound_raw(key, data):
+                    check_block(cid_of(key), data)
             except (ClientError, BadRowError):
                 damaged += 1
             if not count % REPORTED:

@@ -13,7 +13,7 @@ from holdfast.repository.database import Database
 from holdfast.repository.database.errors import is_full
 from holdfast.repository.leases import end_dead_leases, end_lease
 from holdfast.repository.owners import Owner
-from holdfast.repository.rows import SMALLEST_ID, natural
+from holdfast.repository.rows import SMALLEST_ID, cid_of, natural
 from holdfast.repository.upkeep.live_blocks import LiveBlocks, find_live
 
 MARKED: Final = 400  # blocks marked in one transaction, so that adds do not wait for long
@@ -102,10 +102,10 @@ def _remove(
 
     def remove(some: list[int], connection: sqlite3.Connection) -> None:
         for number in some:
-            sql = "SELECT key, size FROM blocks WHERE id = ? AND dying"
-            for key, size in connection.execute(sql, (number,)).fetchall():
+            sql = "SELECT key, size, data IS NULL FROM blocks WHERE id = ? AND dying"
+            for key, size, is_file in connection.execute(sql, (number,)).fetchall():
                 removed[number] = natural(size)
-                files.remove(key)
+                files.remove(key) if is_file else cid_of(key)
                 connection.execute("DELETE FROM links WHERE parent = ?", (number,))
                 connection.execute("DELETE FROM blocks WHERE id = ?", (number,))
 
