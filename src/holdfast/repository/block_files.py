@@ -130,38 +130,31 @@ class BlockFiles(ForkAware):
         if self._threads is not None:
             self._threads.shutdown()
 
-    def insert(self, connection: sqlite3.Connection, blocks: Iterable[WrittenBlock]) -> list[int]:
+    def insert(self, connection: sqlite3.Connection, blocks: Sequence[WrittenBlock]) -> list[int]:
         """Rename the files and insert the rows of blocks; return the ids of the rows.
 
         No temporary file is left of them. The caller has begun a transaction.
         """
-        ids = []
-        changed = {}
+        names: dict[str, list[tuple[str, str]]] = {}
         for block in blocks:
             if block.temporary is not None:
                 folder, name = _place(block.key)
-                target = self._folder.below(folder)
-                # A file with this name may be damaged; the new one is known to be right.
-                if self._is_same(block.temporary, target, name):
-                    self._temporary.remove(block.temporary)
-                else:
-                    self._rename(block.temporary, target, name)
-                    changed[folder] = target
-            ids.append(self._insert_row(connection, block))
-        for target in changed.values():
-            target.sync()
-        return ids
+                names.setdefault(folder, []).append((block.temporary, name))
+        for folder, pairs in names.items():
+            self._name_files(self._folder.below(folder), pairs)
+        return [self._insert_row(connection, block) for block in blocks]
 
-    def _rename(self, temporary: str, folder: Folder, name: str) -> None:
+    def _name_files(self, folder: Folder, names: list[tuple[str, str]]) -> None:
+        """Move temporary files into one of the 256 folders, which is made if it is missing.
+
+        A file that has the name already may be damaged; the new one is known to be right.
+        """
         try:
-            self._temporary.move(temporary, folder, name)
+            folder.take(self._temporary, names, MAX_BLOCK + 1)
         except FileNotFoundError:
             folder.make()
-            self._temporary.move(temporary, folder, name)
-
-    def _is_same(self, temporary: str, folder: Folder, name: str) -> bool:
-        data = folder.read(name, MAX_BLOCK + 1)
-        return data is not None and data == self._temporary.read(temporary, MAX_BLOCK + 1)
+            self._folder.sync()
+            folder.take(self._temporary, names, MAX_BLOCK + 1)
 
     @staticmethod
     def _insert_row(connection: sqlite3.Connection, block: WrittenBlock) -> int:
