@@ -295,10 +295,10 @@ def test_a_folder_refuses_links_and_keeps_to_regular_files(tmp_path, way):
             folder.read(name, 10)
         assert folder.remove(name) is False
         with pytest.raises(ConfigError, match="not a regular file"):
-            folder.move("x", folder, name)
+            folder.take(folder, [("x", name)], 10)
         with pytest.raises(FileExistsError):
             folder.create(name)
-    folder.move("x", folder, "y")
+    folder.take(folder, [("x", "y")], 10)
     assert folder.remove("y") is True
     assert folder.remove("y") is False
     assert folder.entries().files == []

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -101,38 +101,15 @@ class Folder:
         Raise `ConfigError` if `name` is a symbolic link, a pipe or anything else.
         """
         with self.opened() as place:
-            if not NO_FOLLOW:
-                _refuse_other_kinds(place, name, self.path)
-            try:
-                descriptor = os.open(
-                    place.prefix + name,
-                    flags | NO_FOLLOW | NO_WAIT | BINARY,
-                    mode,
-                    dir_fd=place.dir_fd,
-                )
-            except OSError as error:
-                if error.errno in {*LINK_ERRORS, errno.EISDIR, errno.ENXIO}:
-                    raise no_regular_file(self.path / name) from None
-                raise
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise no_regular_file(self.path / name)
-        return descriptor
+            return _open(place, name, self.path, flags, mode)
 
     def read(self, name: str, limit: int) -> bytes | None:
         """Return the first `limit` bytes of the file `name`; None if it does not exist."""
         try:
-            descriptor = self.open(name)
+            with self.opened() as place:
+                return _read(place, name, self.path, limit)
         except FileNotFoundError:
             return None
-        try:
-            size = min(os.fstat(descriptor).st_size, limit)
-            data = os.read(descriptor, size)
-            while len(data) < size and (more := os.read(descriptor, size - len(data))):
-                data += more
-        finally:
-            os.close(descriptor)
-        return data
 
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of `name`, of a link itself; None if it does not exist."""
@@ -158,16 +135,26 @@ class Folder:
             return False
         return True
 
-    def move(self, name: str, target: "Folder", target_name: str) -> None:
-        """Move the file `name` into `target`, where it may replace a regular file only."""
-        with self.opened() as source, target.opened() as place:
-            _refuse_other_kinds(place, target_name, target.path)
-            os.replace(
-                source.prefix + name,
-                place.prefix + target_name,
-                src_dir_fd=source.dir_fd,
-                dst_dir_fd=place.dir_fd,
-            )
+    def take(self, source: "Folder", names: Iterable[tuple[str, str]], limit: int) -> None:
+        """Move files, of at most `limit` bytes, from `source` into this folder, durably.
+
+        `names` are pairs of the old and the new name. If the new name has the same bytes already,
+        the old file is removed instead.
+        """
+        with source.opened() as origin, self.opened() as place:
+            for old, new in names:
+                found = _read(place, new, self.path, limit)
+                if found is not None and found == _read(origin, old, source.path, limit):
+                    os.unlink(origin.prefix + old, dir_fd=origin.dir_fd)
+                    continue
+                os.replace(
+                    origin.prefix + old,
+                    place.prefix + new,
+                    src_dir_fd=origin.dir_fd,
+                    dst_dir_fd=place.dir_fd,
+                )
+            if place.dir_fd is not None:
+                os.fsync(place.dir_fd)
 
     def move_out(self, name: str, target: Path) -> None:
         """Move the file `name` to the path `target`, which the user has chosen."""
@@ -253,6 +240,33 @@ def no_regular_file(path: Path) -> ConfigError:
         f"{path} is not a regular file, and Holdfast does not follow symbolic links inside its "
         "folders: remove it, or use another folder"
     )
+
+
+def _open(place: OpenFolder, name: str, path: Path, flags: int, mode: int = 0o666) -> int:
+    """Open a regular file in the open folder at `path`; see `Folder.open`."""
+    if not NO_FOLLOW:
+        _refuse_other_kinds(place, name, path)
+    flags |= NO_FOLLOW | NO_WAIT | BINARY
+    try:
+        descriptor = os.open(place.prefix + name, flags, mode, dir_fd=place.dir_fd)
+    except OSError as error:
+        if error.errno in {*LINK_ERRORS, errno.EISDIR, errno.ENXIO}:
+            raise no_regular_file(path / name) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise no_regular_file(path / name)
+    return descriptor
+
+
+def _read(place: OpenFolder, name: str, path: Path, limit: int) -> bytes | None:
+    """Return the first bytes of a file in the open folder at `path`; None if it does not exist."""
+    try:
+        descriptor = _open(place, name, path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(limit)
 
 
 def _refuse_other_kinds(place: OpenFolder, name: str, path: Path) -> None:

@@ -14,7 +14,7 @@ from holdfast.config.checks import is_loopback
 from holdfast.errors import ConfigError
 from holdfast.node.application import create_app
 from holdfast.node.http_server.acceptor import BACKLOG, Acceptor, ConnectionLimits
-from holdfast.node.http_server.http_connection import MAX_HEAD, NodeProtocol
+from holdfast.node.http_server.http_connection import BODY_SIZE, MAX_HEAD, NodeProtocol
 from holdfast.node.settings import NodeSettings
 from holdfast.repository import Repository
 
@@ -28,6 +28,7 @@ class LimitedServer(uvicorn.Server):
     announce: Callable[[], None] | None = None
     before_shutdown: Callable[[], None] | None = None
     _acceptor: Acceptor | None = None
+    _buffer: memoryview | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections of the one socket."""
@@ -35,12 +36,15 @@ class LimitedServer(uvicorn.Server):
         await super().startup([])  # without sockets: uvicorn would accept any number of connections
         if self.started:
             limits = ConnectionLimits().within_descriptors()
+            self._buffer = memoryview(bytearray(BODY_SIZE))
             self._acceptor = Acceptor(listener, self._make_protocol, limits)
             if self.announce is not None:
                 self.announce()
 
     def _make_protocol(self) -> NodeProtocol:
-        return NodeProtocol(self.config, self.server_state, self.lifespan.state)
+        protocol = NodeProtocol(self.config, self.server_state, self.lifespan.state)
+        protocol.buffer = self._buffer
+        return protocol
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting, and wait for the requests that are under way."""

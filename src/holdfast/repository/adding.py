@@ -28,23 +28,39 @@ class Adding:
     `owner` is alive, garbage collection does not remove leased blocks. `pin` fails if the lease is
     gone, so no add succeeds after its blocks may have been removed. No two adds have a lease of the
     same number.
+
+    Attributes:
+        files: Writes the blocks.
+        held: The bytes of small blocks, which are in memory until their transaction.
+        max_held: How many of them begin a transaction.
     """
 
     def __init__(self, database: Database, files: BlockFiles, owner: Owner) -> None:
         self._database = database
-        self._files = files
+        self.files = files
         self._owner = owner
         self._process = os.getpid()
         self._pending: list[WrittenBlock] = []
         self._pending_bytes = 0
+        self.held = 0
+        self.max_held = BATCH_BYTES
         self._lease: int | None = None
         self._last_id = 0  # of the blocks that the store had before this add
 
     def put(self, cid: CID, data: bytes) -> None:
         """Add a block. The caller has verified it."""
-        self._pending.append(self._files.write(cid, data))
-        self._pending_bytes += len(data)
-        if self._pending_bytes >= BATCH_BYTES or len(self._pending) >= BATCH_BLOCKS:
+        self.take(self.files.write(cid, data))
+
+    def take(self, block: WrittenBlock) -> None:
+        """Add a block that `files` has written."""
+        self._pending.append(block)
+        self._pending_bytes += block.size
+        self.held += 0 if block.data is None else block.size
+        if (
+            self.held >= self.max_held
+            or self._pending_bytes >= BATCH_BYTES
+            or len(self._pending) >= BATCH_BLOCKS
+        ):
             self.flush()
 
     def put_archive(self, pieces: Iterable[bytes]) -> tuple[list[CID], int]:
@@ -63,14 +79,14 @@ class Adding:
 
     def flush(self) -> None:
         """Insert and lease the blocks that were put so far."""
-        with self._database.writing(self._bytes_for_database()) as connection:
+        with self._database.writing(self.held) as connection:
             if self._lease is None:
                 sql = "SELECT coalesce(max(id), 0) FROM blocks"
                 (self._last_id,) = connection.execute(sql).fetchone()
-            blocks = self._files.insert(connection, self._pending)
+            blocks = self.files.insert(connection, self._pending)
             lease = extend_lease(connection, self._lease, self._owner, blocks)
         self._lease = lease
-        self._forget_pending()
+        self._clear_pending()
 
     def pin(self, cid: CID, **about: Any) -> tuple[Pin, bool]:
         """Insert the other blocks, pin `cid` and end the add.
@@ -86,27 +102,26 @@ class Adding:
     def _pin_change(self, cid: CID, **about: Any) -> Change[tuple[Pin, bool]]:
         def apply(connection: sqlite3.Connection) -> tuple[Pin, bool]:
             check_lease(connection, self._lease)
-            self._files.insert(connection, self._pending)
+            self.files.insert(connection, self._pending)
             pinned = add_pin(connection, cid, **about)
             if self._lease is not None:
                 end_lease(connection, self._lease)
             return pinned
 
-        return Change(apply, self._bytes_for_database())
+        return Change(apply, self.held)
 
     def _end(self) -> None:
         """Forget the blocks, which are pinned."""
         self._lease = None
-        self._forget_pending()
+        self._clear_pending()
 
-    def _bytes_for_database(self) -> int:
-        """Return how many bytes of the pending blocks become rows, not files."""
-        return sum(len(block.data) for block in self._pending if block.data is not None)
+    def _discard_pending(self) -> None:
+        self.files.discard(self._pending)
+        self._clear_pending()
 
-    def _forget_pending(self) -> None:
-        self._files.discard(self._pending)
+    def _clear_pending(self) -> None:
         self._pending = []
-        self._pending_bytes = 0
+        self._pending_bytes = self.held = 0
 
     def discard(self) -> None:
         """End the add and remove its new blocks, unless a pin or another add needs them.
@@ -115,10 +130,10 @@ class Adding:
         """
         if self._process != os.getpid():
             return
-        self._forget_pending()
+        self._discard_pending()
         lease, self._lease = self._lease, None
         if lease is not None:
-            discard(self._database, self._files, lease, self._last_id)
+            discard(self._database, self.files, lease, self._last_id)
 
     def close(self) -> None:
         """End the add. Garbage collection may remove blocks that were not pinned.
@@ -128,7 +143,7 @@ class Adding:
         """
         if self._process != os.getpid():
             return
-        self._forget_pending()
+        self._discard_pending()
         if self._lease is not None:
             self._database.freeing(lambda connection: end_lease(connection, self._lease))
             self._lease = None

@@ -11,24 +11,32 @@ import os
 import re
 import secrets
 import sqlite3
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.files.folders import Folder
+from holdfast.forks import ForkAware
 from holdfast.repository.database.identity import FOLDER
 from holdfast.repository.owners import Owner
 from holdfast.repository.rows import BadRowError, cid_of, is_key, key_of
 
 FILE_SIZE: Final = 16 << 10  # measured: smaller blocks are faster in SQLite, larger ones in files
+THREADS: Final = 4  # that hash and write blocks; most of the time they wait for the disk
+AT_ONCE: Final = 2 * THREADS  # blocks that they have or that wait for them
 LEFTOVER_SECONDS: Final = 600.0
 TEMPORARY: Final = "tmp"
 # The name of the owner (in version 1 of the tables, the number of the process) and a random number.
 TEMPORARY_NAME: Final = re.compile("([0-9a-f]{32}|[0-9]{1,10})-[0-9a-f]{16}")
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class WrittenBlock(NamedTuple):
@@ -41,13 +49,16 @@ class WrittenBlock(NamedTuple):
     children: list[bytes]
 
 
-class BlockFiles:
+class BlockFiles(ForkAware):
     """The blocks of the store in the folder `root`."""
 
     def __init__(self, root: Path, owner: Owner, *, read_only: bool = False) -> None:
         self._folder = Folder(root, FOLDER)
         self._owner = owner
         self._temporary = self._folder.below(TEMPORARY)
+        self._threads: ThreadPoolExecutor | None = None
+        self._places = threading.Semaphore(AT_ONCE)
+        self.watch_forks()
         if not read_only:
             self._temporary.make()
             self.remove_leftovers()
@@ -64,48 +75,86 @@ class BlockFiles:
         children = [key_of(child) for child in linked_from(cid, data)]
         if len(data) < FILE_SIZE:
             return WrittenBlock(key_of(cid), len(data), data, None, children)
+        return WrittenBlock(key_of(cid), len(data), None, self._write_file([data]), children)
+
+    def write_leaf(self, cid: CID, pieces: Sequence[bytes]) -> WrittenBlock:
+        """Do the same for the block of a leaf, which comes in pieces and links to nothing."""
+        size = sum(map(len, pieces))
+        if size < FILE_SIZE:
+            return WrittenBlock(key_of(cid), size, b"".join(pieces), None, [])
+        return WrittenBlock(key_of(cid), size, None, self._write_file(pieces), [])
+
+    def _write_file(self, pieces: Sequence[bytes]) -> str:
+        """Write a temporary file and make it durable; return its name."""
         temporary = f"{self._owner.name}-{secrets.token_hex(8)}"
         try:
             with self._temporary.create(temporary) as file:
-                file.write(data)
+                file.writelines(pieces)
                 file.flush()
                 os.fsync(file.fileno())
         except BaseException:
             # On a full disk its space is needed.
             self._temporary.remove(temporary)
             raise
-        return WrittenBlock(key_of(cid), len(data), None, temporary, children)
+        return temporary
 
-    def insert(self, connection: sqlite3.Connection, blocks: Iterable[WrittenBlock]) -> list[int]:
+    def submit(
+        self,
+        function: Callable[Arguments, Result],
+        /,
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> "Future[Result]":
+        """Run `function` on one of the threads that write blocks.
+
+        Wait if `AT_ONCE` calls are not done yet, so that they hold little memory.
+        """
+        self._places.acquire()
+        try:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-blocks")
+            future = self._threads.submit(function, *args, **kwargs)
+        except BaseException:
+            self._places.release()
+            raise
+        future.add_done_callback(lambda _: self._places.release())
+        return future
+
+    def after_fork_in_child(self) -> None:
+        """Start again without threads, which a forked child does not have."""
+        self._threads = None
+        self._places = threading.Semaphore(AT_ONCE)
+
+    def close(self) -> None:
+        """Wait for the threads, and end them."""
+        if self._threads is not None:
+            self._threads.shutdown()
+
+    def insert(self, connection: sqlite3.Connection, blocks: Sequence[WrittenBlock]) -> list[int]:
         """Rename the files and insert the rows of blocks; return the ids of the rows.
 
-        The caller has begun a transaction.
+        No temporary file is left of them. The caller has begun a transaction.
         """
-        ids = []
-        changed = {}
+        names: dict[str, list[tuple[str, str]]] = {}
         for block in blocks:
             if block.temporary is not None:
                 folder, name = _place(block.key)
-                target = self._folder.below(folder)
-                # A file with this name may be damaged; the new one is known to be right.
-                if not self._is_same(block.temporary, target, name):
-                    self._rename(block.temporary, target, name)
-                    changed[folder] = target
-            ids.append(self._insert_row(connection, block))
-        for target in changed.values():
-            target.sync()
-        return ids
+                names.setdefault(folder, []).append((block.temporary, name))
+        for folder, pairs in names.items():
+            self._name_files(self._folder.below(folder), pairs)
+        return [self._insert_row(connection, block) for block in blocks]
 
-    def _rename(self, temporary: str, folder: Folder, name: str) -> None:
+    def _name_files(self, folder: Folder, names: list[tuple[str, str]]) -> None:
+        """Move temporary files into one of the 256 folders, which is made if it is missing.
+
+        A file that has the name already may be damaged; the new one is known to be right.
+        """
         try:
-            self._temporary.move(temporary, folder, name)
+            folder.take(self._temporary, names, MAX_BLOCK + 1)
         except FileNotFoundError:
             folder.make()
-            self._temporary.move(temporary, folder, name)
-
-    def _is_same(self, temporary: str, folder: Folder, name: str) -> bool:
-        data = folder.read(name, MAX_BLOCK + 1)
-        return data is not None and data == self._temporary.read(temporary, MAX_BLOCK + 1)
+            self._folder.sync()
+            folder.take(self._temporary, names, MAX_BLOCK + 1)
 
     @staticmethod
     def _insert_row(connection: sqlite3.Connection, block: WrittenBlock) -> int:

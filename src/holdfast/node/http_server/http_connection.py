@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 import h11
+from h11._readers import ContentLengthReader
 from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -18,6 +19,7 @@ CHECKS: Final = 12  # checks of a reply's progress in `STALL_SECONDS`
 MAX_HEAD: Final = 32 << 10
 MAX_HEADERS: Final = 100
 RECEIVE_SIZE: Final = 16 << 10  # the most bytes that are read ahead of a connection
+BODY_SIZE: Final = 1 << 20  # the same for a body that the application reads
 WRITE_BUFFER: Final = 32 << 10  # bytes that wait for the client besides the system's own buffer
 
 # ASGI extensions: the transport, to abort the connection; a function that waits until the client
@@ -36,11 +38,14 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
 
     Attributes:
         on_lost: Called when the connection has ended.
+        buffer: Where bytes are received, `BODY_SIZE` of them; connections of one event loop can
+            share it.
     """
 
     on_lost: Callable[[], None] | None = None
+    buffer: memoryview | None = None
     _timer: asyncio.TimerHandle | None = None
-    _received = bytearray()
+    _is_body_only = False  # whether the next bytes are of a body, and not its last ones
 
     def connection_made(self, transport: Any) -> None:
         """Start to wait for a request."""
@@ -52,15 +57,43 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
 
     # Without an own buffer, asyncio reads 256 KiB at a time and keeps pipelined requests in memory.
 
-    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - as asyncio calls it
-        """Return the buffer for the next bytes."""
-        self._received = bytearray(RECEIVE_SIZE)
-        return self._received
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - as asyncio calls it
+        """Return the buffer for the next bytes.
+
+        asyncio fills it and calls `buffer_updated` at once, so all connections can use the same.
+        """
+        self._is_body_only = self._body_left() > RECEIVE_SIZE
+        if self.buffer is None:
+            self.buffer = memoryview(bytearray(BODY_SIZE))
+        # The last bytes go through h11, which then knows that the body has ended.
+        size = min(BODY_SIZE, self._body_left() - 1) if self._is_body_only else RECEIVE_SIZE
+        return self.buffer[:size]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Process the bytes in the buffer."""
-        data, self._received = self._received, bytearray()
-        self.data_received(bytes(data[:nbytes]))
+        data = bytes(self.buffer[:nbytes]) if self.buffer is not None else b""
+        if not self._is_body_only:
+            self.data_received(data)
+            return
+        # What h11 would do, without its copies.
+        reader: Any = self.conn._reader  # noqa: SLF001 - see `_body_left`
+        reader._remaining -= nbytes  # noqa: SLF001
+        cycle: Any = self.cycle
+        cycle.body = data if not cycle.body else bytes(cycle.body) + data
+        cycle.message_event.set()
+        self.flow.pause_reading()
+
+    def _body_left(self) -> int:
+        """Return how many bytes of the body have not arrived, if the application reads it; else 0.
+
+        Reading is paused after the first `RECEIVE_SIZE` bytes until the application asks for more.
+        """
+        reader = self.conn._reader  # noqa: SLF001 - h11 has no other way to tell
+        if type(reader) is not ContentLengthReader or not self._has_request():
+            return 0
+        left, length = reader._remaining, reader._length  # noqa: SLF001
+        is_read = length - left >= RECEIVE_SIZE
+        return left if is_read and not self.conn._receive_buffer else 0  # noqa: SLF001
 
     def handle_events(self) -> None:
         """Process the events that h11 has parsed."""

@@ -43,14 +43,17 @@ class RequestBody:
             progress += len(chunk)
             if total > self._limit:
                 raise self._too_large()
-            piece += chunk
-            kept = 0 if held is None else held()
-            self._share.hold(2 * len(piece) + kept, progress=progress >= PROGRESS_BYTES)
+            is_piece = not piece and len(chunk) >= PIECE_SIZE
+            if not is_piece:
+                piece += chunk
+            kept = len(chunk) if is_piece else 2 * len(piece)
+            kept += 0 if held is None else held()
+            self._share.hold(kept, progress=progress >= PROGRESS_BYTES)
             if progress >= PROGRESS_BYTES:
                 progress = 0
-            if len(piece) >= PIECE_SIZE:
+            if is_piece or len(piece) >= PIECE_SIZE:
                 self._check_share()
-                yield bytes(piece)
+                yield chunk if is_piece else bytes(piece)
                 piece.clear()
         if piece:
             yield bytes(piece)

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -18,7 +17,7 @@ from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.http_server.request_bodies import RequestBody
 from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.node.pinning_api.authorization import Authorization
-from holdfast.node.pinning_api.form_upload import FormUpload
+from holdfast.node.pinning_api.form_upload import FormUpload, feed_all
 from holdfast.node.pinning_api.json_content import read_content
 from holdfast.node.pinning_api.json_values import parse_json, with_numbers
 from holdfast.node.pinning_api.metadata import check_count, iso_time, read_metadata
@@ -112,8 +111,7 @@ class PinningEndpoints:
         upload = FormUpload(self._repository, request.headers.get("content-type", ""))
         try:
             with self._reading(request, self._settings.max_upload) as body:
-                async for piece in body.pieces(lambda: upload.held):
-                    await run_sync(upload.feed, piece, limiter=self._uploaders)
+                await feed_all(upload, body, self._uploaders)
             return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
         finally:
             await run_in_threadpool(upload.close)

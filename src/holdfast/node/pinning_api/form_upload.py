@@ -1,6 +1,10 @@
 """A multipart upload, which is parsed and added to the repository while it arrives."""
 
+import asyncio
 from typing import Any, Final
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 
 try:
     from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
@@ -11,17 +15,17 @@ except ImportError:
         name="multipart",
     ) from None
 
-from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.node.http_server.refusals import bad_request
+from holdfast.node.http_server.request_bodies import RequestBody
 from holdfast.node.pinning_api.json_values import parse_json, with_numbers
 from holdfast.node.pinning_api.metadata import PinOptions, read_metadata, read_options
 from holdfast.node.pinning_api.upload_tree import MAX_FILES, Entries, UploadTree
 from holdfast.records import Pin
 from holdfast.repository import Repository
-from holdfast.repository.block_files import FILE_SIZE
+from holdfast.repository.file_adding import FileAdding
 
 MAX_FIELD: Final = 256 << 10
 MAX_SMALL: Final = 2 << 20  # bytes of small blocks that wait for their transaction
@@ -46,6 +50,7 @@ class FormUpload:
             raise bad_request("Invalid request format.")
         self._repository = repository
         self._adding = repository.adding()
+        self._adding.max_held = MAX_SMALL
         self._parser = PushMultipartParser(
             boundary,
             max_header_size=MAX_HEADER,
@@ -53,9 +58,7 @@ class FormUpload:
             max_segment_count=MAX_PARTS,
         )
         self._segment: MultipartSegment | None = None
-        self._importer: FileImporter | None = None
-        self._file_bytes = 0  # of the current file
-        self._small_bytes = 0  # of small blocks, which wait in memory
+        self._file: FileAdding | None = None
         self._field = bytearray()
         self._fields: dict[str, Any] = {}
         self._options = PinOptions()
@@ -67,17 +70,8 @@ class FormUpload:
     @property
     def held(self) -> int:
         """The approximate bytes of memory that the upload holds between two pieces."""
-        # A leaf counts twice: while it grows it is moved, and the memory before it stays allocated.
-        leaf = min(self._file_bytes, self._options.profile.chunk_size)
-        return 2 * leaf + self._small_bytes + len(self._field) + self._tree.held
-
-    def _put(self, cid: CID, data: bytes) -> None:
-        self._adding.put(cid, data)
-        if len(data) < FILE_SIZE:
-            self._small_bytes += len(data)
-        if self._small_bytes >= MAX_SMALL:
-            self._adding.flush()
-            self._small_bytes = 0
+        leaf = 0 if self._file is None else self._file.held
+        return leaf + self._adding.held + len(self._field) + self._tree.held
 
     def feed(self, piece: bytes) -> None:
         """Parse the next bytes of the form."""
@@ -105,17 +99,15 @@ class FormUpload:
             self._path = self._tree.check(segment.filename)
             if not self._tree.count:
                 self._first_type = segment.content_type or ""
-            self._importer = FileImporter(self._options.profile, self._put)
-            self._file_bytes = 0
+            self._file = FileAdding(self._adding, self._options.profile)
         elif segment.name in {"pinataMetadata", "pinataOptions", "network"}:
             self._field = bytearray()
         else:
             raise bad_request("Unexpected field")
 
     def _data(self, data: bytes) -> None:
-        if self._importer is not None:
-            self._file_bytes += len(data)
-            self._importer.update(data)
+        if self._file is not None:
+            self._file.update(data)
         else:
             self._field += data
             if len(self._field) > MAX_FIELD:
@@ -125,9 +117,9 @@ class FormUpload:
         segment = self._segment
         if segment is None:
             return
-        if self._importer is not None:
-            self._tree.add(self._path, self._importer.finish())
-            self._importer = None
+        if self._file is not None:
+            self._tree.add(self._path, self._file.finish())
+            self._file = None
         elif segment.name != "network":
             text = bytes(self._field).strip()
             self._fields[str(segment.name)] = with_numbers(parse_json(text)) if text else None
@@ -160,7 +152,7 @@ class FormUpload:
         )
 
     def _directory(self, entries: Entries) -> Part:
-        return build_directory(entries, self._options.profile, self._put)
+        return build_directory(entries, self._options.profile, self._adding.put)
 
     def _in_layout(self, part: Part) -> Part:
         """Return the file in the layout of the options, which may have come after the file."""
@@ -169,17 +161,38 @@ class FormUpload:
         if not self._is_flushed:
             self._adding.flush()  # once for all files, because each flush is a transaction
             self._is_flushed = True
-        importer = FileImporter(self._options.profile, self._put)
+        importer = FileImporter(self._options.profile, self._adding.put)
         for piece in self._repository.read(part.cid):
             importer.update(piece)
         return importer.finish()
 
     def close(self) -> None:
         """End the upload and free its memory. Garbage collection removes what was not pinned."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
         self._adding.close()
-        self._importer = None
         self._field.clear()
         self._tree = UploadTree()
+
+
+async def feed_all(upload: FormUpload, body: RequestBody, threads: CapacityLimiter) -> None:
+    """Feed each piece of a body to `upload` on one of `threads` while the next one arrives."""
+    feeding: asyncio.Task[None] | None = None
+    fed: list[bytes] = []  # what the thread has now
+
+    async def feed() -> None:
+        await run_sync(upload.feed, fed[0], limiter=threads)
+
+    try:
+        async for piece in body.pieces(lambda: upload.held + sum(map(len, fed))):
+            if feeding is not None:
+                await feeding
+            fed[:] = [piece]
+            feeding = asyncio.create_task(feed())
+    finally:
+        if feeding is not None:  # the thread must be done before the upload is closed
+            await feeding
 
 
 def _parameter(parameters: str, name: str) -> str:

@@ -1,0 +1,196 @@
+"""Large uploads: leaves are made on several threads, and bodies are received in large pieces."""
+
+import errno
+import os
+import socket
+import threading
+
+import h11
+import pytest
+import urllib3
+from h11._readers import ContentLengthReader
+
+from holdfast.content.cid import CID
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.node.http_server import http_connection
+from holdfast.repository import Repository, block_files
+from holdfast.repository.file_adding import FileAdding
+
+MIB = 1 << 20
+PROFILES = [UNIXFS_V1_2025, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1]
+
+
+@pytest.fixture
+def repository(tmp_path):
+    with Repository(tmp_path / "store") as repository:
+        yield repository
+
+
+def pieces_of(data, size):
+    return [data[at : at + size] for at in range(0, len(data), size)]
+
+
+def temporary_files(repository):
+    return list((repository.path / "blocks" / "tmp").iterdir())
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+@pytest.mark.parametrize("leaves", [0, 0.01, 0.5, 1, 1.5, 2, 9.25])
+@pytest.mark.parametrize("size", [50_000, 3 * MIB + 1])
+def test_a_file_has_the_same_blocks_as_without_threads(repository, profile, leaves, size):
+    data = os.urandom(int(leaves * profile.chunk_size))
+    blocks = {}
+    importer = FileImporter(profile, blocks.__setitem__)
+    importer.update(data)
+    expected = importer.finish()
+    with repository.adding() as adding:
+        file = FileAdding(adding, profile)
+        for piece in pieces_of(data, size):
+            file.update(piece)
+        assert file.held < profile.chunk_size
+        part = file.finish()
+        adding.pin(part.cid, size=part.dag_size)
+    assert part == expected
+    assert all(repository.block(cid) == block for cid, block in blocks.items())
+    assert b"".join(repository.read(part.cid)) == data
+    assert temporary_files(repository) == []
+    assert list(repository.check()) == []
+
+
+def test_tiny_pieces_are_joined(repository):
+    data = os.urandom(20_000)
+    with repository.adding() as adding:
+        file = FileAdding(adding, UNIXFS_V1_2025)
+        for number in range(len(data)):
+            file.update(data[number : number + 1])
+            assert len(file._pieces) <= 65
+        assert file.finish().cid == CID.of_raw(data)
+
+
+def test_a_block_that_cannot_be_written_fails_the_file_and_leaves_nothing(repository, monkeypatch):
+    fsync, calls = os.fsync, []
+
+    def fail(descriptor):
+        calls.append(descriptor)
+        if len(calls) == 6:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with repository.adding() as adding:
+        file = FileAdding(adding, UNIXFS_V1_2025)
+        with pytest.raises(OSError, match="No space"):
+            file.update(os.urandom(20 * MIB))
+        file.close()
+    assert temporary_files(repository) == []
+    monkeypatch.undo()
+    assert repository.pins() == []
+    repository.collect_garbage()
+    assert list(repository.check()) == []
+
+
+def test_a_file_that_is_given_up_leaves_nothing(repository):
+    with repository.adding() as adding:
+        file = FileAdding(adding, UNIXFS_V1_2025)
+        file.update(os.urandom(3 * MIB))
+        file.close()
+    assert temporary_files(repository) == []
+
+
+def test_few_blocks_are_in_memory_however_many_files_are_added(repository, monkeypatch):
+    """The threads have `AT_ONCE` blocks at the most: who has another one waits."""
+    monkeypatch.setattr(block_files, "THREADS", 1)
+    may_go, begun = threading.Event(), threading.Semaphore(0)
+
+    def job():
+        begun.release()
+        assert may_go.wait(30)
+
+    files = repository._files
+    futures = [files.submit(job) for _ in range(block_files.AT_ONCE)]
+    assert begun.acquire(timeout=30)
+    late = threading.Thread(target=lambda: futures.append(files.submit(job)))
+    late.start()
+    late.join(0.2)
+    assert late.is_alive()
+    may_go.set()
+    late.join(30)
+    assert not late.is_alive()
+    for future in futures:
+        future.result(30)
+
+
+def test_a_forked_child_has_its_own_threads(repository):
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork")
+    repository._files.submit(int).result()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            with repository.adding() as adding:
+                file = FileAdding(adding, UNIXFS_V1_2025)
+                file.update(bytes(3 * MIB))
+                code = 7 if file.finish().size == 3 * MIB else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+# The body of a request
+
+
+def upload(node, data):
+    headers = {"Authorization": f"Bearer {node.token}"}
+    url = f"{node.api_url}/pinning/pinFileToIPFS"
+    reply = urllib3.request("POST", url, fields={"file": ("f", data)}, headers=headers)
+    assert reply.status == 200, reply.data
+    return CID.parse(reply.json()["IpfsHash"])
+
+
+def test_a_large_body_does_not_go_through_h11(node, monkeypatch):
+    """It uses private names of h11: this fails if they change."""
+    sizes = []
+    receive = h11.Connection.receive_data
+    monkeypatch.setattr(
+        h11.Connection,
+        "receive_data",
+        lambda self, data: (sizes.append(len(data)), receive(self, data))[1],
+    )
+    data = os.urandom(20 * MIB)
+    cid = upload(node, data)
+    assert b"".join(node.repository.read(cid)) == data
+    assert 0 < sum(sizes) < MIB
+    assert max(sizes) <= http_connection.RECEIVE_SIZE
+    assert ContentLengthReader(3)._remaining == ContentLengthReader(3)._length == 3
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1, 2])
+def test_bodies_that_end_at_any_point_are_complete(node, monkeypatch, extra):
+    monkeypatch.setattr(http_connection, "BODY_SIZE", 1000)
+    data = os.urandom(40_000 + extra)
+    assert upload(node, data) == CID.of_raw(data)
+
+
+def test_a_request_behind_a_large_body_is_answered(node):
+    """Pipelined: the bytes of the next request are never taken for those of the body."""
+    disposition = b'Content-Disposition: form-data; name="file"; filename="f"'
+    body = b"--bound\r\n" + disposition + b"\r\n\r\n" + bytes(3 * MIB) + b"\r\n--bound--\r\n"
+    head = (
+        "POST /pinning/pinFileToIPFS HTTP/1.1\r\nHost: x\r\n"
+        f"Authorization: Bearer {node.token}\r\nContent-Length: {len(body)}\r\n"
+        f"Content-Type: multipart/form-data; boundary=bound\r\n\r\n"
+    )
+    last = (
+        "GET /data/testAuthentication HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        f"Authorization: Bearer {node.token}\r\n\r\n"
+    )
+    host, port = node.api_url.removeprefix("http://").split(":")
+    received = b""
+    with socket.create_connection((host, int(port)), timeout=30) as peer:
+        peer.sendall(head.encode() + body + last.encode())
+        while chunk := peer.recv(MIB):
+            received += chunk
+    assert received.count(b"HTTP/1.1 200 OK") == 2
+    assert b"Congratulations" in received
