@@ -5,11 +5,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import cids, node, small, startup, transfers
+from bench import cids, node, pins, small, startup, transfers
+from bench.about import describe_run
 from bench.content import write_documents, write_large
 from bench.goals import GOALS
 from bench.neutral_server import start_server
 from bench.plan import Plan
+from bench.report import DOCS, write_report
 from bench.results import Results
 
 SECTIONS = {
@@ -18,6 +20,7 @@ SECTIONS = {
     "cids": cids.run,
     "node": node.run,
     "startup": startup.run,
+    "growth": pins.run,
 }
 
 
@@ -26,16 +29,21 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--only", choices=SECTIONS, action="append", help="a section; may repeat")
     parser.add_argument("--output", type=Path, help="write the results to this file, as JSON")
+    parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md and plots")
     options = parser.parse_args()
     results = Results()
-    start = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
         folder = Path(name)
         write_documents(folder)
-        large_file = write_large(folder, 128 if options.quick else 512)
+        mebibytes = 128 if options.quick else 512
+        large_file = write_large(folder, mebibytes)
         server = start_server(folder)
         try:
+            results.about |= describe_run(server.kind)
+            results.about["size"] = f"{mebibytes} MiB"
             plan = Plan(server, folder, large_file, results, quick=options.quick)
+            plan.peers.install_all()
+            start = time.perf_counter()
             for section in options.only or SECTIONS:
                 began = time.perf_counter()
                 SECTIONS[section](plan)
@@ -46,6 +54,8 @@ def main() -> None:
     print_results(results)
     if options.output:
         results.write(options.output)
+    if options.page:
+        write_report(results, DOCS)
 
 
 def print_results(results: Results) -> None:

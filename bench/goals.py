@@ -1,6 +1,7 @@
 """The goals of all ratios, in one table."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 OURS = "holdfast"
 
@@ -43,6 +44,21 @@ def _at_most(work: str, ours: str, other: str, goal: float) -> Goal:
 
 
 AT_ONCE = (1, 16, 64)
+# The works of bench/growth.py that may not take longer in a larger store; two are for a block.
+GROWTH = ("store", "list, first 100", "list, 100 from the middle", "check", "gc")
+SIZES = (1_000, 100_000, 1_000_000)
+
+
+def growth_work(work: str) -> str:
+    """Return the name of a work of bench/growth.py among all works."""
+    return f"growth: {work}"
+
+
+def _growth(work: str, size: int, smaller: int) -> Goal:
+    title = f"{work}, {size:,} pins / {smaller:,} pins"
+    against = ((growth_work(work), f"{smaller:,} pins"),)
+    return Goal(title, growth_work(work), against, 1.5, at_most=True, ours=f"{size:,} pins")
+
 
 GOALS = (
     _same("store, blocking", "store-blocking", "urllib3", 0.85),
@@ -78,4 +94,5 @@ GOALS = (
     _same("the node: download of 512 MiB", "node-download", "Kubo", 1.2),
     _at_most("import", "holdfast", "urllib3", 1.3),
     _at_most("command", "holdfast --version", "import typer", 1.2),
+    *(_growth(work, size, smaller) for work in GROWTH for smaller, size in pairwise(SIZES)),
 )

@@ -55,6 +55,13 @@ class Peers:
         """Return the folder of an npm package; None if it is not available."""
         return self._folder(name, NPM[name], _install_npm)
 
+    def install_all(self) -> None:
+        """Install everything that can be installed, before anything is measured."""
+        for name in PYTHON:
+            self.python(name)
+        for name in NPM:
+            self.javascript(name)
+
     def javascript_worker(self, name: str, url: str, folder: Path) -> Worker | None:
         """Start a worker of an npm package; None if it is not available."""
         installed = self.javascript(name)

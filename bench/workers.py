@@ -71,7 +71,9 @@ class Worker:
         stdin.write(json.dumps(asdict(task)) + "\n")
         stdin.flush()
         if not select.select([stdout], [], [], TIME_LIMIT)[0]:
-            raise RuntimeError(f"{self._process.args!r} did not answer for {TIME_LIMIT:.0f} seconds")
+            raise RuntimeError(
+                f"{self._process.args!r} did not answer for {TIME_LIMIT:.0f} seconds"
+            )
         line = stdout.readline()
         if not line:
             raise RuntimeError(f"a client ended with code {self._process.wait()}: see above")
