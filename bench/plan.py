@@ -32,7 +32,7 @@ class Plan:
     @property
     def small_seconds(self) -> float:
         """Seconds of each candidate in a round of small requests."""
-        return 0.3 if self.quick else 0.7
+        return 0.2 if self.quick else 0.7
 
     @property
     def node_seconds(self) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH = 760
-LABEL = 190  # the column of the names
+LETTER = 7.2  # the width of one, about
 VALUE = 96  # the column of the figures, right of the longest bar
 ROW = 26
 BAR = 16
@@ -65,12 +65,13 @@ def bar_chart(
 ) -> str:
     """Return an SVG with a horizontal bar for each candidate."""
     most = max(map(_greatest, groups))
+    names = 28 + LETTER * max(len(bar.name) for group in groups for bar in group.bars)
     parts: list[str] = []
     position = TOP
     for group in groups:
         position += GROUP
         parts.append(_text(16, position - 9, group.title, "group"))
-        parts += _bars(group, position, most if common_scale else _greatest(group))
+        parts += _bars(group, position, names, most if common_scale else _greatest(group))
         position += ROW * len(group.bars)
     height = position + FOOT
     description = f"{title}. {subtitle}"
@@ -96,27 +97,28 @@ def _greatest(group: Group) -> float:
     return max(max(each.high, each.goal or 0.0) for each in group.bars) or 1.0
 
 
-def _bars(group: Group, top: float, most: float) -> list[str]:
-    scale = (WIDTH - LABEL - VALUE) / most
+def _bars(group: Group, top: float, left: float, most: float) -> list[str]:
+    scale = (WIDTH - left - VALUE) / most
     parts = []
     for number, bar in enumerate(group.bars):
         y = top + number * ROW
         middle = y + BAR / 2
         name = "name-ours" if bar.is_ours else ""
-        parts.append(_text(LABEL - 10, middle + 4.5, bar.name, name, anchor="end"))
-        length = max(bar.value * scale, 1.0)
+        parts.append(_text(left - 10, middle + 4.5, bar.name, name, anchor="end"))
         kind = "bar ours" if bar.is_ours else "bar"
-        place = f'x="{LABEL}" y="{y:.1f}" width="{length:.1f}" height="{BAR}"'
-        parts.append(f'<rect class="{kind}" {place} rx="2"/>')
-        end = LABEL + bar.value * scale
+        place = f'x="{left:.1f}" y="{y:.1f}" width="{max(bar.value * scale, 1.0):.1f}"'
+        parts.append(f'<rect class="{kind}" {place} height="{BAR}" rx="2"/>')
         if bar.high > bar.low:
-            left, end = LABEL + bar.low * scale, LABEL + bar.high * scale
-            parts.append(_line(left, middle, end, middle, "range"))
+            ends = left + bar.low * scale, left + bar.high * scale
+            parts.append(_line(ends[0], middle, ends[1], middle, "range"))
+        figure = shown(bar.value)
+        beside = left + bar.high * scale + 8
         if bar.goal is not None:
-            x = LABEL + bar.goal * scale
+            x = left + bar.goal * scale
             parts.append(_line(x, y - 3, x, y + BAR + 3, "goal"))
-            end = max(end, x)
-        parts.append(_text(end + 8, middle + 4.5, shown(bar.value), ""))
+            if beside - 8 <= x <= beside + LETTER * len(figure) + 6:  # it would cross the figure
+                beside = x + 8
+        parts.append(_text(beside, middle + 4.5, figure, ""))
     return parts
 
 

@@ -217,11 +217,23 @@ def _table(results: Results, works: Sequence[str]) -> str:
     lines = [f"| work | | median | spread |{extra[0]}", f"|---|---|--:|--:|{extra[1]}"]
     for figure, cpu in rows:
         spread = f"{figure.spread:.0%}" if len(figure.values) > 1 else ""
-        cells = [figure.work, figure.candidate, f"{shown(figure.median)} {figure.unit}", spread]
+        cells = [
+            in_words(figure.work),
+            figure.candidate,
+            f"{shown(figure.median)} {figure.unit}",
+            spread,
+        ]
         if has_cpu:
             cells.append("" if cpu is None else f"{shown(cpu)} µs")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def in_words(work: str) -> str:
+    """Return the name of a work as readers see it."""
+    name, is_async, count = work.partition("-async-")
+    words = f"{name}, {count} at once" if is_async else work
+    return words.removeprefix("node-").replace("-blocking", "").replace("-", ", ")
 
 
 def _unavailable(results: Results) -> str:
