@@ -105,7 +105,7 @@ def test_a_slow_reader_that_goes_on_gets_all_of_it(node, path):
 
 
 def drip(peer):
-    for _ in range(200):
+    for _ in range(400):
         peer.sendall(b"x")
         time.sleep(0.05)
 
@@ -116,7 +116,7 @@ def test_a_head_that_drips_is_ended(node, monkeypatch):
         start = time.monotonic()
         with pytest.raises(ConnectionError):
             drip(peer)
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 15
 
 
 # Number

@@ -94,12 +94,16 @@ class Call:
         left = self.deadline.left()
         return Deadline(None if left is None else time.monotonic() + left / parts, self)
 
+    def is_heard(self, level: int = logging.DEBUG) -> bool:
+        """Return whether anybody listens to events of `level`: a hook, or a handler of the log."""
+        return self._hook is not None or logger.isEnabledFor(level)
+
     def tell(
         self, kind: Kind, words: str, *args: object, level: int = logging.DEBUG, **facts: Any
     ) -> None:
         """Log `words` and call the hook. An error of the hook is logged and otherwise ignored."""
         # A runner that has lost a race may still report something after the call has ended.
-        if self._over or (self._hook is None and not logger.isEnabledFor(level)):
+        if self._over or not self.is_heard(level):
             return
         known = {"cid": self.cid, "attempt": self.attempt}
         event = Event(kind=kind, operation=self.operation, **{**known, **facts})
@@ -114,8 +118,9 @@ class Call:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        name = None if kind is None else kind.__name__
-        elapsed = time.monotonic() - self.started
-        outcome = f"ended with {name}" if name else "succeeded"
-        self.tell("call", "%s %s", self.operation, outcome, elapsed=elapsed, error=name)
+        if self.is_heard():
+            name = None if kind is None else kind.__name__
+            elapsed = time.monotonic() - self.started
+            outcome = f"ended with {name}" if name else "succeeded"
+            self.tell("call", "%s %s", self.operation, outcome, elapsed=elapsed, error=name)
         self._over = True

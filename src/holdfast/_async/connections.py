@@ -1,17 +1,26 @@
 """Connections of aiohttp that enforce the limits of each exchange: see `_sync/connections.py`."""
 
 import asyncio
-from functools import partial
+import re
+from contextvars import ContextVar
+from functools import lru_cache, partial
+from http import HTTPStatus
 from typing import Any, Final
 
 import aiohttp
+import yarl
 from aiohttp.client_proto import ResponseHandler
+from aiohttp.http import HttpProcessingError, StreamWriter
+from multidict import CIMultiDict
 
-from holdfast._async.exchange_limits import ExchangeLimits, current_limits
-from holdfast.protocol import host_privacy, transport_errors
+from holdfast._async.exchange_limits import ExchangeLimits
+from holdfast.protocol import host_privacy
 from holdfast.protocol.overhead import Overhead
 
 RECEIVE_SIZE: Final = 1 << 20
+MAX_ORIGINS: Final = 100  # that are remembered
+_PLAIN_URL: Final = re.compile(r"(https?://[^/?#@\\]+)(/[!-\"$-~]*)")
+BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that may be received before they are read
 
 
 class OverheadError(aiohttp.ClientError):
@@ -26,67 +35,189 @@ class ForbiddenAddressError(aiohttp.ClientError):
     """The address is more private than the request allows."""
 
 
-def exchange_tracing() -> aiohttp.TraceConfig:
-    """Return hooks for a session that report its steps to `ExchangeLimits`.
+class _Request(aiohttp.ClientRequest):
+    """A request with no headers but ours."""
 
-    They limit the time to make a connection, also through a proxy, and count the bytes that are
-    sent.
-    """
+    _skip_auto_headers = CIMultiDict({"Content-Type": None})
 
-    async def connection_start(_: Any, context: Any, __: Any) -> None:
-        limits: ExchangeLimits = context.trace_request_ctx
-        limits.start_step(limits.timeouts.connect, transport_errors.CONNECT_TIMEOUT)
+    def update_auto_headers(self, _: Any) -> None:
+        """Add no headers."""
 
-    async def connection_end(_: Any, context: Any, __: Any) -> None:
-        context.trace_request_ctx.start_step(None)
 
-    async def headers_sent(_: Any, context: Any, __: Any) -> None:
-        context.trace_request_ctx.count_sent(0)
+class PlainResponse:
+    """The part of `aiohttp.ClientResponse` that the transport uses."""
 
-    async def chunk_sent(_: Any, context: Any, about: Any) -> None:
-        context.trace_request_ctx.count_sent(len(about.chunk))
+    __slots__ = ("connection", "content", "headers", "status")
 
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_create_start.append(connection_start)
-    trace.on_connection_create_end.append(connection_end)
-    trace.on_request_headers_sent.append(headers_sent)
-    trace.on_request_chunk_sent.append(chunk_sent)
-    return trace
+    def __init__(self, connection: Any, status: int, headers: Any, content: Any) -> None:
+        self.connection = connection
+        self.status = status
+        self.headers = headers
+        self.content = content
+
+    def release(self) -> None:
+        """Keep the connection for another request."""
+        self.connection.release()
+
+    def close(self) -> None:
+        """Close the connection, and wake whoever waits for the body."""
+        if self.content.exception() is None:
+            self.content.set_exception(aiohttp.ClientConnectionError("Connection closed"))
+        self.connection.close()
+
+
+# aiohttp makes a connection in the task of the caller. The limits are found here.
+_current_limits: ContextVar[ExchangeLimits] = ContextVar("_current_limits")
 
 
 class Connector(aiohttp.TCPConnector):
-    """Connects only to addresses that the request may be sent to."""
+    """Makes exchanges on connections to addresses that the request may be sent to.
+
+    This does what a `ClientSession` does for one request, but without redirects, cookies, retries,
+    hooks, and a task to send the body. They take half the time of a small request.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         # The session limits the number of calls, so connections have no limit here. A call that
         # holds the connection of a body may need another for a block, and would wait for ever.
         super().__init__(limit=0)
         self._factory = partial(_Handler, loop)  # type: ignore[assignment]
+        self._origins: dict[str, _Request] = {}
+
+    async def exchange(
+        self,
+        limits: ExchangeLimits,
+        method: str,
+        url: str,
+        *,
+        headers: dict[str, str],
+        body: bytes | None,
+        streamed: aiohttp.Payload | None,
+        **options: Any,
+    ) -> PlainResponse | aiohttp.ClientResponse:
+        """Send a request and return the reply, whose body is not read yet."""
+        is_plain = streamed is None and "proxy" not in options
+        parts = _PLAIN_URL.fullmatch(url) if is_plain else None
+        if parts is not None:
+            request = self._origin(parts[1], options)
+        else:
+            # yarl must not quote and normalise what is quoted already.
+            address = yarl.URL(url, encoded=True)
+            if address.scheme not in {"http", "https"}:
+                raise aiohttp.NonHttpUrlClientError(address)
+            request = _Request(
+                method, address, headers=headers, data=streamed or body, loop=self._loop, **options
+            )
+        connection = await self._connection(request, limits)
+        try:
+            connection.protocol.set_response_params(
+                read_until_eof=True, auto_decompress=False, read_bufsize=BUFFER_SIZE
+            )
+            limits.start(connection.protocol)
+            if parts is None:
+                return await self._streamed(request, connection, limits)
+            if body is None and method != "GET":
+                headers["Content-Length"] = "0"
+            headers["Host"] = request.headers["Host"]
+            head = f"{method} {parts[2]} HTTP/1.1"
+            return await self._plain(connection, limits, head, headers, body)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _origin(self, origin: str, options: dict[str, Any]) -> _Request:
+        """Return a request to `origin`, with which aiohttp finds or makes a connection."""
+        found = self._origins.get(origin)
+        if found is None:
+            if len(self._origins) >= MAX_ORIGINS:
+                self._origins.clear()
+            found = _Request("GET", yarl.URL(origin, encoded=True), loop=self._loop, **options)
+            self._origins[origin] = found
+        return found
+
+    async def _connection(self, request: _Request, limits: ExchangeLimits) -> Any:
+        """Return a new or kept connection to an address that the request may be sent to."""
+        token = _current_limits.set(limits)
+        try:
+            timeouts = _library_timeouts(limits.timeouts.connect)
+            connection = await self.connect(request, [], timeouts)
+        except TimeoutError:
+            raise aiohttp.ConnectionTimeoutError from None
+        finally:
+            _current_limits.reset(token)
+        if limits.max_privacy is not None:
+            try:
+                self._check_address(connection, limits)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    async def _plain(
+        self, connection: Any, limits: ExchangeLimits, head: str, headers: Any, body: bytes | None
+    ) -> PlainResponse:
+        """Send a request with a whole body, or none, and return the reply."""
+        writer = StreamWriter(connection.protocol, self._loop)
+        await writer.write_headers(head, headers)
+        if body:
+            await writer.write(body)  # together with the head
+        else:
+            writer.send_headers()
+        limits.sent = True
+        try:
+            message, content = await connection.protocol.read()
+            while 100 <= message.code < 200 and message.code != HTTPStatus.SWITCHING_PROTOCOLS:
+                message, content = await connection.protocol.read()
+        except HttpProcessingError:
+            raise GarbledError from None
+        return PlainResponse(connection, message.code, message.headers, content)
+
+    async def _streamed(
+        self, request: _Request, connection: Any, limits: ExchangeLimits
+    ) -> aiohttp.ClientResponse:
+        """Send a request with a streamed body, or through a proxy, and return the reply."""
+        response = await request.send(connection)
+        limits.sent = not request.body
+        try:
+            return await response.start(connection)
+        except BaseException:
+            response.close()
+            raise
+
+    @staticmethod
+    def _check_address(connection: Any, limits: ExchangeLimits) -> None:
+        """Raise an error if the request may not be sent to the address of `connection`."""
+        peer = connection.transport and connection.transport.get_extra_info("peername")
+        if not peer:
+            raise aiohttp.ClientConnectionResetError("the connection is closed")
+        limits.address = str(peer[0])
+        if not _may_connect(limits.address, limits):
+            raise ForbiddenAddressError
+
+    async def _create_connection(self, *args: Any, **kwargs: Any) -> Any:
+        """Make a connection, also through a proxy, within the time for it."""
+        async with asyncio.timeout(_current_limits.get().connect_seconds()):
+            return await super()._create_connection(*args, **kwargs)
 
     async def _resolve_host(self, *args: Any, **kwargs: Any) -> Any:
         found = await super()._resolve_host(*args, **kwargs)
-        most = current_limits.get().max_privacy
-        if most is None:
-            return found
-        allowed = [each for each in found if host_privacy.privacy(each["host"]) <= most]
+        limits = _current_limits.get()
+        allowed = [each for each in found if _may_connect(each["host"], limits)]
         if found and not allowed:
             raise ForbiddenAddressError
         return allowed
 
-    async def connect(self, *args: Any, **kwargs: Any) -> Any:
-        """Return a new or kept connection to an address that the request may be sent to."""
-        connection = await super().connect(*args, **kwargs)
-        limits = current_limits.get()
-        if limits.max_privacy is not None:
-            peer = connection.transport and connection.transport.get_extra_info("peername")
-            if not peer:
-                connection.close()
-                raise aiohttp.ClientConnectionResetError("the connection is closed")
-            limits.address = str(peer[0])
-            if host_privacy.privacy(limits.address) > limits.max_privacy:
-                connection.close()
-                raise ForbiddenAddressError
-        return connection
+
+def _may_connect(address: str, limits: ExchangeLimits) -> bool:
+    most = limits.max_privacy
+    # The most private level allows every address.
+    return most is None or most >= host_privacy.METADATA or host_privacy.privacy(address) <= most
+
+
+@lru_cache(8)
+def _library_timeouts(connect: float | None) -> aiohttp.ClientTimeout:
+    """Return the time-outs that aiohttp is left to enforce: that of a connection to one address."""
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect)
 
 
 class _Handler(ResponseHandler):
@@ -96,35 +227,61 @@ class _Handler(ResponseHandler):
         super().__init__(loop)
         self._overhead = Overhead()
         self._counted: tuple[Any, int] = (None, 0)  # a payload, and the bytes counted of it
+        self._length: int | None = None  # of the body, if the head declares it
+        self._in_body = False  # whether only bytes of such a body can come now
 
     def set_response_params(self, **options: Any) -> None:
         """Start a new exchange."""
         # While reading is paused, the parser may hold the bytes of one receive.
         self._overhead = Overhead(slack=RECEIVE_SIZE)
+        self._length, self._in_body = None, False
         super().set_response_params(**options)
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes from the connection."""
         self._overhead.receive(len(data))
-        super().data_received(data)
+        if self._in_body:
+            self._receive_body(data)
+        else:
+            super().data_received(data)
         payload = self._payload
         if payload is not None:
+            if self._length is not None and not payload.is_eof():
+                # While reading is paused, the parser may hold bytes of the body.
+                self._in_body = self._in_body or not self._reading_paused
             known, counted = self._counted
             self._overhead.take_content(payload.total_bytes - (counted if known is payload else 0))
             self._counted = (payload, payload.total_bytes)
         if self._overhead.is_too_much:
-            self._fail(OverheadError())
+            self.fail(OverheadError())
         elif self._exception is not None:
-            self._fail(self._exception)
+            self.fail(self._exception)
 
     def feed_data(self, data: Any, size: int = 0) -> None:
         """Take a complete head."""
         if 100 <= data[0].code < 200:
             self._overhead.take_informational()
         if not self._overhead.is_too_much:
+            if not data[0].chunked and "Content-Length" in data[0].headers:
+                self._length = int(data[0].headers["Content-Length"])
             super().feed_data(data, size)
 
-    def _fail(self, error: BaseException) -> None:
+    def _receive_body(self, data: bytes) -> None:
+        """Take bytes of a body of known length without the parser, which would copy them."""
+        payload = self._payload
+        if payload is None or self._length is None or not data:
+            return
+        left = self._length - payload.total_bytes
+        if len(data) > left:
+            self.force_close()  # more than one reply: the connection cannot be used again
+            data = data[:left]
+        payload.feed_data(data, len(data))
+        if len(data) == left:
+            self._in_body = False
+            payload.feed_eof()
+            self._parser = None  # it still waits for the body; the next request has its own
+
+    def fail(self, error: BaseException) -> None:
         """End the exchange with `error`, and close the connection.
 
         When bytes cannot be parsed, aiohttp raises an error for the caller that waits for a head,
@@ -138,10 +295,3 @@ class _Handler(ResponseHandler):
             )
         if self.transport is not None:
             self.transport.abort()
-
-
-class NoCookies(aiohttp.DummyCookieJar):
-    """Ignores cookies without parsing them: aiohttp would log those that it cannot parse."""
-
-    def update_cookies_from_headers(self, *_: Any) -> None:
-        """Do nothing."""

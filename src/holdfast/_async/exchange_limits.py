@@ -1,18 +1,25 @@
 """The time limits of one exchange (a request and its reply), async: see `_sync/exchange_limits.py`.
 
-aiohttp has no time-out for writing and none for a whole exchange with a streamed body. So each
-request runs inside one `asyncio.timeout`, which is rescheduled at every step. aiohttp's time-out
-for reading is not used: every received byte restarts it, even one that is not progress.
+aiohttp has no time-out for writing and none for a whole exchange with a streamed body. Its time-out
+for reading is not used: every received byte restarts it, even one that is not progress. So each
+exchange has one timer of its own. A step only notes when it must have ended; the timer looks at
+that when it fires. When the time is over, the connection is closed, which wakes the waiting caller.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from typing import Protocol
 
+from holdfast._async.runtime import now
 from holdfast.calls import Deadline
 from holdfast.config import Timeouts
 from holdfast.protocol.transport_errors import READ_TIMEOUT, ErrorKind
+
+
+class Abortable(Protocol):
+    """A connection that the timer can close."""
+
+    def fail(self, error: BaseException, /) -> None:
+        """Close the connection, and raise `error` where the caller waits for it."""
 
 
 class ExchangeLimits:
@@ -20,78 +27,115 @@ class ExchangeLimits:
 
     Attributes:
         timeouts: The limits of the single steps.
-        unsent: The bytes of the body that are still to be sent, or None if that is not known.
         sent: Whether the whole request was sent.
         max_privacy: How private the address may be that the request is sent to; None for any.
         address: The address that it was sent to; None if a proxy made the connection.
         timeout_error: The kind of error for a time-out in the current step.
+        has_expired: Whether a step took too long.
     """
 
+    __slots__ = (
+        "_connection",
+        "_deadline",
+        "_is_waiting",
+        "_step_end",
+        "_timer",
+        "_timer_at",
+        "address",
+        "has_expired",
+        "max_privacy",
+        "sent",
+        "timeout_error",
+        "timeouts",
+    )
+
     def __init__(
-        self,
-        timeouts: Timeouts,
-        deadline: Deadline,
-        unsent: int | None,
-        *,
-        max_privacy: int | None,
+        self, timeouts: Timeouts, deadline: Deadline, *, max_privacy: int | None = None
     ) -> None:
         self.timeouts = timeouts
-        self.unsent = unsent
         self.sent = False
         self.max_privacy = max_privacy
         self.address: str | None = None
         self.timeout_error = READ_TIMEOUT
+        self.has_expired = False
         self._deadline = deadline
-        self._timer: asyncio.Timeout | None = None
+        self._connection: Abortable | None = None
+        self._is_waiting = False
+        self._step_end: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
 
-    @asynccontextmanager
-    async def enforced(self) -> AsyncIterator[None]:
-        """Raise `TimeoutError` in the block when a step takes too long."""
-        try:
-            async with asyncio.timeout(self._left()) as self._timer:
-                yield
-        finally:
-            self._timer = None
+    def start(self, connection: Abortable) -> None:
+        """Start to limit the exchange on `connection`. The first step is the wait for the head.
+
+        A request without a streamed body is sent at once. A streamed body starts steps of its own.
+        """
+        self._connection = connection
+        self._is_waiting = True
+        self._start(self.timeouts.read)
 
     def start_step(self, seconds: float | None, timeout_error: ErrorKind = READ_TIMEOUT) -> None:
-        """Start a step that may take `seconds`, but not beyond the deadline."""
-        self.timeout_error = timeout_error
-        # An early reply ends the block of `enforced` while the body may still be sent.
-        if self._timer is not None:
-            seconds = _least(seconds, self._left())
-            loop = asyncio.get_running_loop()
-            self._timer.reschedule(None if seconds is None else loop.time() + seconds)
+        """Start a step that may take `seconds`, but not beyond the deadline.
 
-    def read_seconds(self) -> float | None:
-        """Return how long the next bytes of the reply's body may take."""
-        return _least(self.timeouts.read, self._left())
+        An early reply may come while the body is still sent: then the step has no limit.
+        """
+        self.timeout_error = timeout_error
+        if self._is_waiting:
+            self._start(seconds)
+
+    def wait_for_body(self) -> None:
+        """Start the time for the next bytes of the reply's body."""
+        self._is_waiting = True
+        self._start(self.timeouts.read)
+
+    def pause(self) -> None:
+        """Stop limiting the time: the caller does not wait for the peer."""
+        self._is_waiting = False
+
+    def end(self) -> None:
+        """End the exchange."""
+        self._is_waiting = False
+        self._connection = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def connect_seconds(self) -> float | None:
+        """Return how long making the connection may take."""
+        left = self._deadline.left()
+        return _earlier(self.timeouts.connect, None if left is None else max(0.0, left))
 
     @property
     def is_over(self) -> bool:
         """Whether no time is left for the exchange."""
-        return self._left() == 0
+        return self._deadline.has_passed
 
-    def count_sent(self, size: int) -> None:
-        """Count bytes of the body that were sent.
+    def _start(self, seconds: float | None) -> None:
+        self._step_end = None if seconds is None else now() + seconds
+        end = _earlier(self._step_end, self._deadline.at)
+        if end is not None and (self._timer is None or end < self._timer_at):
+            self._set_timer(end)
 
-        The wait for the head of the reply starts after the last one. Informational replies do not
-        restart it.
-        """
-        if self.unsent is not None:
-            self.unsent -= size
-            self.sent = self.unsent <= 0
-            if self.sent:
-                self.start_step(self.timeouts.read)
+    def _set_timer(self, end: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = end
+        self._timer = asyncio.get_running_loop().call_later(max(0.0, end - now()), self._check)
 
-    def _left(self) -> float | None:
-        left = self._deadline.left()
-        return None if left is None else max(0.0, left)
+    def _check(self) -> None:
+        """Close the connection if the time of the current step is over; else wait on."""
+        self._timer = None
+        end = _earlier(self._step_end, self._deadline.at)
+        if not self._is_waiting or end is None:
+            return
+        if now() < end:
+            self._set_timer(end)
+        elif self._connection is not None:
+            self.has_expired = True
+            self._connection.fail(TimeoutError())
 
 
-def _least(*limits: float | None) -> float | None:
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-# aiohttp picks or makes the connection inside one call, in the task of the caller. The connection
-# finds its limits here.
-current_limits: ContextVar[ExchangeLimits] = ContextVar("current_limits")
+def _earlier(first: float | None, second: float | None) -> float | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return min(first, second)

@@ -13,7 +13,7 @@ from holdfast._async.runtime import run_interruptible
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import BytesBody, Request
 
-MAX_WHOLE: Final = 1 << 18  # larger bytes are streamed: aiohttp warns of large ones
+MAX_WHOLE: Final = 1 << 16  # aiohttp sends bytes of this size at once, without waiting
 
 
 class SourceFailed(Exception):  # noqa: N818 - a signal to `send`, no error of its own
@@ -48,6 +48,7 @@ class StreamedBody(aiohttp.Payload):
     async def write(self, writer: Any) -> None:
         """Send the body. aiohttp runs this as a task and cancels it when the reply is complete."""
         self._connection = writer.transport
+        self._limits.start_step(None)  # the source may take its time
         try:
             await self._write(writer)
             self.finished = True
@@ -69,6 +70,8 @@ class StreamedBody(aiohttp.Payload):
                     self._on_sent(sent)
 
     async def _next(self, chunks: Iterator[bytes]) -> bytes:
+        if isinstance(self._value, BytesBody):
+            return next(chunks, b"")
         with self._keeping_error():
             return await run_interruptible(next, chunks, b"")
 

@@ -12,12 +12,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, Final, ParamSpec, Self, TypeVar, cast
 
 from holdfast.files.background import DEPTH
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+INLINE_SIZE: Final = 1 << 16  # bytes that are hashed as fast as a thread is called
 
 now = time.monotonic
 sleep = asyncio.sleep
@@ -33,6 +35,16 @@ async def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.k
     files while the caller cleans up.
     """
     return await _finish(asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs)))
+
+
+async def compute(size: int, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `function`, which computes something from `size` bytes and does not wait for a disk.
+
+    Many bytes are left to a worker thread. For few bytes, that costs more than the computation.
+    """
+    if size <= INLINE_SIZE:
+        return function(*args, **kwargs)
+    return await run_blocking(function, *args, **kwargs)
 
 
 async def run_interruptible(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

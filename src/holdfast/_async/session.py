@@ -3,11 +3,9 @@
 import copy
 import logging
 import random
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, AsyncContextManager  # noqa: UP035 - it has a twin
 
 from holdfast._async.runtime import AsyncLock, AsyncSemaphore, now, sleep
 from holdfast.calls import Call, Deadline
@@ -46,6 +44,43 @@ class _AsyncLocks(ForkAware):
 _calling: ContextVar[frozenset[_AsyncLocks]] = ContextVar("_calling", default=frozenset())
 
 
+class _AsyncLimitedCall:
+    """A call of a session, from the time when it is allowed: see `AsyncSession.call`."""
+
+    __slots__ = ("_arguments", "_call", "_config", "_held", "_locks", "_token")
+
+    def __init__(
+        self,
+        locks: _AsyncLocks,
+        config: ClientConfig,
+        operation: str,
+        cid: str | None,
+        *,
+        total: bool,
+    ) -> None:
+        self._locks = locks
+        self._config = config
+        self._arguments = (operation, cid, config.timeouts.total if total else None)
+
+    async def __aenter__(self) -> Call:
+        calling = _calling.get()
+        self._held = None if self._locks in calling else self._locks.calls
+        if self._held is not None:
+            await self._held.acquire()
+        self._token = _calling.set(calling | {self._locks})
+        operation, cid, total = self._arguments
+        self._call = Call(operation, cid=cid, total=total, hook=self._config.on_event)
+        return self._call
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._call.__exit__(kind)
+        finally:
+            _calling.reset(self._token)
+            if self._held is not None:
+                self._held.release()
+
+
 class AsyncSession:
     """Sends requests through a transport, within the limits that all calls of a client share.
 
@@ -81,32 +116,32 @@ class AsyncSession:
             shared._limiter = _limiter_for(config)  # noqa: SLF001
         return shared
 
-    @asynccontextmanager
-    async def call(
+    def call(
         self, operation: str, cid: str | None = None, *, total: bool = True
-    ) -> AsyncIterator[Call]:
+    ) -> "AsyncContextManager[Call]":
         """Wait until another call is allowed, and start it. It has a deadline if `total` is True.
 
         The wait does not count against the deadline. A call within a call of the same client (an
         upload from a file that this client reads, for example) does not wait: it might wait for
         itself.
         """
-        limit = self._config.timeouts.total if total else None
-        calling = _calling.get()
-        async with nullcontext() if self._locks in calling else self._locks.calls:
-            token = _calling.set(calling | {self._locks})
-            try:
-                with Call(operation, cid=cid, total=limit, hook=self._config.on_event) as call:
-                    yield call
-            finally:
-                _calling.reset(token)
+        return _AsyncLimitedCall(self._locks, self._config, operation, cid, total=total)
 
     async def fetch(self, request: Request, call: Call) -> Reply:
         """Send `request`, retry if that may help, and return the complete reply."""
+        outcome = await self._fetch_once(request, call)
+        if isinstance(outcome, Reply) and outcome.status not in RETRIED:
+            self.succeeded()
+            return outcome
+        return await self._fetch_again(request, call, outcome)
+
+    async def _fetch_again(
+        self, request: Request, call: Call, outcome: Reply | NetworkError
+    ) -> Reply:
+        """Retry `request`, whose first attempt has failed with `outcome`, if that may help."""
         backoff = self.backoff()
         lost = False
         while True:
-            outcome = await self._fetch_once(request, call)
             if isinstance(outcome, Reply):
                 if outcome.status not in RETRIED:
                     self.succeeded()
@@ -121,6 +156,7 @@ class AsyncSession:
                     return replace(outcome, reply_lost=lost)
                 raise _with_count(outcome, call)
             lost = lost or (isinstance(outcome, NetworkError) and outcome.sent)
+            outcome = await self._fetch_once(request, call)
 
     async def _fetch_once(self, request: Request, call: Call) -> Reply | NetworkError:
         """Send `request` once and return the reply or the error.
@@ -147,14 +183,23 @@ class AsyncSession:
 
         `deadline` replaces that of the call.
         """
-        await self._wait_for_turn(call)
+        if self._limiter is not None:
+            await self._wait_for_turn(self._limiter, call)
         call.attempt += 1
+        send = self._send_and_tell if call.is_heard() else self._send
+        return await send(request, call, deadline or call.deadline)
+
+    async def _send(self, request: Request, _: Call, deadline: Deadline) -> "AsyncResponse":
+        return await self.transport.send(request, timeouts=self._config.timeouts, deadline=deadline)
+
+    async def _send_and_tell(
+        self, request: Request, call: Call, deadline: Deadline
+    ) -> "AsyncResponse":
+        """Send `request` and report how it ended."""
         about: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
         started = now()
         try:
-            response = await self.transport.send(
-                request, timeouts=self._config.timeouts, deadline=deadline or call.deadline
-            )
+            response = await self._send(request, call, deadline)
             about["status"] = response.status
             return response
         except BaseException as failure:
@@ -165,20 +210,18 @@ class AsyncSession:
             about["elapsed"] = now() - started
             call.tell("request", "%s %s: %s", request.method, request.peer, outcome, **about)
 
-    async def _wait_for_turn(self, call: Call) -> None:
+    async def _wait_for_turn(self, limiter: RateLimiter, call: Call) -> None:
         """Wait until the rate limit allows the next request.
 
         Requests wait in a queue. One that is cancelled does not use up a turn.
         """
-        if self._limiter is None:
-            return
         arrived = now()
         async with self._locks.turn:
-            delay = self._limiter.reserve(now())
+            delay = limiter.reserve(now())
             try:
                 await sleep(delay)
             except BaseException:
-                self._limiter.give_back()
+                limiter.give_back()
                 raise
         call.postponed += now() - arrived
 

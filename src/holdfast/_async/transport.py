@@ -22,11 +22,10 @@ from holdfast._async.connections import (
     Connector,
     ForbiddenAddressError,
     GarbledError,
-    NoCookies,
     OverheadError,
-    exchange_tracing,
+    PlainResponse,
 )
-from holdfast._async.exchange_limits import ExchangeLimits, current_limits
+from holdfast._async.exchange_limits import ExchangeLimits
 from holdfast._async.request_body import StreamedBody
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, Timeouts, network
@@ -34,8 +33,6 @@ from holdfast.config.secret import Scrubber, Secret
 from holdfast.errors import ClientClosedError
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import Request
-
-BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that may be received before they are read
 
 TABLE: Final[transport_errors.Table] = {
     OverheadError: transport_errors.OVERHEAD,
@@ -75,7 +72,7 @@ class AsyncResponse:
 
     def __init__(
         self,
-        response: aiohttp.ClientResponse,
+        response: PlainResponse | aiohttp.ClientResponse,
         *,
         peer: str,
         limits: ExchangeLimits,
@@ -84,18 +81,20 @@ class AsyncResponse:
     ) -> None:
         # The response itself is not kept: it holds unmasked headers, those of the request too.
         self._content = response.content
+        self._taken = 0
         self._release = _releasing(response)
         self._request_body = body
         self._peer = peer
         self._limits = limits
         self._scrubber = scrubber
-        _receive_more_at_once(response)
+        self._connection = None if response.connection is None else response.connection.transport
         self.address = limits.address
         self.status = response.status
-        names = {name.lower() for name in response.headers}
-        self.headers = scrubber.headers(
-            {name: ", ".join(response.headers.getall(name)) for name in names}
-        )
+        fields: dict[str, str] = {}
+        for name, value in response.headers.items():
+            lower = name.lower()
+            fields[lower] = f"{fields[lower]}, {value}" if lower in fields else value
+        self.headers = scrubber.headers(fields)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""
@@ -118,12 +117,22 @@ class AsyncResponse:
 
     async def _next(self) -> bytes:
         """Return the next bytes of the body, or b"" at its end."""
+        content = self._content
         failure = None
+        # A short body has arrived with the head: there is nothing to wait for.
+        waits = content.total_bytes == self._taken and not content.is_eof()
         try:
-            async with asyncio.timeout(self._limits.read_seconds()):
-                return await self._receive()
+            if waits:
+                _receive_more_at_once(self._connection)
+                self._limits.wait_for_body()
+            chunk = await self._receive()
+            self._taken += len(chunk)
+            return chunk
         except (aiohttp.ClientError, OSError) as error:
             failure = transport_errors.translate(error, TABLE, self._peer, sent=True)
+        finally:
+            if waits:
+                self._limits.pause()
         try:
             raise failure
         finally:
@@ -142,12 +151,13 @@ class AsyncResponse:
 
     async def aclose(self) -> None:
         """Give the connection back, or close it if the body was not read to its end."""
+        self._limits.end()
         self._release()
         if self._request_body is not None and not self._request_body.finished:
             self._request_body.abort()
 
 
-def _releasing(response: aiohttp.ClientResponse) -> Callable[[], None]:
+def _releasing(response: PlainResponse | aiohttp.ClientResponse) -> Callable[[], None]:
     def release() -> None:
         if response.content.at_eof():
             response.release()
@@ -157,9 +167,8 @@ def _releasing(response: aiohttp.ClientResponse) -> Callable[[], None]:
     return release
 
 
-def _receive_more_at_once(response: aiohttp.ClientResponse) -> None:
+def _receive_more_at_once(transport: Any) -> None:
     """Let the event loop receive more bytes at a time: each receive costs the same."""
-    transport: Any = None if response.connection is None else response.connection.transport
     if hasattr(transport, "max_size"):
         transport.max_size = RECEIVE_SIZE
 
@@ -169,46 +178,46 @@ class AsyncTransport:
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
-        self._session: aiohttp.ClientSession | None = None
+        self._connector: Connector | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tls: ssl.SSLContext | None = None
+        self._scrubbers: dict[tuple[tuple[Secret, ...], Secret | None], Scrubber] = {}
         self._closed = False
 
     async def send(
         self, request: Request, *, timeouts: Timeouts, deadline: Deadline = NEVER
     ) -> AsyncResponse:
         """Send `request` and wait for the head of the reply. Redirects are not followed."""
-        session = self._open_session()
+        connector = self._open_connector()
         proxy = network.proxy_for(request.url, self._config)
-        max_privacy = request.max_privacy if proxy is None else None
-        limits = ExchangeLimits(timeouts, deadline, request.length, max_privacy=max_privacy)
+        limits = ExchangeLimits(
+            timeouts, deadline, max_privacy=request.max_privacy if proxy is None else None
+        )
         if limits.is_over:
             raise transport_errors.READ_TIMEOUT.error(request.peer)
         body = StreamedBody.of(request, limits)
         failure: Exception | None = None
-        response: aiohttp.ClientResponse | None = None
-        token = current_limits.set(limits)
+        response: PlainResponse | aiohttp.ClientResponse | None = None
         try:
-            async with limits.enforced():
-                response = await session.request(
-                    request.method,
-                    # yarl must not quote and normalise what is quoted already.
-                    yarl.URL(request.url, encoded=True),
-                    data=request.body if body is None else body,
-                    headers=request.header_values(),
-                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=timeouts.connect),
-                    allow_redirects=False,
-                    trace_request_ctx=limits,
-                    # Secrets are not put in variables: a traceback may show those.
-                    **self._connection_options(proxy, secure=request.is_secure),
-                )
+            response = await connector.exchange(
+                limits,
+                request.method,
+                request.url,
+                # Secrets are not put in variables: a traceback may show those.
+                headers=request.header_values(),
+                body=request.body if isinstance(request.body, bytes) else None,
+                streamed=body,
+                **self._connection_options(proxy, secure=request.is_secure),
+            )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             sent = limits.sent or (body is not None and body.finished)
             failure = self._translated(error, request, limits, sent=sent)
         finally:
-            current_limits.reset(token)
-            if response is None and body is not None:
-                body.abort()
+            limits.pause()
+            if response is None:
+                limits.end()
+                if body is not None:
+                    body.abort()
         # Raise outside of the handlers: the library's exception, whose frames hold headers in the
         # clear, must not become the context of ours.
         if response is None:
@@ -218,9 +227,12 @@ class AsyncTransport:
             finally:
                 # The error and this frame would keep each other alive.
                 del failure, source_error
-        scrubber = Scrubber((*request.secrets, *network.secrets(self._config, proxy)))
         reply = AsyncResponse(
-            response, peer=request.peer, limits=limits, body=body, scrubber=scrubber
+            response,
+            peer=request.peer,
+            limits=limits,
+            body=body,
+            scrubber=self._scrubber(request.secrets, proxy),
         )
         del response  # it holds unmasked headers
         if body is not None and reply.status < 300:
@@ -230,12 +242,20 @@ class AsyncTransport:
                 raise body.source_error or transport_errors.UNSENT.error(request.peer)
         return reply
 
+    def _scrubber(self, secrets: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
+        """Return the mask for replies to requests with `secrets`: the same for most requests."""
+        found = self._scrubbers.get((secrets, proxy))
+        if found is None:
+            found = Scrubber((*secrets, *network.secrets(self._config, proxy)))
+            self._scrubbers[secrets, proxy] = found
+        return found
+
     def _translated(
         self, error: Exception, request: Request, limits: ExchangeLimits, *, sent: bool
     ) -> Exception:
         if self._closed:
             return ClientClosedError()
-        if type(error) is TimeoutError:
+        if limits.has_expired:
             return limits.timeout_error.error(request.peer, sent=sent)
         # A connection that was closed before has taken nothing of the request.
         sent = sent and not isinstance(error, aiohttp.ClientConnectionResetError)
@@ -247,37 +267,29 @@ class AsyncTransport:
             self._tls = self._tls or network.tls_context(self._config)
             options["ssl"] = self._tls
         if proxy is not None:
-            options["proxy"], credentials = network.split_proxy(proxy)
+            address, credentials = network.split_proxy(proxy)
+            options["proxy"] = yarl.URL(address)
             if credentials is not None:
                 # aiohttp sends it to the proxy only, as Proxy-Authorization.
                 options["proxy_headers"] = {"Authorization": credentials.reveal()}
         return options
 
-    def _open_session(self) -> aiohttp.ClientSession:
+    def _open_connector(self) -> Connector:
         if self._closed:
             raise ClientClosedError
         loop = asyncio.get_running_loop()
-        if self._session is None:
+        if self._connector is None:
             self._loop = loop
-            self._session = aiohttp.ClientSession(
-                connector=Connector(loop),
-                cookie_jar=NoCookies(),
-                auto_decompress=False,
-                read_bufsize=BUFFER_SIZE,
-                skip_auto_headers=("Accept", "Content-Type"),
-                trace_configs=[exchange_tracing()],
-            )
-            # aiohttp must not repeat a request by itself: our session does, and counts attempts.
-            self._session._retry_connection = False  # noqa: SLF001
+            self._connector = Connector(loop)
         if self._loop is not loop:
             raise RuntimeError(
                 "this client was used in another event loop before; make one client for each loop"
             )
-        return self._session
+        return self._connector
 
     async def aclose(self) -> None:
         """Close all connections. A second call does nothing."""
         self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        connector, self._connector = self._connector, None
+        if connector is not None:
+            await connector.close()

@@ -51,6 +51,11 @@ def run_blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs)
     return function(*args, **kwargs)
 
 
+def compute(_size: int, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `function` on this thread."""
+    return function(*args, **kwargs)
+
+
 run_interruptible = run_blocking
 
 

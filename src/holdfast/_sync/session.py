@@ -5,11 +5,9 @@
 import copy
 import logging
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ContextManager  # noqa: UP035 - it has a twin
 
 from holdfast._sync.runtime import Lock, Semaphore, now, sleep
 from holdfast.calls import Call, Deadline
@@ -48,6 +46,43 @@ class _Locks(ForkAware):
 _calling: ContextVar[frozenset[_Locks]] = ContextVar("_calling", default=frozenset())
 
 
+class _LimitedCall:
+    """A call of a session, from the time when it is allowed: see `Session.call`."""
+
+    __slots__ = ("_arguments", "_call", "_config", "_held", "_locks", "_token")
+
+    def __init__(
+        self,
+        locks: _Locks,
+        config: ClientConfig,
+        operation: str,
+        cid: str | None,
+        *,
+        total: bool,
+    ) -> None:
+        self._locks = locks
+        self._config = config
+        self._arguments = (operation, cid, config.timeouts.total if total else None)
+
+    def __enter__(self) -> Call:
+        calling = _calling.get()
+        self._held = None if self._locks in calling else self._locks.calls
+        if self._held is not None:
+            self._held.acquire()
+        self._token = _calling.set(calling | {self._locks})
+        operation, cid, total = self._arguments
+        self._call = Call(operation, cid=cid, total=total, hook=self._config.on_event)
+        return self._call
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._call.__exit__(kind)
+        finally:
+            _calling.reset(self._token)
+            if self._held is not None:
+                self._held.release()
+
+
 class Session:
     """Sends requests through a transport, within the limits that all calls of a client share.
 
@@ -83,30 +118,30 @@ class Session:
             shared._limiter = _limiter_for(config)  # noqa: SLF001
         return shared
 
-    @contextmanager
-    def call(self, operation: str, cid: str | None = None, *, total: bool = True) -> Iterator[Call]:
+    def call(
+        self, operation: str, cid: str | None = None, *, total: bool = True
+    ) -> "ContextManager[Call]":
         """Wait until another call is allowed, and start it. It has a deadline if `total` is True.
 
         The wait does not count against the deadline. A call within a call of the same client (an
         upload from a file that this client reads, for example) does not wait: it might wait for
         itself.
         """
-        limit = self._config.timeouts.total if total else None
-        calling = _calling.get()
-        with nullcontext() if self._locks in calling else self._locks.calls:
-            token = _calling.set(calling | {self._locks})
-            try:
-                with Call(operation, cid=cid, total=limit, hook=self._config.on_event) as call:
-                    yield call
-            finally:
-                _calling.reset(token)
+        return _LimitedCall(self._locks, self._config, operation, cid, total=total)
 
     def fetch(self, request: Request, call: Call) -> Reply:
         """Send `request`, retry if that may help, and return the complete reply."""
+        outcome = self._fetch_once(request, call)
+        if isinstance(outcome, Reply) and outcome.status not in RETRIED:
+            self.succeeded()
+            return outcome
+        return self._fetch_again(request, call, outcome)
+
+    def _fetch_again(self, request: Request, call: Call, outcome: Reply | NetworkError) -> Reply:
+        """Retry `request`, whose first attempt has failed with `outcome`, if that may help."""
         backoff = self.backoff()
         lost = False
         while True:
-            outcome = self._fetch_once(request, call)
             if isinstance(outcome, Reply):
                 if outcome.status not in RETRIED:
                     self.succeeded()
@@ -121,6 +156,7 @@ class Session:
                     return replace(outcome, reply_lost=lost)
                 raise _with_count(outcome, call)
             lost = lost or (isinstance(outcome, NetworkError) and outcome.sent)
+            outcome = self._fetch_once(request, call)
 
     def _fetch_once(self, request: Request, call: Call) -> Reply | NetworkError:
         """Send `request` once and return the reply or the error.
@@ -145,14 +181,21 @@ class Session:
 
         `deadline` replaces that of the call.
         """
-        self._wait_for_turn(call)
+        if self._limiter is not None:
+            self._wait_for_turn(self._limiter, call)
         call.attempt += 1
+        send = self._send_and_tell if call.is_heard() else self._send
+        return send(request, call, deadline or call.deadline)
+
+    def _send(self, request: Request, _: Call, deadline: Deadline) -> "Response":
+        return self.transport.send(request, timeouts=self._config.timeouts, deadline=deadline)
+
+    def _send_and_tell(self, request: Request, call: Call, deadline: Deadline) -> "Response":
+        """Send `request` and report how it ended."""
         about: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
         started = now()
         try:
-            response = self.transport.send(
-                request, timeouts=self._config.timeouts, deadline=deadline or call.deadline
-            )
+            response = self._send(request, call, deadline)
             about["status"] = response.status
             return response
         except BaseException as failure:
@@ -163,20 +206,18 @@ class Session:
             about["elapsed"] = now() - started
             call.tell("request", "%s %s: %s", request.method, request.peer, outcome, **about)
 
-    def _wait_for_turn(self, call: Call) -> None:
+    def _wait_for_turn(self, limiter: RateLimiter, call: Call) -> None:
         """Wait until the rate limit allows the next request.
 
         Requests wait in a queue. One that is cancelled does not use up a turn.
         """
-        if self._limiter is None:
-            return
         arrived = now()
         with self._locks.turn:
-            delay = self._limiter.reserve(now())
+            delay = limiter.reserve(now())
             try:
                 sleep(delay)
             except BaseException:
-                self._limiter.give_back()
+                limiter.give_back()
                 raise
         call.postponed += now() - arrived
 

@@ -26,13 +26,12 @@ class Secret:
         True
     """
 
-    __slots__ = ("__bare", "__forms", "__lower_forms", "__value")
+    __slots__ = ("__bare", "__lower_forms", "__value")
 
     def __init__(self, value: str) -> None:
         self.__value = value
         self.__bare: Secret | None = None
-        self.__forms: frozenset[bytes] | None = None
-        self.__lower_forms: frozenset[bytes] | None = None
+        self.__lower_forms: tuple[bytes, ...] | None = None
 
     def reveal(self) -> str:
         """Return the credential. Do not assign it to a local variable: tracebacks show those."""
@@ -53,21 +52,28 @@ class Secret:
         """Return `text`, which came from outside, with the credential masked."""
         return text.replace(self.__value, MASK) if self.__value else text
 
-    def forms(self) -> frozenset[bytes]:
-        """Return the forms of the credential in a reply: unchanged, quoted, escaped or encoded.
+    def is_in(self, lower: bytes) -> bool:
+        """Return whether `lower`, bytes of a reply in lower case, hold the credential.
 
-        A credential of fewer than `MIN_ECHO` characters has none.
+        All its forms are searched: unchanged, quoted, escaped and encoded. A credential of fewer
+        than `MIN_ECHO` characters is in no reply.
         """
-        if self.__forms is None:
-            long = len(self.__value) >= MIN_ECHO
-            self.__forms = _forms(self.__value) if long else frozenset()
-        return self.__forms
-
-    def lower_forms(self) -> frozenset[bytes]:
-        """Return `forms` in lower case."""
         if self.__lower_forms is None:
-            self.__lower_forms = frozenset(form.lower() for form in self.forms())
-        return self.__lower_forms
+            self.__lower_forms = tuple({form.lower() for form in self.__forms()})
+        for form in self.__lower_forms:  # noqa: SIM110 - twice as fast as `any`, for each reply
+            if form in lower:
+                return True
+        return False
+
+    def mask(self, body: bytes) -> bytes:
+        """Return a reply's `body` with the credential masked in all its forms."""
+        # The longest form first, so that none is masked only in part.
+        for form in sorted(self.__forms(), key=len, reverse=True):
+            body = body.replace(form, MASK.encode())
+        return body
+
+    def __forms(self) -> frozenset[bytes]:
+        return _forms(self.__value) if len(self.__value) >= MIN_ECHO else frozenset()
 
     def __repr__(self) -> str:
         return f"Secret('{MASK}')"
@@ -131,10 +137,11 @@ class Scrubber:
 
         A body that holds a credential in the escapes of JSON or of addresses is masked as a whole.
         """
-        for secret in self._secrets:
-            # The longest form first, so that none is masked only in part.
-            for form in sorted(secret.forms(), key=len, reverse=True):
-                body = body.replace(form, MASK.encode())
+        if self._is_in(body):
+            for secret in self._secrets:
+                body = secret.mask(body)
+        elif b"%" not in body and b"\\" not in body:  # almost always
+            return body
         if b"\\" in body:
             # It may be JSON. This codec resolves \\uXXXX and nothing else.
             text = body.replace(b"\\/", b"/").decode("raw_unicode_escape", "replace")
@@ -155,7 +162,7 @@ class Scrubber:
     def _is_in(self, data: bytes) -> bool:
         """Return whether `data` holds a credential, in upper or lower case."""
         lower = data.lower()
-        return any(form in lower for secret in self._secrets for form in secret.lower_forms())
+        return any(secret.is_in(lower) for secret in self._secrets)
 
 
 def _bytes(text: str) -> bytes:

@@ -125,8 +125,14 @@ class Folder:
             descriptor = self.open(name)
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read(limit)
+        try:
+            size = min(os.fstat(descriptor).st_size, limit)
+            data = os.read(descriptor, size)
+            while len(data) < size and (more := os.read(descriptor, size - len(data))):
+                data += more
+        finally:
+            os.close(descriptor)
+        return data
 
     def status(self, name: str) -> os.stat_result | None:
         """Return the status of `name`, of a link itself; None if it does not exist."""

@@ -132,10 +132,7 @@ class Reply:
     @property
     def length(self) -> int | None:
         """The Content-Length, or None if there is none, or none that is valid and applies."""
-        if "transfer-encoding" in self.headers:
-            return None
-        value = self.headers.get("content-length", "")
-        return int(value) if value.isdecimal() and len(value) <= MAX_DIGITS else None
+        return body_length(self.headers)
 
     @property
     def is_framed(self) -> bool:
@@ -149,6 +146,14 @@ class Reply:
     def media_type(self) -> str:
         """The Content-Type without its parameters."""
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def body_length(headers: Mapping[str, str]) -> int | None:
+    """Return the Content-Length, or None if there is none, or none that is valid and applies."""
+    if "transfer-encoding" in headers:
+        return None
+    value = headers.get("content-length", "")
+    return int(value) if value.isdecimal() and len(value) <= MAX_DIGITS else None
 
 
 def origin(url: str) -> tuple[str, str | None, int | None]:

@@ -1,9 +1,21 @@
 """Write JSON compactly and read it strictly. What JSON cannot express is an error."""
 
 import json
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from holdfast.errors import SerializationError
+
+BYTE_ORDER_MARK: Final = "\ufeff"  # allowed before the text; the codec utf-8-sig is slow
+
+
+def refuse_constant(constant: str) -> NoReturn:
+    """Raise `ValueError` for NaN and Infinity, which Python reads and JSON does not have."""
+    raise ValueError(f"{constant} is not JSON")
+
+
+# Made once: `json.dumps` and `json.loads` make new ones for other than their default options.
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_DECODER: Final = json.JSONDecoder(parse_constant=refuse_constant)
 
 
 def to_text(value: Any) -> str:
@@ -14,7 +26,7 @@ def to_text(value: Any) -> str:
         '{"name":"Zoë","tags":["a",1]}'
     """
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _ENCODER.encode(value)
         _check_keys(value)
         text.encode()
     except UnicodeEncodeError:
@@ -29,18 +41,13 @@ def to_text(value: Any) -> str:
 def from_text(data: bytes | bytearray) -> Any:
     """Return the value of the JSON text `data`, which must be UTF-8."""
     try:
-        return json.loads(data.decode("utf-8-sig"), parse_constant=refuse_constant)
+        return _DECODER.decode(data.decode().removeprefix(BYTE_ORDER_MARK))
     except UnicodeDecodeError:
         raise SerializationError("the content is not JSON: it is not UTF-8 text") from None
     except RecursionError:
         raise SerializationError("the JSON is nested too deeply to be read") from None
     except ValueError as error:
         raise SerializationError(f"the content is not JSON: {error}") from None
-
-
-def refuse_constant(constant: str) -> NoReturn:
-    """Raise `ValueError` for NaN and Infinity, which Python reads and JSON does not have."""
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _check_keys(value: Any) -> None:

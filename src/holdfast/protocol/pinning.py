@@ -1,7 +1,7 @@
 """The pinning API of the spec: its requests, and how their replies are read."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -30,11 +30,19 @@ class PinningAPI:
     base_url: str
     token: Secret
     cid_version: int
+    # The same for all requests.
+    _credential: dict[str, Secret] = field(init=False, repr=False, compare=False)
+    _options: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        credential = {"Authorization": self.token.prefixed("Bearer ")}
+        object.__setattr__(self, "_credential", credential)
+        object.__setattr__(self, "_options", json_text.to_text({"cidVersion": self.cid_version}))
 
     def add_json(self, text: str, info: PinInfo) -> Exchange[Added]:
         """Pin the JSON `text`, which goes into the body as it is."""
-        about, options = _metadata(info), self._options()
-        body = f'{{"{CONTENT}":{text},"{METADATA}":{about},"{OPTIONS}":{options}}}'
+        about = _metadata(info)
+        body = f'{{"{CONTENT}":{text},"{METADATA}":{about},"{OPTIONS}":{self._options}}}'
         reply = yield self.request(
             "POST",
             "/pinning/pinJSONToIPFS",
@@ -47,7 +55,7 @@ class PinningAPI:
         self, files: Sequence[FormFile], info: PinInfo, on_sent: Callable[[int], None]
     ) -> Exchange[Added]:
         """Pin a file, or several as a directory; metadata is sent only for key-values."""
-        fields = {OPTIONS: self._options()}
+        fields = {OPTIONS: self._options}
         if info.keyvalues:
             fields[METADATA] = _metadata(info)
         form = FileForm(files, fields=fields)
@@ -119,15 +127,12 @@ class PinningAPI:
         except SerializationError:
             return None
 
-    def _options(self) -> str:
-        return json_text.to_text({"cidVersion": self.cid_version})
-
     def request(
         self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any
     ) -> Request:
         """Return a request to `path` with the token."""
-        credential = {"Authorization": self.token.prefixed("Bearer ")}
-        return Request(method, self.base_url + path, {**(headers or {}), **credential}, **more)
+        fields: dict[str, str | Secret] = {**(headers or {}), **self._credential}
+        return Request(method, self.base_url + path, fields, **more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """One add: blocks are written in batches and leased until they are pinned."""
 
 import os
-from collections.abc import Iterable
-from typing import Any, Final, Self
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self
 
 from holdfast.content.car import CarReader
 from holdfast.content.cid import CID
@@ -10,6 +11,7 @@ from holdfast.errors import MalformedError
 from holdfast.records import Pin
 from holdfast.repository.block_files import BlockFiles, WrittenBlock
 from holdfast.repository.database import Database
+from holdfast.repository.database.group_commit import Change
 from holdfast.repository.leases import check_lease, end_lease, extend_lease
 from holdfast.repository.owners import Owner
 from holdfast.repository.pins import add_pin
@@ -75,14 +77,27 @@ class Adding:
 
         Return the pin, and whether it existed.
         """
-        with self._database.writing(self._bytes_for_database()) as connection:
+        change = self._pin_change(cid, **about)
+        self._database.commit(change)
+        pinned = change.result()
+        self._end()
+        return pinned
+
+    def _pin_change(self, cid: CID, **about: Any) -> Change[tuple[Pin, bool]]:
+        def apply(connection: sqlite3.Connection) -> tuple[Pin, bool]:
             check_lease(connection, self._lease)
             self._files.insert(connection, self._pending)
             pinned = add_pin(connection, cid, **about)
-            end_lease(connection, self._lease)
+            if self._lease is not None:
+                end_lease(connection, self._lease)
+            return pinned
+
+        return Change(apply, self._bytes_for_database())
+
+    def _end(self) -> None:
+        """Forget the blocks, which are pinned."""
         self._lease = None
         self._forget_pending()
-        return pinned
 
     def _bytes_for_database(self) -> int:
         """Return how many bytes of the pending blocks become rows, not files."""
@@ -123,3 +138,26 @@ class Adding:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class NewPin(NamedTuple):
+    """An add that has all its blocks, the root to pin, and the fields of the pin."""
+
+    adding: Adding
+    cid: CID
+    about: Mapping[str, Any]
+
+
+def pin_together(pins: Sequence[NewPin]) -> list[Change[tuple[Pin, bool]]]:
+    """Pin several adds of one repository in one transaction, and end them.
+
+    Return the outcome of each, as `Adding.pin` would return or raise it. One that fails does not
+    fail the others.
+    """
+    changes = [pin.adding._pin_change(pin.cid, **pin.about) for pin in pins]  # noqa: SLF001
+    pins[0].adding._database.commit(*changes)  # noqa: SLF001 - all have the same
+    for pin, change in zip(pins, changes, strict=True):
+        if change.error is None:
+            pin.adding._end()  # noqa: SLF001
+        pin.adding.close()
+    return changes

@@ -9,6 +9,7 @@ from typing import Final
 
 from holdfast.content.cid import CID
 
+SMALLEST_ID: Final = -(1 << 63)  # of a row in SQLite
 KEY_NAME: Final = re.compile("(?:[0-9a-f]{2}){4,120}")
 
 

@@ -1,7 +1,7 @@
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
 from holdfast._async.providers.http import AsyncHTTPProvider
-from holdfast._async.runtime import run_blocking
+from holdfast._async.runtime import compute, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
@@ -45,7 +45,7 @@ class AsyncPinProvider(AsyncHTTPProvider, AsyncListing):
         """Pin the JSON `text`. Log a warning if the CID is not that of the text."""
         added = await self.run(self._api.add_json(text, info), call)
         if self.config.verify:
-            await run_blocking(compare_json, text, added.cid)
+            await compute(len(text), compare_json, text, added.cid)
         return added
 
     async def add_file(

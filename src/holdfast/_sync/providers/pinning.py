@@ -3,7 +3,7 @@
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
 from holdfast._sync.providers.http import HTTPProvider
-from holdfast._sync.runtime import run_blocking
+from holdfast._sync.runtime import compute, run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
@@ -47,7 +47,7 @@ class PinProvider(HTTPProvider, Listing):
         """Pin the JSON `text`. Log a warning if the CID is not that of the text."""
         added = self.run(self._api.add_json(text, info), call)
         if self.config.verify:
-            run_blocking(compare_json, text, added.cid)
+            compute(len(text), compare_json, text, added.cid)
         return added
 
     def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:

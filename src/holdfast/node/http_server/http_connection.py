@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import h11
 from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from holdfast.node.http_server.direct_sending import DirectSender
 
 HEAD_SECONDS = 20.0  # for a whole head, counted from the connection's start or the last reply's end
 STALL_SECONDS = 60.0  # after which a client that reads too little of a reply is disconnected
@@ -17,10 +20,13 @@ MAX_HEADERS: Final = 100
 RECEIVE_SIZE: Final = 16 << 10  # the most bytes that are read ahead of a connection
 WRITE_BUFFER: Final = 32 << 10  # bytes that wait for the client besides the system's own buffer
 
-# ASGI extensions for middleware: the transport, to abort the connection; and a function that waits
-# until the client has read what was sent.
+# ASGI extensions: the transport, to abort the connection; a function that waits until the client
+# has read what was sent; one that takes the body of the request, if all of it has arrived; and a
+# sender that does not go through `send`, which a middleware that changes bodies must remove.
 CONNECTION = "holdfast.connection"
 DRAIN = "holdfast.drain"
+TAKE_BODY = "holdfast.take_body"
+DIRECT = "holdfast.direct"
 
 Drain = Callable[[], Awaitable[None]]
 
@@ -39,7 +45,8 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
     def connection_made(self, transport: Any) -> None:
         """Start to wait for a request."""
         self.conn._receive_buffer = _LimitedHeads()  # noqa: SLF001 - h11 has no setting for it
-        transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        # Low is 0, because `DirectSender` needs an empty buffer.
+        transport.set_write_buffer_limits(high=WRITE_BUFFER, low=0)
         super().connection_made(StallLimit(transport, self.loop))  # type: ignore[arg-type]
         self._wait()
 
@@ -60,8 +67,14 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
         super().handle_events()
         if self._has_request():
             scope: Any = self.scope
-            scope["extensions"] = {CONNECTION: self.transport, DRAIN: self.flow.drain}
             cycle: Any = self.cycle
+            if "extensions" not in scope:
+                scope["extensions"] = {
+                    CONNECTION: self.transport,
+                    DRAIN: self.flow.drain,
+                    TAKE_BODY: partial(_take_body, cycle),
+                    DIRECT: DirectSender(self.transport, self.conn),
+                }
             if len(cycle.body) >= RECEIVE_SIZE:  # uvicorn pauses only at 64 KiB
                 self.flow.pause_reading()
         if self._timer is not None and self._has_request():
@@ -98,6 +111,15 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
             self.transport.abort()
 
 
+def _take_body(cycle: Any) -> bytes | None:
+    """Return what ASGI's ``receive`` would, if that is the whole rest of the body; else None."""
+    if cycle.more_body or cycle.disconnected or cycle.response_complete:
+        return None
+    body, cycle.body = bytes(cycle.body), bytearray()
+    cycle.message_event.clear()
+    return body
+
+
 class _LimitedHeads(ReceiveBuffer):
     """The receive buffer of h11, which rejects a head with too many headers before parsing it."""
 
@@ -130,6 +152,10 @@ class StallLimit:
             self._is_watched = True
             self._mark = (self._taken(), self._loop.time())
             self._watch()
+
+    def count(self, size: int) -> None:
+        """Count bytes that were sent past this object, while its buffer was empty."""
+        self._written += size
 
     def _taken(self) -> int:
         return self._written - self._transport.get_write_buffer_size()

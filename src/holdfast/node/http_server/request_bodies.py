@@ -7,6 +7,7 @@ from functools import partial
 
 from starlette.requests import ClientDisconnect, Request
 
+from holdfast.node.http_server.http_connection import TAKE_BODY
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.memory import MemoryShare
 
@@ -92,6 +93,13 @@ class RequestBody:
 
     async def read(self) -> bytes:
         """Return the whole body."""
+        take_body = self._request.scope.get("extensions", {}).get(TAKE_BODY)
+        body: bytes | None = None if take_body is None else take_body()
+        if body is not None:  # no timer is needed, because nothing is waited for
+            if len(body) > self._limit:
+                raise self._too_large()
+            self._share.hold(len(body))
+            return body
         pieces: list[bytes] = []
         async for piece in self.pieces(lambda: sum(map(len, pieces))):
             pieces.append(piece)  # noqa: PERF401 - the lambda reads the list while it grows

@@ -1,7 +1,8 @@
 """The endpoints of the pinning API: each reads its request, uses the repository, and replies."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter
@@ -18,22 +19,25 @@ from holdfast.node.http_server.request_bodies import RequestBody
 from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.node.pinning_api.authorization import Authorization
 from holdfast.node.pinning_api.form_upload import FormUpload
-from holdfast.node.pinning_api.json_values import parse_json, with_numbers, write_json
-from holdfast.node.pinning_api.metadata import check_count, iso_time, read_metadata, read_options
+from holdfast.node.pinning_api.json_content import read_content
+from holdfast.node.pinning_api.json_values import parse_json, with_numbers
+from holdfast.node.pinning_api.metadata import check_count, iso_time, read_metadata
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
 from holdfast.node.pinning_api.query_runner import QueryRunner
+from holdfast.node.pinning_api.store_queue import StoreQueue
 from holdfast.node.settings import NodeSettings
 from holdfast.records import Pin
 from holdfast.repository import Repository
+from holdfast.repository.block_files import FILE_SIZE
 from holdfast.repository.pin_queries import Stopped
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
 UPLOADS_AT_ONCE = 8  # worker threads that parse uploads
+INLINE_JSON = FILE_SIZE - 1  # bytes of JSON up to which a hop to a thread takes longer than parsing
 LARGE_JSON = 256 << 10  # bytes of JSON above which only one document is parsed at a time
 SMALL_AT_ONCE = 4  # documents up to `LARGE_JSON` that are parsed at a time
 MAX_METADATA = 1 << 20  # bytes of a JSON body that has metadata and no content
-CONTENT_NAMES = ("pinataContent", "pinContent")
 REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -51,6 +55,7 @@ class PinningEndpoints:
         self._uploaders = CapacityLimiter(UPLOADS_AT_ONCE)
         self._small = asyncio.Semaphore(SMALL_AT_ONCE)
         self._large = asyncio.Semaphore(1)
+        self._stores = StoreQueue(repository)
         self.queries = QueryRunner()
         self.jobs = PinJobs(repository, settings.gateways, max_bytes=settings.max_upload)
 
@@ -89,32 +94,24 @@ class PinningEndpoints:
 
     async def pin_json(self, request: Request) -> Response:
         """Pin JSON: an object with content, metadata and options, or the content alone."""
-        pin, duplicate = await self._with_json(request, self._settings.max_json, self._add_json)
-        return JSONResponse(_pinned(pin, duplicate))
+        with self._reading(request, self._settings.max_json) as body:
+            text = await body.read()
+            if len(text) <= INLINE_JSON:
+                content, profile, about = read_content(parse_json(text))
+                pin, existed = await self._stores.add(content, profile, **about)
+            else:
+                pin, existed = await self._on_thread(body, text, self._add_json)
+        return JSONResponse(_pinned(pin, existed))
 
     def _add_json(self, body: Any) -> tuple[Pin, bool]:
-        content, metadata, options = body, read_metadata(None), read_options(None)
-        name = next((n for n in CONTENT_NAMES if isinstance(body, dict) and n in body), None)
-        if name is not None:
-            content = body[name]
-            metadata = read_metadata(with_numbers(body.get("pinataMetadata")))
-            options = read_options(with_numbers(body.get("pinataOptions")))
-        elif not isinstance(body, dict | list):
-            raise bad_request("The body must be a JSON object")
-        return self._repository.add(
-            write_json(content).encode(),
-            options.profile,
-            name=metadata.name,
-            keyvalues=metadata.keyvalues,
-            type="application/json",
-        )
+        content, profile, about = read_content(body)
+        return self._repository.add(content, profile, **about)
 
     async def pin_file(self, request: Request) -> Response:
         """Pin a file or a directory from a form."""
         upload = FormUpload(self._repository, request.headers.get("content-type", ""))
         try:
-            with MemoryShare(self._memory) as share:
-                body = self._body(request, share, self._settings.max_upload)
+            with self._reading(request, self._settings.max_upload) as body:
                 async for piece in body.pieces(lambda: upload.held):
                     await run_sync(upload.feed, piece, limiter=self._uploaders)
             return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
@@ -199,30 +196,35 @@ class PinningEndpoints:
             }
         )
 
-    async def _with_json(self, request: Request, limit: int, use: Callable[[Any], T]) -> T:
-        """Return `use` of the JSON body of a request, called on a worker thread.
+    async def _on_thread(self, body: RequestBody, text: bytes, use: Callable[[Any], T]) -> T:
+        """Return `use` of the JSON `text` of a body, called on a worker thread.
 
         Parsed JSON takes up to 35 times the memory of its text, so few bodies are parsed at once.
         """
-        try:
-            with MemoryShare(self._memory) as share:
-                body = self._body(request, share, limit)
-                text = await body.read()
-                async with body.acquire(self._large if len(text) > LARGE_JSON else self._small):
-                    return await run_in_threadpool(lambda: use(parse_json(text)))
-        finally:
-            self._memory.give_back()
+        async with body.acquire(self._large if len(text) > LARGE_JSON else self._small):
+            return await run_in_threadpool(lambda: use(parse_json(text)))
 
     async def _metadata_body(self, request: Request) -> dict[str, Any]:
         """Return the JSON object in the body of a request that has no content."""
-        body = await self._with_json(request, MAX_METADATA, with_numbers)
-        if not isinstance(body, dict):
+        with self._reading(request, MAX_METADATA) as body:
+            text = await body.read()
+            if len(text) <= INLINE_JSON:
+                value = with_numbers(parse_json(text))
+            else:
+                value = await self._on_thread(body, text, with_numbers)
+        if not isinstance(value, dict):
             raise bad_request("The body must be a JSON object")
-        return body
+        return value
 
-    def _body(self, request: Request, share: MemoryShare, limit: int) -> RequestBody:
-        idle_seconds = self._settings.idle_seconds
-        return RequestBody(request, share, limit=limit, idle_seconds=idle_seconds)
+    @contextmanager
+    def _reading(self, request: Request, limit: int) -> Iterator[RequestBody]:
+        """Yield the body of a request; at the end, give its memory back."""
+        try:
+            with MemoryShare(self._memory) as share:
+                idle_seconds = self._settings.idle_seconds
+                yield RequestBody(request, share, limit=limit, idle_seconds=idle_seconds)
+        finally:
+            self._memory.give_back()
 
 
 def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository returns it

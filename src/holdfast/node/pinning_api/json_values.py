@@ -13,6 +13,10 @@ from holdfast.protocol.json_text import refuse_constant
 # fraction as a string with a random mark, which no client can guess.
 _MARK = secrets.token_hex(16)
 _MARKED = re.compile(f'"{_MARK}:([^"]*)"')
+_DECODER = json.JSONDecoder(
+    parse_float=lambda number: f"{_MARK}:{number}", parse_constant=refuse_constant
+)
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def parse_json(text: bytes) -> Any:
@@ -21,11 +25,7 @@ def parse_json(text: bytes) -> Any:
     Pass the value to `write_json` or `with_numbers`.
     """
     try:
-        return json.loads(
-            text.decode("utf-8-sig"),
-            parse_float=lambda number: f"{_MARK}:{number}",
-            parse_constant=refuse_constant,
-        )
+        return _DECODER.decode(text.decode("utf-8-sig"))
     except RecursionError:
         raise bad_request("The JSON is nested too deeply") from None
     except ValueError as error:
@@ -35,7 +35,7 @@ def parse_json(text: bytes) -> Any:
 def write_json(value: Any) -> str:
     """Return a value of `parse_json` as compact JSON, with each fraction as the client wrote it."""
     try:
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        text = _ENCODER.encode(value)
         text.encode()
     except RecursionError:
         raise bad_request("The JSON is nested too deeply") from None
@@ -48,6 +48,8 @@ def write_json(value: Any) -> str:
 
 def with_numbers(value: Any) -> Any:
     """Return a value of `parse_json` with floats for fractions: for metadata, not for content."""
+    if value is None:
+        return None
     return json.loads(write_json(value), parse_float=_finite)
 
 

@@ -5,14 +5,21 @@ Readers never wait for writers.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from holdfast.errors import VerificationError
 from holdfast.repository.database import schema
-from holdfast.repository.database.errors import is_full, is_of_content, typed, typed_errors
+from holdfast.repository.database.errors import (
+    full_disk,
+    is_full,
+    is_of_content,
+    typed,
+    typed_errors,
+)
+from holdfast.repository.database.group_commit import Change, GroupCommit
 from holdfast.repository.database.identity import (
     COPY,
     DATABASE,
@@ -44,10 +51,18 @@ class Database:
         self._space = Space(folder)
         self._writer = Writer(folder, self._space, read_only=read_only)
         self._readers = ReaderPool(folder, read_only=read_only)
+        self._group = GroupCommit(self._commit_group)
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """Yield a connection in a transaction, so that all it reads is of one moment."""
         return self._readers.reading(self._writer.fault)
+
+    def surveying(self, *, on_disk: bool) -> AbstractContextManager[sqlite3.Connection]:
+        """Yield a connection of its own with large temporary tables, in a file or in memory.
+
+        The caller begins and ends the transactions.
+        """
+        return self._readers.surveying(self._writer.fault, on_disk=on_disk)
 
     @contextmanager
     def writing(self, size: int = 0) -> Iterator[sqlite3.Connection]:
@@ -61,6 +76,27 @@ class Database:
             self._space.check(4 * size)
         with self._writer.changing() as connection:
             yield connection
+
+    def commit(self, *changes: Change[Any]) -> None:
+        """Commit `changes` in a transaction that changes of other threads may share.
+
+        Return when each is durable or has failed; its `result` returns its value or raises its
+        error. A change that fails does not fail the others.
+        """
+        self._group.run(changes)
+
+    def _commit_group(self, changes: Sequence[Change[Any]]) -> None:
+        # As for `writing`. Changes that fit only one by one are committed one by one.
+        if self._space.is_short(4 * sum(change.size for change in changes)):
+            if len(changes) == 1:
+                raise full_disk(self._folder)
+            for change in changes:
+                try:
+                    self._commit_group([change])
+                except Exception as error:  # noqa: BLE001 - whoever waits for it raises it
+                    change.error = error
+            return
+        self._writer.commit(changes)
 
     def freeing(self, change: Callable[[sqlite3.Connection], Result]) -> Result:
         """Run `change` in a transaction that frees space, which works on a full disk too.
@@ -111,9 +147,9 @@ class Database:
             finally:
                 connection.close()
 
-    def is_short_of_space(self) -> bool:
-        """Return whether only calls that free space can write."""
-        return self._space.is_short()
+    def is_short_of_space(self, size: int = 0) -> bool:
+        """Return whether only calls that free space can write, or could after `size` bytes."""
+        return self._space.is_short(size)
 
     def shrink(self) -> None:
         """Give pages that the databases no longer use back to the disk, some at a time."""

@@ -24,10 +24,15 @@ def typed_errors(folder: Path) -> Iterator[None]:
     """Replace the errors of SQLite for the store in `folder` by those that callers know."""
     try:
         yield
-    except UnsoundError as error:
-        raise damaged(folder, str(error)) from None
-    except sqlite3.Error as error:
-        raise typed(error, folder) from None
+    except (UnsoundError, sqlite3.Error) as error:
+        raise typed_error(error, folder) from None
+
+
+def typed_error(error: Exception, folder: Path) -> Exception:
+    """Return the error that callers know for one that happened in the store in `folder`."""
+    if isinstance(error, UnsoundError):
+        return damaged(folder, str(error))
+    return typed(error, folder) if isinstance(error, sqlite3.Error) else error
 
 
 def typed(error: sqlite3.Error, folder: Path) -> Exception:

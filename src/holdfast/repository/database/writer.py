@@ -2,15 +2,22 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from holdfast.errors import ClientError
 from holdfast.forks import ForkAware
 from holdfast.repository.database import schema
-from holdfast.repository.database.errors import closed_error, is_full, read_only_error, typed_errors
+from holdfast.repository.database.errors import (
+    closed_error,
+    is_full,
+    read_only_error,
+    typed_error,
+    typed_errors,
+)
+from holdfast.repository.database.group_commit import Change
 from holdfast.repository.database.identity import (
     COPY,
     DATABASE,
@@ -71,6 +78,23 @@ class Writer(ForkAware):
             if connection.total_changes != count:
                 schema.advance(connection)
             connection.execute("COMMIT")
+
+    def commit(self, changes: Sequence[Change[Any]]) -> None:
+        """Commit `changes` in one transaction; set the error of each that fails by itself."""
+        with self.changing() as connection:
+            if len(changes) == 1:
+                changes[0].run(connection)
+                return
+            for change in changes:
+                connection.execute("SAVEPOINT change")
+                try:
+                    change.run(connection)
+                except Exception as error:
+                    if not connection.in_transaction:  # SQLite has rolled back all of them
+                        raise
+                    connection.execute("ROLLBACK TO change")
+                    change.error = typed_error(error, self._folder)
+                connection.execute("RELEASE change")
 
     @contextmanager
     def locked(self) -> Iterator[sqlite3.Connection]:

@@ -1,0 +1,408 @@
+"""Stores that wait for the disk together: one transaction, and to each its own outcome."""
+
+import asyncio
+import errno
+import http.client
+import json
+import os
+import sqlite3
+import subprocess
+import threading
+import time
+
+import pytest
+
+from holdfast.content.cid import CID
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.errors import VerificationError
+from holdfast.node.pinning_api.store_queue import StoreQueue
+from holdfast.repository import Repository
+from holdfast.repository.adding import NewPin, pin_together
+from holdfast.repository.database import group_commit
+from holdfast.repository.database.group_commit import Change, GroupCommit
+from tests.node_process import node_process
+
+AT_ONCE = 16
+
+
+@pytest.fixture
+def repository(tmp_path):
+    with Repository(tmp_path / "store") as repository:
+        yield repository
+
+
+def transactions(repository):
+    """How many transactions the store has had."""
+    with repository._database.reading() as connection:
+        return connection.execute("SELECT changes FROM store").fetchone()[0]
+
+
+def document(number, size=100):
+    return f"document {number} ".encode() + bytes(size)
+
+
+def wait_for(is_true):
+    deadline = time.monotonic() + 30
+    while not is_true():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def run_at_once(repository, works, meanwhile=lambda: None):
+    """Run each work on a thread, all while nobody can write; what each returned or raised."""
+    outcomes = {}
+
+    def run(number, work):
+        try:
+            outcomes[number] = work()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            outcomes[number] = error
+
+    group = repository._database._group
+    threads = []
+    with repository._database.frozen():
+        for number, work in enumerate(works):
+            threads.append(threading.Thread(target=run, args=(number, work)))
+            threads[-1].start()
+            # The first one leads and has its group: it waits for the lock. The others wait for it.
+            wait_for(lambda: group._is_busy and len(group._waiting) == len(threads) - 1)
+        meanwhile()
+    for thread in threads:
+        thread.join()
+    return [outcomes[number] for number in range(len(works))]
+
+
+def adds(repository, count, size=100):
+    return [
+        lambda number=number: repository.add(document(number, size), UNIXFS_V1_2025, name="a")
+        for number in range(count)
+    ]
+
+
+def holds(repository, data):
+    return repository.find_pin(CID.of_raw(data)) is not None and repository.has(CID.of_raw(data))
+
+
+def test_stores_of_several_threads_share_a_transaction(repository):
+    before = transactions(repository)
+    outcomes = run_at_once(repository, adds(repository, AT_ONCE))
+    assert transactions(repository) == before + 2  # the first had begun before the others came
+    assert [existed for _, existed in outcomes] == [False] * AT_ONCE
+    assert len({pin.id for pin, _ in outcomes}) == AT_ONCE
+    assert all(holds(repository, document(number)) for number in range(AT_ONCE))
+    assert list(repository.check()) == []
+
+
+def test_the_same_content_in_one_group_is_one_pin(repository):
+    work = adds(repository, 1) * 4
+    outcomes = run_at_once(repository, work)
+    assert [existed for _, existed in outcomes].count(True) == 3
+    assert len({pin.id for pin, _ in outcomes}) == 1
+
+
+def test_blocks_that_are_files_may_be_in_a_group(repository):
+    outcomes = run_at_once(repository, adds(repository, 4, size=20_000))
+    assert not any(isinstance(outcome, Exception) for outcome in outcomes)
+    assert all(holds(repository, document(number, 20_000)) for number in range(4))
+    assert list(repository.check()) == []
+
+
+def test_a_large_group_is_divided(repository, monkeypatch):
+    monkeypatch.setattr(group_commit, "GROUP_CHANGES", 5)
+    before = transactions(repository)
+    run_at_once(repository, adds(repository, 11))
+    assert transactions(repository) == before + 3
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_store_that_fails_does_not_fail_the_others_in_its_group(repository, place):
+    pins = []
+    for number in range(3):
+        adding = repository.adding()
+        data = document(number, 20_000 if number == 1 else 10)
+        adding.put(CID.of_raw(data), data)
+        about = {"unknown": 1} if number == place else {"name": "good"}
+        pins.append(NewPin(adding, CID.of_raw(data), about))
+    changes = pin_together(pins)
+    assert [type(change.error) for change in changes] == [
+        TypeError if number == place else type(None) for number in range(3)
+    ]
+    with pytest.raises(TypeError):
+        changes[place].result()
+    found = [repository.find_pin(pin.cid) is not None for pin in pins]
+    assert found == [number != place for number in range(3)]
+    # Nothing of it is there, and nothing of it is in the way.
+    assert not repository.has(pins[place].cid)
+    assert list(repository.check()) == []
+    assert list((repository.path / "blocks" / "tmp").iterdir()) == []
+
+
+def test_an_error_of_sqlite_in_a_group_is_that_of_one_change(repository):
+    def fail(connection):
+        connection.execute("INSERT INTO links VALUES (1, x'00')")
+        connection.execute("INSERT INTO links VALUES (NULL, NULL)")
+
+    changes = [
+        Change(lambda connection: connection.execute("SELECT 1").fetchone()),
+        Change(fail),
+        Change(lambda connection: connection.execute("SELECT count(*) FROM links").fetchone()),
+    ]
+    repository._database.commit(*changes)
+    assert changes[0].result() == (1,)
+    with pytest.raises(VerificationError, match="NOT NULL"):
+        changes[1].result()
+    assert changes[2].result() == (0,)
+
+
+def test_if_the_commit_fails_all_stores_of_the_group_have_failed(repository, monkeypatch):
+    def fail(_):
+        raise sqlite3.OperationalError("no")
+
+    monkeypatch.setattr("holdfast.repository.database.schema.advance", fail)
+    outcomes = run_at_once(repository, adds(repository, 4))
+    assert [type(outcome) for outcome in outcomes] == [VerificationError] * 4
+    monkeypatch.undo()
+    assert repository.pins() == []
+    assert not any(
+        isinstance(each, Exception) for each in run_at_once(repository, adds(repository, 4))
+    )
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if mounted.returncode:
+        pytest.skip(f"no small disk can be mounted: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)  # noqa: S603, S607
+
+
+def fill_disk(folder, free):
+    status = os.statvfs(folder)
+    (folder / "filler").write_bytes(bytes(status.f_bavail * status.f_frsize - free))
+
+
+def test_on_a_full_disk_each_store_of_a_group_gets_the_error(small_disk):
+    with Repository(small_disk / "store") as repository:
+        kept, _ = repository.add(b"before", UNIXFS_V1_2025)
+        works = adds(repository, 6)
+        outcomes = run_at_once(repository, works, lambda: fill_disk(small_disk, 1 << 19))
+        assert [getattr(outcome, "errno", None) for outcome in outcomes[1:]] == [errno.ENOSPC] * 5
+        (small_disk / "filler").unlink()
+        assert repository.find_pin(CID.parse(kept.cid)) is not None
+        assert not any(isinstance(work(), Exception) for work in works)
+        assert list(repository.check()) == []
+
+
+def test_where_a_group_does_not_fit_on_the_disk_its_stores_are_committed_one_by_one(
+    repository, monkeypatch
+):
+    # There is space for 4 times the bytes of one store, and not for those of two.
+    monkeypatch.setattr(repository._database._space, "is_short", lambda size=0: size > 100_000)
+    works = adds(repository, 5, size=15_000)
+    before = transactions(repository)
+    outcomes = run_at_once(repository, works)
+    assert not any(isinstance(outcome, Exception) for outcome in outcomes)
+    assert transactions(repository) == before + len(works)
+
+
+# The threads of a group
+
+
+class Commits:
+    """Stands for the databases: records the groups, and can be made to wait or to fail."""
+
+    def __init__(self):
+        self.groups = []
+        self.errors = []
+        self.may_go = threading.Event()
+
+    def __call__(self, changes):
+        self.groups.append(len(changes))
+        assert self.may_go.wait(30)
+        if self.errors and (error := self.errors.pop(0)) is not None:
+            raise error
+        for change in changes:
+            change.run(None)
+
+
+def start(group, count, outcomes):
+    """Start threads with one change each, one after the other."""
+    threads = []
+    for number in range(count):
+        change = Change(lambda _, number=number: number)
+
+        def run(change=change):
+            try:
+                group.run([change])
+                outcomes.append(change.result())
+            except BaseException as error:  # noqa: BLE001 - the test looks at it
+                outcomes.append(error)
+
+        threads.append(threading.Thread(target=run))
+        threads[-1].start()
+        wait_for(lambda: group._is_busy and len(group._waiting) == len(threads) - 1)
+    return threads
+
+
+@pytest.mark.parametrize("turn", range(2))
+def test_an_interrupt_of_the_thread_that_commits_is_not_that_of_the_others(turn):
+    commits, outcomes = Commits(), []
+    commits.errors = [None] * turn + [KeyboardInterrupt()]
+    group = GroupCommit(commits)
+    threads = start(group, 5, outcomes)
+    commits.may_go.set()
+    for thread in threads:
+        thread.join(30)
+    assert [type(outcome) for outcome in outcomes].count(KeyboardInterrupt) == 1
+    assert sorted(o for o in outcomes if isinstance(o, int)) == [n for n in range(5) if n != turn]
+    assert not group._is_busy
+
+
+def test_a_thread_that_is_interrupted_while_it_waits_leaves_the_others_their_turn():
+    commits, outcomes = Commits(), []
+    group = GroupCommit(commits)
+    threads = start(group, 3, outcomes)
+    caller = group._waiting[0]
+    group._leave(caller)
+    assert len(group._waiting) == 1
+    commits.may_go.set()
+    threads[0].join(30)
+    threads[2].join(30)
+    assert sorted(outcomes) == [0, 2]
+    caller.is_done = True
+    caller.wake.release()
+    threads[1].join(30)
+    assert commits.groups == [1, 1]
+
+
+def test_the_next_thread_leads_if_the_one_whose_turn_it_is_was_interrupted():
+    commits, outcomes = Commits(), []
+    commits.may_go.set()
+    group = GroupCommit(commits)
+    group._is_busy = True  # as if a thread committed
+    threads = []
+    for number in range(2):
+        change = Change(lambda _, number=number: number)
+        threads.append(
+            threading.Thread(target=lambda c=change: (group.run([c]), outcomes.append(c.result())))
+        )
+        threads[-1].start()
+        wait_for(lambda: len(group._waiting) == len(threads))
+    first = group._waiting[0]
+    first.leads = True
+    group._leave(first)
+    threads[1].join(30)
+    assert outcomes == [1]
+    first.is_done = True
+    first.changes[0].run(None)
+    first.wake.release()
+    threads[0].join(30)
+    assert not group._is_busy
+
+
+def test_a_forked_child_does_not_wait_for_threads_of_its_parent(repository):
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork")
+    group = repository._database._group
+    group._is_busy = True
+    group._waiting.append(group_commit._Caller([]))
+    child = os.fork()
+    if not child:
+        repository.add(b"of the child", UNIXFS_V1_2025)
+        os._exit(7)
+    group._is_busy = False
+    group._waiting.clear()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert holds(repository, b"of the child")
+
+
+# The queue of the node
+
+
+def test_the_node_commits_what_waits_in_one_transaction(repository):
+    async def store_all():
+        queue = StoreQueue(repository)
+        stores = [queue.add(document(n), UNIXFS_V1_2025, name=str(n)) for n in range(100)]
+        return await asyncio.gather(*stores)
+
+    before = transactions(repository)
+    outcomes = asyncio.run(store_all())
+    assert [pin.name for pin, _ in outcomes] == [str(number) for number in range(100)]
+    assert all(holds(repository, document(number)) for number in range(100))
+    assert transactions(repository) - before <= 3
+
+
+def test_a_store_at_the_node_that_fails_or_is_cancelled_leaves_the_others_alone(repository):
+    async def store_all():
+        queue = StoreQueue(repository)
+        tasks = [
+            asyncio.create_task(queue.add(document(0), UNIXFS_V1_2025)),
+            asyncio.create_task(queue.add(document(1), UNIXFS_V1_2025, unknown=1)),
+            asyncio.create_task(queue.add(document(2), UNIXFS_V1_2025)),
+        ]
+        await asyncio.sleep(0)
+        tasks += [asyncio.create_task(queue.add(document(n), UNIXFS_V1_2025)) for n in (3, 4)]
+        await asyncio.sleep(0)
+        tasks[2].cancel()
+        tasks[3].cancel()
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        later = await queue.add(document(5), UNIXFS_V1_2025)
+        return outcomes, later
+
+    outcomes, (later, existed) = asyncio.run(store_all())
+    kinds = [type(outcome) for outcome in outcomes]
+    assert kinds == [tuple, TypeError, asyncio.CancelledError, asyncio.CancelledError, tuple]
+    assert holds(repository, document(0))
+    assert holds(repository, document(4))
+    assert not holds(repository, document(1))
+    assert (later.cid, existed) == (str(CID.of_raw(document(5))), False)
+
+
+def test_an_error_of_the_whole_batch_is_that_of_each_store(repository):
+    async def store_all():
+        queue = StoreQueue(repository)
+        stores = [queue.add(document(n), UNIXFS_V1_2025) for n in range(3)]
+        return await asyncio.gather(*stores, return_exceptions=True)
+
+    repository.close()
+    outcomes = asyncio.run(store_all())
+    assert [type(outcome).__name__ for outcome in outcomes] == ["ClientClosedError"] * 3
+
+
+def test_a_killed_node_has_every_store_that_it_acknowledged(tmp_path):
+    acknowledged = []
+
+    def store(node, name):
+        host, port = node.api_url.removeprefix("http://").split(":")
+        connection = http.client.HTTPConnection(host, int(port))
+        headers = {"Authorization": f"Bearer {node.token}"}
+        for number in range(100_000):
+            body = json.dumps({"pinataContent": {"of": name, "number": number}})
+            try:
+                connection.request("POST", "/pinning/pinJSONToIPFS", body, headers)
+                acknowledged.append(json.loads(connection.getresponse().read())["IpfsHash"])
+            except (OSError, http.client.HTTPException, ValueError):
+                return
+
+    with node_process(tmp_path) as node:
+        threads = [threading.Thread(target=store, args=(node, n)) for n in range(AT_ONCE)]
+        for thread in threads:
+            thread.start()
+        wait_for(lambda: len(acknowledged) > 20 * AT_ONCE)
+        node.process.kill()
+        for thread in threads:
+            thread.join()
+    with Repository(tmp_path) as repository:
+        assert all(repository.find_pin(CID.parse(cid)) for cid in acknowledged)
+        assert all(repository.block(CID.parse(cid)) for cid in acknowledged)
+        assert transactions(repository) < len(acknowledged)
+        assert list(repository.check()) == []
+    # The second copy has all of it as well.
+    (tmp_path / "holdfast.sqlite3").unlink()
+    with Repository(tmp_path) as repository:
+        assert repository.repair().lost == []
+        assert all(repository.find_pin(CID.parse(cid)) for cid in acknowledged)
