@@ -5,7 +5,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import cids, node, pins, small, startup, transfers
+from bench import cids, node, pieces, pins, small, startup, transfers
 from bench.about import describe_run
 from bench.content import write_documents, write_large
 from bench.goals import GOALS
@@ -19,6 +19,7 @@ SECTIONS = {
     "transfers": transfers.run,
     "cids": cids.run,
     "node": node.run,
+    "pieces": pieces.run,
     "startup": startup.run,
     "growth": pins.run,
 }

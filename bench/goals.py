@@ -42,6 +42,15 @@ def _verified(work: str, colour: str, goal: float) -> Goal:
 AT_ONCE = (1, 16, 64)
 # The works of bench/growth.py that may not take longer in a larger store; two are for a block.
 GROWTH = ("store", "list, first 100", "list, 100 from the middle", "check", "gc")
+PIECES = "pieces, {}"
+PIECES_WAYS = (
+    "blocks, blocking",
+    "blocks, async",
+    "archive, blocking",
+    "archive, async",
+    "from the store",
+)
+PIECES_LIMIT = 25.0  # microseconds of CPU for each leaf
 SIZES = (1_000, 100_000, 1_000_000)
 
 

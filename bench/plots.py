@@ -22,6 +22,7 @@ STYLE = """
   .background { fill: #ffffff }
   .bar { fill: #b6bec8 }
   .ours { fill: #0f766e }
+  .pale { opacity: 0.45 }
   .name-ours { font-weight: 600; fill: #0f766e }
   .range { stroke: #59636e; stroke-width: 1.5 }
   .goal { stroke: #c2410c; stroke-width: 2; stroke-dasharray: 3 2 }
@@ -42,13 +43,17 @@ STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One candidate: its figure, the least and the greatest of its rounds, and its goal."""
+    """One candidate: its figure, the least and the greatest of its rounds, and its goal.
+
+    A pale bar is one for comparison.
+    """
 
     name: str
     value: float
     low: float
     high: float
     is_ours: bool = False
+    is_pale: bool = False
     goal: float | None = None
 
 
@@ -105,7 +110,7 @@ def _bars(group: Group, top: float, left: float, most: float) -> list[str]:
         middle = y + BAR / 2
         name = "name-ours" if bar.is_ours else ""
         parts.append(_text(left - 10, middle + 4.5, bar.name, name, anchor="end"))
-        kind = "bar ours" if bar.is_ours else "bar"
+        kind = "bar" + " ours" * bar.is_ours + " pale" * bar.is_pale
         place = f'x="{left:.1f}" y="{y:.1f}" width="{max(bar.value * scale, 1.0):.1f}"'
         parts.append(f'<rect class="{kind}" {place} height="{BAR}" rx="2"/>')
         if bar.high > bar.low:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.goals import AT_ONCE, GOALS, GROWTH, growth_work
+from bench.goals import AT_ONCE, GOALS, GROWTH, PIECES, growth_work
 from bench.plots import Bar, Group, bar_chart, shown
 from bench.results import Figure, Results
 from bench.workers import ROOT
@@ -156,6 +156,7 @@ def make_group(results: Results, work: str, title: str) -> Group | None:
             min(each.values),
             max(each.values),
             is_ours=is_ours(each),
+            is_pale="unverified" in each.candidate,
             goal=goals.get(each.candidate),
         )
         for each in figures
@@ -178,6 +179,9 @@ def make_page(results: Results, plots: Collection[str]) -> str:
     about["goals"] = _goal_table(results)
     about["unavailable"] = _unavailable(results)
     growth = [growth_work(work) for work in GROWTH]
+    about["pieces"] = _table(
+        results, [PIECES.format(kind) for kind in ("raw leaves", "dag-pb leaves")]
+    )
     about["growth"] = _table(results, [*growth, *(f"{work}-memory" for work in growth)])
 
     def replace(mark: re.Match[str]) -> str:
