@@ -1,4 +1,4 @@
-"""Run the benchmarks: `python -m bench [--quick] [--only SECTION] [--output FILE]`."""
+"""Run the benchmarks: `python -m bench --help`."""
 
 import argparse
 import tempfile
@@ -8,7 +8,6 @@ from pathlib import Path
 from bench import cids, node, pieces, pins, small, startup, transfers
 from bench.about import describe_run
 from bench.content import write_documents, write_large
-from bench.goals import GOALS
 from bench.neutral_server import start_server
 from bench.plan import Plan
 from bench.report import DOCS, write_report
@@ -28,6 +27,7 @@ SECTIONS = {
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--bare", action="store_true", help="without peers that are installed")
     parser.add_argument("--only", choices=SECTIONS, action="append", help="a section; may repeat")
     parser.add_argument("--output", type=Path, help="write the results to this file, as JSON")
     parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md and plots")
@@ -42,7 +42,7 @@ def main() -> None:
         try:
             results.about |= describe_run(server.kind)
             results.about["size"] = f"{mebibytes} MiB"
-            plan = Plan(server, folder, large_file, results, quick=options.quick)
+            plan = Plan(server, folder, large_file, results, quick=options.quick, bare=options.bare)
             plan.peers.install_all()
             start = time.perf_counter()
             for section in options.only or SECTIONS:
@@ -69,13 +69,10 @@ def print_results(results: Results) -> None:
         sign = "at most" if ratio.at_most else "at least"
         met = "met" if ratio.met else "MISSED"
         print(f"{ratio.title:<46} {ratio.ratio:6.2f}   {sign} {ratio.goal}: {met}")
-    print("\nThe same by the client's CPU time, which depends less on what else the machine does")
-    for goal in GOALS:
-        ours, other = (
-            results.median(f"{goal.work}-cpu", each) for each in (goal.ours, goal.against[0][1])
-        )
-        if ours and other:
-            print(f"{goal.title:<46} {other / ours:6.2f}")
+        if ratio.by_cpu is not None:
+            print(f"{'by the CPU time of the client':>46} {ratio.by_cpu:6.2f}")
+    for name, reason in results.unavailable.items():
+        print(f"{name}: {reason}")
     print(f"\n{results.about['seconds']} seconds")
 
 

@@ -42,9 +42,13 @@ class MissingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The peers that were asked for so far, and why some of them are not there."""
+    """The peers that were asked for so far, and why some of them are not there.
+
+    With `bare`, none is installed.
+    """
 
     unavailable: dict[str, str]
+    bare: bool = False
     _folders: dict[str, Path] = field(default_factory=dict)
 
     def python(self, name: str) -> Path | None:
@@ -79,6 +83,8 @@ class Peers:
     def _folder(self, name: str, wanted: str, install: Callable[[str, str], Path]) -> Path | None:
         if name not in self._folders and name not in self.unavailable:
             try:
+                if self.bare:
+                    raise MissingError("not asked for")  # noqa: TRY301 - as any other reason
                 self._folders[name] = install(name, wanted)
             except MissingError as error:
                 self.unavailable[name] = f"not available: {error}"

@@ -18,11 +18,12 @@ class Plan:
     large_file: Path
     results: Results
     quick: bool = False
+    bare: bool = False
 
     @cached_property
     def peers(self) -> Peers:
         """The peers, installed when they are asked for."""
-        return Peers(self.results.unavailable)
+        return Peers(self.results.unavailable, self.bare)
 
     @property
     def small_rounds(self) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.goals import AT_ONCE, GOALS, GROWTH, PIECES, growth_work
+from bench.goals import AT_ONCE, GOALS, GROWTH, growth_work
 from bench.plots import Bar, Group, bar_chart, shown
 from bench.results import Figure, Results
 from bench.workers import ROOT
@@ -178,10 +178,9 @@ def make_page(results: Results, plots: Collection[str]) -> str:
     about["versions"] = ", ".join(f"{name} {of}" for name, of in about["versions"].items())
     about["goals"] = _goal_table(results)
     about["unavailable"] = _unavailable(results)
+    pieces = [each.work for each in results.figures.values() if each.section == "pieces"]
+    about["pieces"] = _table(results, list(dict.fromkeys(pieces)))
     growth = [growth_work(work) for work in GROWTH]
-    about["pieces"] = _table(
-        results, [PIECES.format(kind) for kind in ("raw leaves", "dag-pb leaves")]
-    )
     about["growth"] = _table(results, [*growth, *(f"{work}-memory" for work in growth)])
 
     def replace(mark: re.Match[str]) -> str:
