@@ -51,6 +51,8 @@ def main() -> None:
                 print(f"{section}: {time.perf_counter() - began:.0f} seconds", flush=True)
         finally:
             server.close()
+    for name in results.unavailable:
+        results.about["versions"].pop(name, None)
     results.about["seconds"] = round(time.perf_counter() - start)
     print_results(results)
     if options.output:

@@ -24,6 +24,7 @@ PYTHON = {
     "httpx": "0.28.1",
     "pinatapy-vourhey": "0.2.0",
 }
+BARE = frozenset({"urllib3", "aiohttp"})
 NPM = {
     "pinata": "2.5.6",
     "pinata-web3": "0.5.4",
@@ -81,13 +82,15 @@ class Peers:
         return Worker([node, str(script), name, url, str(folder)])
 
     def _folder(self, name: str, wanted: str, install: Callable[[str, str], Path]) -> Path | None:
-        if name not in self._folders and name not in self.unavailable:
+        # The bare libraries are in our environment too: only their sizes need a folder.
+        label = f"{name}: size" if name in BARE else name
+        if name not in self._folders and label not in self.unavailable:
             try:
                 if self.bare:
                     raise MissingError("not asked for")  # noqa: TRY301 - as any other reason
                 self._folders[name] = install(name, wanted)
             except MissingError as error:
-                self.unavailable[name] = f"not available: {error}"
+                self.unavailable[label] = f"not available: {error}"
         return self._folders.get(name)
 
 

@@ -53,15 +53,17 @@ class Results:
 
     def tolerant(self, name: str, work: Callable[[int], None]) -> Callable[[int], None]:
         """Return the work of a candidate, which a peer may fail: then it is not asked again."""
+        has_failed = False
 
         def run(number: int) -> None:
-            if name in self.unavailable:
-                return
+            nonlocal has_failed
             try:
-                work(number)
+                if not has_failed:
+                    work(number)
             except WorkerError as error:
                 if name.startswith("holdfast"):
                     raise
+                has_failed = True
                 self.unavailable[name] = str(error)
 
         return run

@@ -54,6 +54,7 @@ const CLIENTS = {
     return {
       // It keeps what it has fetched: every task has a new one.
       async renew() {
+        await verifiedFetch?.stop()
         const options = { recursiveGateways: [url], delegatedRouters: [], allowLocal: true, allowInsecure: true }
         const helia = withHTTP(createHeliaLight(), options)
         helia.addRouter({ name: 'none', async * findProviders() {} }) // without a first router it waits for ever
