@@ -51,7 +51,11 @@ def run(plan: Plan) -> None:
             works["Kubo, add --only-hash"] = partial(_kubo, init_kubo(repository), path)
         else:
             plan.results.unavailable["Kubo"] = reason
-        take_turns(plan.large_rounds, [partial(measure, *each) for each in works.items()])
+        tolerant = plan.results.tolerant
+        take_turns(
+            plan.large_rounds,
+            [tolerant(name, partial(measure, name, work)) for name, work in works.items()],
+        )
 
 
 def _work(worker: Worker) -> float:

@@ -1,6 +1,7 @@
 """The goals of all ratios, in one table."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 OURS = "holdfast"
 
@@ -38,11 +39,23 @@ def _verified(work: str, colour: str, goal: float) -> Goal:
     return Goal(title, work, against, goal, ours=ours)
 
 
-def _at_most(work: str, ours: str, other: str, goal: float) -> Goal:
-    return Goal(f"{ours} / {other}", work, ((work, other),), goal, at_most=True, ours=ours)
-
-
 AT_ONCE = (1, 16, 64)
+# The works of bench/growth.py that may not take longer in a larger store; two are for a block.
+GROWTH = ("store", "list, first 100", "list, 100 from the middle", "check", "gc")
+PIECES_LIMIT = 25.0  # microseconds of CPU for each leaf
+SIZES = (1_000, 100_000, 1_000_000)
+
+
+def growth_work(work: str) -> str:
+    """Return the name of a work of bench/growth.py among all works."""
+    return f"growth: {work}"
+
+
+def _growth(work: str, size: int, smaller: int) -> Goal:
+    title = f"{work}, {size:,} pins / {smaller:,} pins"
+    against = ((growth_work(work), f"{smaller:,} pins"),)
+    return Goal(title, growth_work(work), against, 1.5, at_most=True, ours=f"{size:,} pins")
+
 
 GOALS = (
     _same("store, blocking", "store-blocking", "urllib3", 0.85),
@@ -76,6 +89,28 @@ GOALS = (
     _same("the node: stores, 16 at once", "node-store", "Kubo", 1.2),
     _same("the node: upload of 512 MiB", "node-upload", "Kubo", 1.0),
     _same("the node: download of 512 MiB", "node-download", "Kubo", 1.2),
-    _at_most("import", "holdfast", "urllib3", 1.3),
-    _at_most("command", "holdfast --version", "import typer", 1.2),
+    Goal(
+        "from holdfast import Client / import urllib3",
+        "import",
+        (("import", "urllib3"),),
+        1.3,
+        at_most=True,
+    ),
+    Goal(
+        "holdfast --version / import typer",
+        "command",
+        (("command", "import typer"),),
+        1.2,
+        at_most=True,
+        ours="holdfast --version",
+    ),
+    Goal(
+        "a leaf of one byte, read in the slowest way / 25 us of CPU",
+        "pieces",
+        (("pieces", "limit"),),
+        1.0,
+        at_most=True,
+        ours="slowest way",
+    ),
+    *(_growth(work, size, smaller) for work in GROWTH for smaller, size in pairwise(SIZES)),
 )

@@ -18,11 +18,12 @@ class Plan:
     large_file: Path
     results: Results
     quick: bool = False
+    bare: bool = False
 
     @cached_property
     def peers(self) -> Peers:
         """The peers, installed when they are asked for."""
-        return Peers(self.results.unavailable)
+        return Peers(self.results.unavailable, self.bare)
 
     @property
     def small_rounds(self) -> int:
@@ -32,7 +33,7 @@ class Plan:
     @property
     def small_seconds(self) -> float:
         """Seconds of each candidate in a round of small requests."""
-        return 0.3 if self.quick else 0.7
+        return 0.2 if self.quick else 0.7
 
     @property
     def node_seconds(self) -> float:

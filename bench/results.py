@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.goals import GOALS
+from bench.workers import WorkerError
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,23 @@ class Results:
         figure = Figure(section, work, candidate, unit, [])
         self.figures.setdefault((work, candidate), figure).values.append(value)
 
+    def tolerant(self, name: str, work: Callable[[int], None]) -> Callable[[int], None]:
+        """Return the work of a candidate, which a peer may fail: then it is not asked again."""
+        has_failed = False
+
+        def run(number: int) -> None:
+            nonlocal has_failed
+            try:
+                if not has_failed:
+                    work(number)
+            except WorkerError as error:
+                if name.startswith("holdfast"):
+                    raise
+                has_failed = True
+                self.unavailable[name] = str(error)
+
+        return run
+
     def median(self, work: str, candidate: str) -> float | None:
         """Return a median; None if that was not measured."""
         found = self.figures.get((work, candidate))
@@ -64,7 +82,10 @@ class Results:
             if ours is None or None in limits:
                 continue
             limit = min(each for each in limits if each is not None)
-            found.append(Ratio(goal.title, goal.goal, goal.at_most, ours, limit))
+            cpu = self.median(f"{goal.work}-cpu", goal.ours)
+            others = self.median(f"{goal.work}-cpu", goal.against[0][1])
+            by_cpu = others / cpu if cpu and others else None
+            found.append(Ratio(goal.title, goal.goal, goal.at_most, ours, limit, by_cpu))
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -101,13 +122,18 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Ours against a limit, and the goal for it."""
+    """Ours against a limit, and the goal for it.
+
+    `by_cpu` is the same by the CPU time of the client, which depends less on what else the machine
+    does.
+    """
 
     title: str
     goal: float
     at_most: bool
     ours: float
     against: float
+    by_cpu: float | None = None
 
     @property
     def ratio(self) -> float:

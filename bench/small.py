@@ -64,4 +64,8 @@ def _measure(plan: Plan, workers: dict[str, Worker], work: str, colour: str, cou
         cpu = result.cpu / result.count * 1e6
         plan.results.add("small", f"{title}-cpu", name, "us CPU", cpu)
 
-    take_turns(plan.small_rounds, [partial(measure, *each) for each in workers.items()])
+    tolerant = plan.results.tolerant
+    take_turns(
+        plan.small_rounds,
+        [tolerant(name, partial(measure, name, worker)) for name, worker in workers.items()],
+    )

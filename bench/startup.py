@@ -32,7 +32,7 @@ def run(plan: Plan) -> None:
     folders = {name: folder for name in PYTHON if (folder := plan.peers.python(name))}
     works: list[Callable[[int], None]] = []
     for name, statement in IMPORTS.items():
-        if name in folders or name in NEEDS:
+        if name in folders or name in INSTALLED:
             command = [sys.executable, "-c", statement]
             packages = None if name in INSTALLED else folders[name]
             works.append(partial(_start, plan, "import", name, command, packages))

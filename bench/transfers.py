@@ -44,7 +44,8 @@ def run(plan: Plan) -> None:
             for name, worker in workers.items():
                 if (name, work) not in CANNOT:
                     do = partial(worker.run, Task(work))
-                    candidates.append(partial(transfer, work, name, do))
+                    once = partial(transfer, work, name, do)
+                    candidates.append(plan.results.tolerant(name, once))
             if curl.has_curl():
                 candidates.append(partial(transfer, work, "curl", partial(_curl, plan, work)))
         take_turns(plan.large_rounds, candidates)

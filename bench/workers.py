@@ -50,6 +50,10 @@ class Result:
         return self.count / self.seconds
 
 
+class WorkerError(Exception):
+    """A client ended, or did not answer."""
+
+
 class Worker:
     """A process with one client."""
 
@@ -76,7 +80,7 @@ class Worker:
             )
         line = stdout.readline()
         if not line:
-            raise RuntimeError(f"a client ended with code {self._process.wait()}: see above")
+            raise WorkerError(f"failed: the client ended with code {self._process.wait()}")
         return Result(**json.loads(line))
 
     def close(self) -> None:
