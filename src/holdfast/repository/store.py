@@ -44,7 +44,6 @@ from holdfast.repository.upkeep.repair import Repaired, repair
 
 READ_BYTES: Final = 1 << 20  # of blocks, read in one transaction
 READ_BLOCKS: Final = 10_000  # the same, as a number
-
 RECOVERED: Final = "recovered"
 
 
