@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -378,15 +379,15 @@ def test_a_killed_node_has_every_store_that_it_acknowledged(tmp_path):
 
     def store(node, name):
         host, port = node.api_url.removeprefix("http://").split(":")
-        connection = http.client.HTTPConnection(host, int(port))
         headers = {"Authorization": f"Bearer {node.token}"}
-        for number in range(100_000):
-            body = json.dumps({"pinataContent": {"of": name, "number": number}})
-            try:
-                connection.request("POST", "/pinning/pinJSONToIPFS", body, headers)
-                acknowledged.append(json.loads(connection.getresponse().read())["IpfsHash"])
-            except (OSError, http.client.HTTPException, ValueError):
-                return
+        with closing(http.client.HTTPConnection(host, int(port))) as connection:
+            for number in range(100_000):
+                body = json.dumps({"pinataContent": {"of": name, "number": number}})
+                try:
+                    connection.request("POST", "/pinning/pinJSONToIPFS", body, headers)
+                    acknowledged.append(json.loads(connection.getresponse().read())["IpfsHash"])
+                except (OSError, http.client.HTTPException, ValueError):
+                    return
 
     with node_process(tmp_path) as node:
         threads = [threading.Thread(target=store, args=(node, n)) for n in range(AT_ONCE)]
