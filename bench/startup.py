@@ -1,35 +1,69 @@
-"""How long the command line takes to start, against the library that it is made with.
+"""What a user waits for and stores on disk: start-up, imports, packages and their bytes."""
 
-`make bench`, or `python bench/startup.py [rounds]`.
-"""
-
-import statistics
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from bench.peers import PYTHON, installed_size
+from bench.plan import Plan
+from bench.results import take_turns
+from bench.workers import ROOT
+
 HOLDFAST = Path(sys.executable).parent / "holdfast"
-MOST = 1.5
+IMPORTS = {
+    "holdfast": "from holdfast import Client",
+    "holdfast, async": "from holdfast import AsyncClient",
+    "urllib3": "import urllib3",
+    "aiohttp": "import aiohttp",
+    "requests": "import requests",
+    "httpx": "import httpx",
+    "pinatapy-vourhey": "import pinatapy",
+}
+INSTALLED = frozenset({"holdfast", "holdfast, async", "urllib3", "aiohttp"})  # in our environment
+NEEDS = {"holdfast": ("urllib3",), "holdfast, async": ("urllib3", "aiohttp")}
 
 
-def seconds(*command: str) -> float:
+def run(plan: Plan) -> None:
+    """Measure the start of fresh processes, and count what is installed."""
+    folders = {name: folder for name in PYTHON if (folder := plan.peers.python(name))}
+    works: list[Callable[[int], None]] = []
+    for name, statement in IMPORTS.items():
+        if name in folders or name in INSTALLED:
+            command = [sys.executable, "-c", statement]
+            packages = None if name in INSTALLED else folders[name]
+            works.append(partial(_start, plan, "import", name, command, packages))
+    version, typer = [str(HOLDFAST), "--version"], [sys.executable, "-c", "import typer"]
+    works.append(partial(_start, plan, "command", "holdfast --version", version, None))
+    works.append(partial(_start, plan, "command", "import typer", typer, None))
+    take_turns(plan.start_rounds, works)
+    own = sum(
+        each.stat().st_size
+        for each in (ROOT / "src" / "holdfast").rglob("*")
+        if each.is_file() and "__pycache__" not in each.parts
+    )
+    for name, folder in folders.items():
+        _count(plan, name, *installed_size(folder))
+    for name, needed in NEEDS.items():
+        if all(each in folders for each in needed):
+            sizes = [installed_size(folders[each]) for each in needed]
+            packages, size = (sum(each) for each in zip(*sizes, strict=True))
+            _count(plan, name, 1 + packages, own + size)
+
+
+def _start(
+    plan: Plan, work: str, name: str, command: list[str], packages: Path | None, _: int
+) -> None:
+    environment = {**os.environ, **({"PYTHONPATH": str(packages)} if packages else {})}
     start = time.perf_counter()
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)  # noqa: S603 - our own
-    return time.perf_counter() - start
+    subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)  # noqa: S603
+    milliseconds = (time.perf_counter() - start) * 1000
+    plan.results.add("startup", work, name, "ms", milliseconds)
 
 
-def main() -> int:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 31
-    library, command = [], []
-    for _ in range(rounds):
-        library.append(seconds(sys.executable, "-c", "import typer"))
-        command.append(seconds(str(HOLDFAST), "--version"))
-    ratio = statistics.median(command) / statistics.median(library)
-    print(f"Start-up, {rounds} rounds; import typer: {statistics.median(library) * 1000:,.0f} ms")
-    print(f"  holdfast --version / import typer {ratio:>36.2f}   (at most {MOST})")
-    return 0 if ratio <= MOST else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _count(plan: Plan, name: str, packages: int, size: int) -> None:
+    plan.results.add("startup", "packages", name, "packages", packages)
+    plan.results.add("startup", "installed", name, "MB", size / 1e6)

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 TREES = ("src/holdfast/_async", "src/holdfast/testing/_async", "tests/_async")
@@ -17,6 +19,7 @@ HAND_WRITTEN = frozenset(
         "src/holdfast/_async/__init__.py",
         "src/holdfast/_async/connections.py",
         "src/holdfast/_async/exchange_limits.py",
+        "src/holdfast/_async/plain_exchange.py",
         "src/holdfast/_async/request_body.py",  # async only: urllib3 needs no class for it
         "src/holdfast/_async/runtime.py",
         "src/holdfast/_async/transport.py",
@@ -59,18 +62,26 @@ def apply_rules(text: str) -> tuple[str, Counter[str]]:
     return text, matches
 
 
-def formatted(text: str, target: Path) -> str:
-    """Return `text` as ruff formats it: shorter names change the order and breaks of lines."""
-    for command in (["check", "--select", "I", "--fix-only"], ["format"]):
-        text = subprocess.run(  # noqa: S603 - ruff, on a file of ours
-            [sys.executable, "-m", "ruff", *command, "--quiet", "--stdin-filename", target, "-"],
-            input=text,
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-        ).stdout
-    return text
+def formatted(texts: dict[Path, str]) -> dict[Path, str]:
+    """Return the text of each path as ruff formats it: shorter names change lines and their order.
+
+    Ruff is started twice for all files, in a copy of the folders with our settings.
+    """
+    with TemporaryDirectory() as folder:
+        copies = {path: Path(folder, path) for path in texts}
+        for path, text in texts.items():
+            copies[path].parent.mkdir(parents=True, exist_ok=True)
+            copies[path].write_text(text, encoding="utf-8")
+        # Ruff sorts imports of `tests` with ours because it is the package of the file.
+        for name in ("pyproject.toml", "tests/__init__.py", "tests/_sync/__init__.py"):
+            copyfile(ROOT / name, Path(folder, name))
+        for command in (["check", "--select", "I", "--fix-only"], ["format"]):
+            subprocess.run(  # noqa: S603 - ruff, on files of ours
+                [sys.executable, "-m", "ruff", *command, "--quiet", "--no-cache", "."],
+                check=True,
+                cwd=folder,
+            )
+        return {path: copy.read_text(encoding="utf-8") for path, copy in copies.items()}
 
 
 def target_of(source: Path) -> Path:
@@ -88,6 +99,7 @@ def main() -> int:
     """Write or check all files. Return 1 on drift and for a rule or file name without use."""
     check = "--check" in sys.argv[1:]
     matches: Counter[str] = Counter()
+    generated = {}
     drifted = []
     sources = {path.relative_to(ROOT) for tree in TREES for path in (ROOT / tree).rglob("*.py")}
     for source in sorted(sources):
@@ -95,8 +107,9 @@ def main() -> int:
             continue
         text, found = apply_rules((ROOT / source).read_text(encoding="utf-8"))
         matches += found
-        target = ROOT / target_of(source)
-        text = formatted(HEADER.format(source=source.as_posix()) + text, target)
+        generated[target_of(source)] = HEADER.format(source=source.as_posix()) + text
+    for path, text in formatted(generated).items():
+        target = ROOT / path
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             drifted.append(target)
             if not check:

@@ -102,26 +102,18 @@ class Commands:
         standard input is a pipe.
         """
         main, side = pty.openpty()
-        process = subprocess.Popen(  # noqa: S603 - our own command
-            [
-                sys.executable,
-                "-c",
-                ON_TERMINAL,
-                os.ttyname(side),
-                *self.command,
-                *map(str, arguments),
-            ],
-            cwd=self.folder,
-            env={**self.environment, "TERM": "xterm-256color", **variables},
-            stdin=side if given is None else subprocess.PIPE,
-            stdout=side,
-            stderr=side,
-            start_new_session=True,
+        source, target = (side, None) if given is None else os.pipe()
+        process = self._start_on_terminal(
+            [str(argument) for argument in arguments],
+            os.ttyname(side),
+            [source, side, side],
+            {**self.environment, "TERM": "xterm-256color", **variables},
         )
         os.close(side)
-        if given is not None:
-            process.stdin.write(given)
-            process.stdin.close()
+        if target is not None:
+            os.close(source)
+            with os.fdopen(target, "wb") as pipe:
+                pipe.write(given)
         shown = b""
         deadline = time.monotonic() + 50
         try:
@@ -143,8 +135,32 @@ class Commands:
             return process.wait(timeout=10), shown.decode().replace("\r\n", "\n")
         finally:
             process.kill()
-            process.wait()
             os.close(main)
+
+    def _start_on_terminal(self, words, terminal, streams, environment):
+        """The process; forked as in `run`."""
+        if self.command == (HOLDFAST,) and launcher().can_run(environment):
+            return launcher().start(
+                words, streams, cwd=self.folder, environment=environment, terminal=terminal
+            )
+        source, output, errors = streams
+        return Started(
+            [sys.executable, "-c", ON_TERMINAL, terminal, *self.command, *words],
+            cwd=self.folder,
+            env=environment,
+            stdin=source,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+        )
+
+
+class Started(subprocess.Popen):
+    """A process that has ended when `kill` returns."""
+
+    def kill(self):
+        super().kill()
+        self.wait()
 
 
 def base_environment():

@@ -1,16 +1,77 @@
+import gc
+import importlib
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from holdfast.testing import ScriptedServer, running_node
 from tests.browser import Visit, running_browser
 from tests.commands import Commands
 from tests.engines import running_kubo
+
+# A machine that stalls is no fault of the code: nothing fails because one example took long.
+settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
+
+# Under `nohup`, or in the background of a script, signals are ignored: by our processes as well.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """Collect without the garbage collector, which would look at all of it again and again."""
+    gc.disable()
+    try:
+        share_compiling(session.config)
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def share_compiling(config):
+    """Let the workers share the compiling of test modules, which takes seconds in a new clone.
+
+    Each imports all of them, starting at another one, and finds most of them compiled already.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    folder = Path(__file__).parent
+    names = [
+        ".".join(path.relative_to(folder.parent).with_suffix("").parts)
+        for path in sorted(folder.rglob("test_*.py"))
+    ]
+    first = len(names) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for name in names[first:] + names[:first]:
+        importlib.import_module(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_resolver():
+    """No resolver is asked for names that are never known (RFC 6761): it may take seconds."""
+    ask = socket.getaddrinfo
+
+    def look_up(host, *arguments, **options):
+        name = host.decode() if isinstance(host, bytes) else host
+        if name is not None and name.endswith((".invalid", ".example")):
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return ask(host, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", look_up)
+        yield
 
 
 @pytest.fixture

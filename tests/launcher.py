@@ -5,8 +5,9 @@ that is forked is a process of its own all the same: with pipes, an environment,
 exit code. What depends on the start of Python itself must be started as usual.
 
 `python launcher.py PATH` serves at the Unix socket PATH until its standard input ends. A request is
-a line of JSON with the three standard streams as descriptors. The reply is the number of the
-process, then its exit status, each as a line.
+a line of JSON with the three standard streams as descriptors. It may name a terminal, which the
+process gets as its own. The reply is the number of the process, then its exit status, each as a
+line.
 """
 
 import atexit
@@ -39,7 +40,7 @@ IMPORTED = (
     "holdfast._sync.transport",
 )
 READY = b"ready\n"
-PASSED_ON = ("HOME", "XDG_", "HOLDFAST_")  # variables that are read when a command runs
+PASSED_ON = ("HOME", "XDG_", "HOLDFAST_", "TERM")  # variables that are read when a command runs
 
 
 class Launcher:
@@ -70,29 +71,31 @@ class Launcher:
         pipes = [os.pipe() for _ in range(3)]
         (their_input, our_input), (our_output, their_output), (our_errors, their_errors) = pipes
         theirs = [their_input, their_output, their_errors]
-        about = {"argv": [self._command, *arguments], "cwd": str(cwd), "env": environment}
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(timeout)
-            connection.connect(self._path)
-            line = json.dumps(about).encode() + b"\n"
-            sent = socket.send_fds(connection, [line], theirs)
-            connection.sendall(line[sent:])
-            for descriptor in theirs:
-                os.close(descriptor)
-            streams = [
-                _Stream(_write, our_input, given),
-                _Stream(_read, our_output),
-                _Stream(_read, our_errors),
-            ]
-            with connection.makefile("r") as replies:
-                number = int(replies.readline())
-                try:
-                    status = int(replies.readline())
-                except TimeoutError:
-                    os.kill(number, signal.SIGKILL)
-                    raise
+        process = self.start(arguments, theirs, cwd=cwd, environment=environment)
+        for descriptor in theirs:
+            os.close(descriptor)
+        streams = [
+            _Stream(_write, our_input, given),
+            _Stream(_read, our_output),
+            _Stream(_read, our_errors),
+        ]
+        try:
+            status = process.wait(timeout)
+        finally:
+            process.kill()
         _, output, errors = (stream.result() for stream in streams)
-        return subprocess.CompletedProcess(about["argv"], status, output, errors)
+        return subprocess.CompletedProcess([self._command, *arguments], status, output, errors)
+
+    def start(self, arguments, streams, *, cwd, environment, terminal=None):
+        """Start the command with these three descriptors, on the terminal of this name, if any."""
+        argv = [self._command, *arguments]
+        about = {"argv": argv, "cwd": str(cwd), "env": environment, "terminal": terminal}
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self._path)
+        line = json.dumps(about).encode() + b"\n"
+        sent = socket.send_fds(connection, [line], streams)
+        connection.sendall(line[sent:])
+        return _Process(connection)
 
     def close(self):
         """End the process, and all of it."""
@@ -100,6 +103,33 @@ class Launcher:
         self._process.stdout.close()
         self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _Process:
+    """A process that was forked, with the methods of `subprocess.Popen`."""
+
+    def __init__(self, connection):
+        self._connection = connection
+        self._replies = connection.makefile("r")
+        self.pid = int(self._replies.readline())
+        self._status = None
+
+    def send_signal(self, number):
+        os.kill(self.pid, number)
+
+    def wait(self, timeout=None):
+        if self._status is None:
+            self._connection.settimeout(timeout)
+            self._status = int(self._replies.readline())
+        return self._status
+
+    def kill(self):
+        """End it, if it has not ended, and hear of it."""
+        if self._status is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        self._replies.close()
+        self._connection.close()
 
 
 class _Stream(threading.Thread):
@@ -169,7 +199,19 @@ def serve(path):
         for number, descriptor in enumerate(descriptors):
             os.dup2(descriptor, number)
             os.close(descriptor)
-        return json.loads(line)
+        about = json.loads(line)
+        if about["terminal"] is not None:
+            # A session leader gets its terminal by opening it.
+            os.setsid()
+            os.close(os.open(about["terminal"], os.O_RDWR))
+            # As Python does when it starts: how a stream is buffered depends on what is behind it.
+            for number, name in enumerate(("stdin", "stdout", "stderr")):
+                old = getattr(sys, name)
+                stream = open(  # noqa: SIM115
+                    number, old.mode, encoding=old.encoding, errors=old.errors, closefd=False
+                )
+                setattr(sys, name, stream)
+        return about
 
 
 def main():

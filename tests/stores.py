@@ -36,6 +36,7 @@ with Repository(sys.argv[1]) as repository, repository.adding() as adding:
 
 ROOT = Path(__file__).parent.parent
 SCHEMA_1 = ROOT / "tests" / "data" / "schema-1.sql"
+SCHEMA_2 = ROOT / "tests" / "data" / "schema-2.sql"
 CONTENTS = {
     "small": b"small",
     "large": bytes(range(256)) * 100,
@@ -86,6 +87,22 @@ def make_version_1(folder):
     (folder / "holdfast.copy.sqlite3").unlink()
     (folder / "holdfast.id").unlink()
     shutil.rmtree(folder / "owners")
+
+
+def make_version_2(folder):
+    """Turn the database in `folder` into one of version 2; the other files are the same."""
+    new, old = folder / "holdfast.sqlite3", folder / "old.sqlite3"
+    with sqlite3.connect(old) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(SCHEMA_2.read_text())
+        connection.execute("ATTACH ? AS new", (str(new),))
+        for table in ("blocks", "links", "pins", "adds", "leases"):
+            connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608
+        columns = "id, established, token, before, changes"
+        connection.execute(f"INSERT INTO main.store SELECT {columns} FROM new.store")  # noqa: S608
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    old.replace(new)
 
 
 def _killed_before(step, action):
@@ -157,6 +174,7 @@ def _tear(folder):
 SCENARIOS = {
     "create": (None, _create, _check_created),
     "migrate": (make_version_1, _migrate, assert_full),
+    "migrate-2": (make_version_2, _migrate, assert_full),
     "repair-lost": (_lose, _repair, _check_repaired),
     "repair-torn": (_tear, _repair, _check_repaired),
 }

@@ -131,5 +131,5 @@ async def test_who_leaves_the_line_takes_nobodys_turn():
 
             await asyncio.gather(*(leave() for _ in range(20)))
             await client.test_connection()
-            assert time.monotonic() - started < 2.5
+            assert time.monotonic() - started < 10  # and not 20
         assert len(server.requests) == 2

@@ -1,5 +1,8 @@
 """CID text: what is a CID, what is not, and what people hand in as one."""
 
+import copy
+import pickle
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -187,6 +190,25 @@ def test_references_are_read(given, cid, path):
     reference = Reference.parse(given)
     assert (reference.text, reference.path) == (cid, path)
     assert Reference.parse(str(reference)) == reference
+
+
+def test_a_reference_is_its_own_text_and_is_not_parsed_again():
+    reference = Reference.parse(f"ipfs://{HELLO_CID}/a b")
+    assert isinstance(reference, str)
+    assert reference == f"{HELLO_CID}/a%20b"
+    assert Reference.parse(reference) is reference
+    for copied in (pickle.loads(pickle.dumps(reference)), copy.deepcopy(reference)):  # noqa: S301
+        assert (copied, type(copied)) == (str(reference), str)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["0", "1", "8", "9", "A", "_", "+", "-", " ", "\n", "\0", "é", "٣"]
+)
+def test_base32_has_its_own_characters_only(wrong):
+    for text in (wrong, f"aa{wrong}aaaaa", f"{wrong}aaaaaaa", f"aaaaaaa{wrong}"):
+        with pytest.raises(ValueError, match=r"^not base32$"):
+            multibase.base32_decode(text)
+    assert multibase.base32_decode("aaaaaaaa") == bytes(5)
 
 
 @given(st.text(max_size=60), st.text(max_size=60))

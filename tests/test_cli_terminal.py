@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 
 import pytest
 
@@ -59,6 +60,7 @@ def test_archives_show_bars_too(commands):
 
 
 def test_the_token_is_asked_for_and_not_shown(commands, server):
+    commands.command = (sys.executable, "-m", "holdfast")  # a new process, not a fork
     server.reply(200, MESSAGE)
     code, shown = commands.on_terminal(
         *("test-connection", "--provider", "pinning", "--pin-api-url", server.url),

@@ -133,6 +133,7 @@ def test_what_is_wrong_in_a_document_is_found(page, block, trouble):
     assert trouble in str(caught.value)
 
 
+@pytest.mark.slow  # packages are fetched
 @pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed")
 @pytest.mark.timeout(300)  # it may have to fetch the packages
 @pytest.mark.parametrize(

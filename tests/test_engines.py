@@ -18,6 +18,7 @@ SCRIPT = Path(build_engines.__file__)
 SIZES = [0, 1, 262_144, 262_145, MIB, MIB + 1, 5_000_000, 174 * 262_144, 174 * 262_144 + 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ADD_OPTIONS)
 def test_files_have_the_cids_that_kubo_gives_them(kubo, profile):
     for size in SIZES:

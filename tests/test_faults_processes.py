@@ -34,7 +34,7 @@ settings = {
     "pin_api_url": sys.argv[1],
     "gateway_url": sys.argv[1] + "/ipfs",
     "retries": {"attempts": 4, "base": 0.01, "cap": 0.05},
-    "timeouts": {"connect": 5, "read": 5, "write": 5, "total": 10},
+    "timeouts": {"connect": 30, "read": 30, "write": 30, "total": 60},
 }
 """
 
@@ -102,7 +102,7 @@ def test_an_interrupted_download_leaves_no_file_and_goes_on_next_time(tmp_path, 
         process.send_signal(signal.SIGINT)
         output, complaints = finished(process)
         # At once: neither the stall nor the time-out is waited for.
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 20
         assert output == "interrupted\n"
         assert complaints.rstrip().endswith("KeyboardInterrupt")
         assert process.returncode == -signal.SIGINT

@@ -31,7 +31,7 @@ def path(node):
 def pin(node, data):
     headers = {"Authorization": f"Bearer {node.token}"}
     url = f"{node.api_url}/pinning/pinFileToIPFS"
-    reply = urllib3.request("POST", url, fields={"file": ("f", data)}, headers=headers)
+    reply = urllib3.request("POST", url, fields={"file": ("f", data)}, headers=headers, timeout=60)
     return reply.json()["IpfsHash"]
 
 
@@ -105,7 +105,7 @@ def test_a_slow_reader_that_goes_on_gets_all_of_it(node, path):
 
 
 def drip(peer):
-    for _ in range(200):
+    for _ in range(400):
         peer.sendall(b"x")
         time.sleep(0.05)
 
@@ -116,7 +116,7 @@ def test_a_head_that_drips_is_ended(node, monkeypatch):
         start = time.monotonic()
         with pytest.raises(ConnectionError):
             drip(peer)
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 15
 
 
 # Number
@@ -211,7 +211,7 @@ def process(tmp_path):
 
 def check_stalled_peers(process, number, query, limit):
     path = f"/ipfs/{pin(process, os.urandom(32 * MIB))}{query}"
-    urllib3.request("GET", f"{process.api_url}/ipfs/bafkqaaa")
+    urllib3.request("GET", f"{process.api_url}/ipfs/bafkqaaa", timeout=60)
     idle = process.memory()
     with closing([]) as peers:
         for each in range(number):
@@ -276,7 +276,8 @@ def test_large_json_is_parsed_one_document_at_a_time(process):
 def test_json_without_content_has_less_room(node):
     headers = {"Authorization": f"Bearer {node.token}"}
     url = f"{node.api_url}/pinning/hashMetadata"
-    assert urllib3.request("PUT", url, body=b" " * 2 * MIB, headers=headers).status == 413
+    reply = urllib3.request("PUT", url, body=b" " * 2 * MIB, headers=headers, timeout=60)
+    assert reply.status == 413
 
 
 @ON_LINUX

@@ -81,10 +81,16 @@ def pin_by_hash(node, cid):
     """Have the node pin `cid`; give the status of the job at its end, None for success."""
     headers = {"Authorization": f"Bearer {node.token}"}
     urllib3.request(
-        "POST", f"{node.api_url}/pinning/pinByHash", json={"hashToPin": str(cid)}, headers=headers
+        "POST",
+        f"{node.api_url}/pinning/pinByHash",
+        json={"hashToPin": str(cid)},
+        headers=headers,
+        timeout=60,
     )
     for _ in range(1000):
-        jobs = urllib3.request("GET", f"{node.api_url}/pinning/pinJobs", headers=headers).json()
+        jobs = urllib3.request(
+            "GET", f"{node.api_url}/pinning/pinJobs", headers=headers, timeout=60
+        ).json()
         if not jobs["rows"] or jobs["rows"][0]["status"] not in {"prechecking", "retrieving"}:
             return jobs["rows"][0]["status"] if jobs["rows"] else None
         time.sleep(0.02)
@@ -184,7 +190,7 @@ def test_a_job_that_the_end_of_the_node_interrupts_leaves_nothing_that_stays(tmp
             headers = {"Authorization": f"Bearer {node.token}"}
             body = {"hashToPin": str(root)}
             call = f"{node.api_url}/pinning/pinByHash"
-            urllib3.request("POST", call, json=body, headers=headers)
+            urllib3.request("POST", call, json=body, headers=headers, timeout=60)
             wait_until(lambda: sent[0] >= 19 << 20 and stored(node.repository))
         is_over.set()
     with Repository(tmp_path) as repository:
@@ -202,7 +208,9 @@ def upload(node, *paths, **fields):
     headers = {"Authorization": f"Bearer {node.token}"}
     url = f"{node.api_url}/pinning/pinFileToIPFS"
     body, kind = urllib3.encode_multipart_formdata(forms)
-    return urllib3.request("POST", url, body=body, headers=headers | {"Content-Type": kind})
+    return urllib3.request(
+        "POST", url, body=body, headers=headers | {"Content-Type": kind}, timeout=60
+    )
 
 
 def sentence(response):
@@ -245,7 +253,9 @@ def test_the_parts_of_a_form_have_few_and_short_headers(node):
     for more in ("X-Long: " + "x" * 20_000, "\r\n".join(f"X-{n}: y" for n in range(20))):
         part = f'--b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n{more}\r\n\r\n'
         body = part.encode() + b"x\r\n--b--\r\n"
-        assert "16 headers" in sentence(urllib3.request("POST", url, body=body, headers=headers))
+        assert "16 headers" in sentence(
+            urllib3.request("POST", url, body=body, headers=headers, timeout=60)
+        )
 
 
 def test_files_that_are_cut_anew_are_stored_once_and_not_one_by_one(node, monkeypatch):
@@ -288,7 +298,7 @@ def test_paths_in_any_order_give_the_same_directory(node):
 )
 def test_the_largest_upload_takes_less_than_128_mib(tmp_path, count, name):
     with node_process(tmp_path) as process:
-        urllib3.request("GET", f"{process.api_url}/ipfs/bafkqaaa")
+        urllib3.request("GET", f"{process.api_url}/ipfs/bafkqaaa", timeout=60)
         idle = process.memory()
         head = '--b\r\nContent-Disposition: form-data; name="file"; filename="{}"\r\n\r\nx\r\n'
         parts = (head.format(name.format(n=n)).encode() for n in range(count))

@@ -214,7 +214,7 @@ def test_a_store_of_version_1_is_migrated_with_all_that_is_in_it(tmp_path):
     make_version_1(tmp_path)
     assert_full(tmp_path, pins)
     with sqlite3.connect(tmp_path / "holdfast.sqlite3") as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
     connection.close()
     with Repository(tmp_path) as repository:
         assert repository.collect_garbage().blocks == 1
@@ -260,11 +260,11 @@ if version > 1:
 """
 
 
-def test_the_check_of_version_1_refuses_a_store_of_version_2(tmp_path):
+def test_the_check_of_version_1_refuses_a_newer_store(tmp_path):
     fill(tmp_path)
     command = [sys.executable, "-c", VERSION_1, str(tmp_path / "holdfast.sqlite3")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    assert result.stderr == "schema 2, this one knows 1\n"
+    assert result.stderr == "schema 3, this one knows 1\n"
 
 
 @pytest.mark.slow
@@ -285,7 +285,7 @@ def test_holdfast_of_before_refuses_a_store_of_version_2_and_leaves_it_as_it_is(
         text=True,
         check=False,
     )
-    assert "written by a newer version of Holdfast (schema 2, this one knows 1)" in result.stderr
+    assert "written by a newer version of Holdfast (schema 3, this one knows 1)" in result.stderr
     assert_full(tmp_path / "store", pins)
 
 

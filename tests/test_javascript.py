@@ -13,6 +13,7 @@ from holdfast import compute_cid
 HERE = Path(__file__).parent / "js"
 
 pytestmark = [
+    pytest.mark.slow,  # packages are fetched
     pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed"),
     pytest.mark.timeout(300),
 ]

@@ -42,7 +42,7 @@ def test_a_file_is_pinned_looked_at_and_unpinned(visit, empty_node, tmp_path):
 
 
 def test_the_page_and_its_files_are_served_with_a_policy(node):
-    page = urllib3.request("GET", f"{node.api_url}/")
+    page = urllib3.request("GET", f"{node.api_url}/", timeout=60)
     assert page.status == 200
     policy = page.headers["content-security-policy"]
     nonce = re.search("script-src 'nonce-([\\w-]{20,})';", policy)[1]
@@ -52,11 +52,12 @@ def test_the_page_and_its_files_are_served_with_a_policy(node):
     assert page.headers["referrer-policy"] == "no-referrer"
     text = page.data.decode()
     assert text.count(f'nonce="{nonce}"') == 2
-    assert nonce not in urllib3.request("GET", f"{node.api_url}/").data.decode()  # once each
+    again = urllib3.request("GET", f"{node.api_url}/", timeout=60)
+    assert nonce not in again.data.decode()  # once each
     names = re.findall(r'"/page/([\w.]+)"', text)
     assert {"main.js", "style.css", "icon.svg"} <= set(names)
     for name in {*names, "pins.js", "api.js"}:
-        part = urllib3.request("GET", f"{node.api_url}/page/{name}")
+        part = urllib3.request("GET", f"{node.api_url}/page/{name}", timeout=60)
         assert part.status == 200
         assert part.headers["content-security-policy"] == "sandbox"
         assert part.headers["x-content-type-options"] == "nosniff"
@@ -67,7 +68,7 @@ def test_the_page_and_its_files_are_served_with_a_policy(node):
     "name", ["index.html", "items.py", "__init__.py", "..%2Fapp.py", "nothing.js", "item/x", ""]
 )
 def test_nothing_else_is_served_as_a_part_of_it(node, name):
-    assert urllib3.request("GET", f"{node.api_url}/page/{name}").status == 404
+    assert urllib3.request("GET", f"{node.api_url}/page/{name}", timeout=60).status == 404
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_nothing_else_is_served_as_a_part_of_it(node, name):
     ],
 )
 def test_a_path_that_names_nothing_is_refused_in_words(node, path, status):
-    reply = urllib3.request("GET", f"{node.api_url}/page/item", fields={"path": path})
+    reply = urllib3.request("GET", f"{node.api_url}/page/item", fields={"path": path}, timeout=60)
     assert reply.status == status
     assert reply.json()["error"].endswith(".")
 
@@ -97,7 +98,7 @@ def test_the_list_is_searched_and_sorted_by_the_node(empty_node, client):
     def names(**query):
         headers = {"Authorization": f"Bearer {empty_node.token}"}
         reply = urllib3.request(
-            "GET", f"{empty_node.api_url}/data/pinList", fields=query, headers=headers
+            "GET", f"{empty_node.api_url}/data/pinList", fields=query, headers=headers, timeout=60
         )
         assert reply.status == 200
         return [row["metadata"]["name"] for row in reply.json()["rows"]]

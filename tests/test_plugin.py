@@ -26,6 +26,17 @@ pytestmark = pytest.mark.asyncio
 async def test_awaited(holdfast_async_client):
     assert await holdfast_async_client.test_connection()
 """
+OWN = """
+import pytest
+@pytest.mark.parametrize("number", range(2))
+def test_it_is_empty(holdfast_node, holdfast_client, number):
+    assert holdfast_node.repository.pins() == []
+    assert holdfast_node.requests == []
+    holdfast_client.store([1])
+    holdfast_node.fail_next(times=5)
+"""
+
+other_settings = pytest.mark.slow  # of pytest-asyncio: each is a run of pytest by itself
 
 
 @pytest.fixture(autouse=True)
@@ -56,27 +67,12 @@ def without_asyncio(pytester, monkeypatch, tmp_path_factory):
     return lambda *arguments: pytester.run(*command, *arguments)
 
 
-def test_the_fixtures_are_there(pytester, run):
-    pytester.makepyfile(test_first=FIRST, test_awaited=AWAITED)
-    run().assert_outcomes(passed=2)
+def test_the_fixtures_are_there_and_each_test_has_a_node_of_its_own(pytester, run):
+    pytester.makepyfile(test_first=FIRST, test_awaited=AWAITED, test_own=OWN)
+    run().assert_outcomes(passed=4)
     listed = run("--fixtures").stdout.str()
     for name in ("holdfast_node", "holdfast_client", "holdfast_async_client"):
         assert listed.count(f"\n{name} -- ") == 1
-
-
-def test_each_test_has_a_node_of_its_own(pytester, run):
-    pytester.makepyfile(
-        """
-        import pytest
-        @pytest.mark.parametrize("number", range(2))
-        def test_it_is_empty(holdfast_node, holdfast_client, number):
-            assert holdfast_node.repository.pins() == []
-            assert holdfast_node.requests == []
-            holdfast_client.store([1])
-            holdfast_node.fail_next(times=5)
-        """
-    )
-    run().assert_outcomes(passed=2)
 
 
 def test_nothing_is_left_behind(pytester, run, monkeypatch):
@@ -148,11 +144,13 @@ def test_pytest_asyncio_may_be_switched_off(pytester, run):
     result.stdout.fnmatch_lines(["the fixture holdfast_async_client needs pytest-asyncio*"])
 
 
+@other_settings
 def test_no_mark_is_needed_in_the_auto_mode_of_pytest_asyncio(pytester, run):
     pytester.makepyfile(AWAITED.replace("pytestmark", "_"))
     run("--asyncio-mode=auto").assert_outcomes(passed=1)
 
 
+@other_settings
 def test_pytest_asyncio_may_be_named_by_its_module(pytester, run, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(AWAITED)
@@ -160,6 +158,7 @@ def test_pytest_asyncio_may_be_named_by_its_module(pytester, run, monkeypatch):
     run(*plugins).assert_outcomes(passed=1)
 
 
+@other_settings
 def test_a_loop_may_be_shared(pytester, run):
     mark = "pytest.mark.asyncio(loop_scope='session')"
     pytester.makepyfile(

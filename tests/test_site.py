@@ -149,23 +149,26 @@ def test_nothing_names_the_place_where_it_was_built(site):
 
 BROKEN = {
     "index.md": ["[a link](nowhere.md)", "[an anchor](quick-start.md#not-there)"],
+    "quick-start.md": ["# A page that is there"],
     "reference/cids.md": ["::: holdfast.nothing"],
 }
 
 
 def test_a_broken_link_fails_the_build(tmp_path):
-    """In a copy of what the site is made of. Every warning alone fails the build."""
-    for name in ("scripts/build_docs.py", "zensical.toml", *ROOT_PAGES):
+    """In a small site of our settings. Every warning alone fails the build."""
+    for name in ("scripts/build_docs.py", *ROOT_PAGES):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
+    settings, count = re.subn(
+        r"(?ms)^nav = \[$.*?^\]$", f"nav = {[*BROKEN]}", (ROOT / "zensical.toml").read_text()
+    )
+    assert count == 1
+    (tmp_path / "zensical.toml").write_text(settings)
     (tmp_path / "src").symlink_to(ROOT / "src")
-    for path in (ROOT / "docs").rglob("*.*"):
-        copy = tmp_path / path.relative_to(ROOT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(path.read_bytes())
     for page, lines in BROKEN.items():
-        with (tmp_path / "docs" / page).open("a") as file:
-            file.write("\n" + "\n\n".join(lines) + "\n")
+        path = tmp_path / "docs" / page
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n\n".join(lines) + "\n")
     result = subprocess.run(  # noqa: S603 - a script of ours
         [sys.executable, tmp_path / "scripts/build_docs.py"],
         capture_output=True,

@@ -78,9 +78,16 @@ class Call:
         self.postponed = 0.0
         self.asked_wait = 0.0
         self.started = time.monotonic()
-        self.deadline = Deadline(None if total is None else self.started + total, self)
+        self._total = total
         self._hook = hook
         self._over = False
+
+    @property
+    def deadline(self) -> Deadline:
+        """When it must have ended: a new object each time, because it refers to the call."""
+        if self._total is None:
+            return NEVER
+        return Deadline(self.started + self._total + self.postponed, self)
 
     def renew(self) -> None:
         """Start the time of all its deadlines again."""
@@ -91,8 +98,11 @@ class Call:
 
         So a peer that does not answer cannot use up the time of the others.
         """
-        left = self.deadline.left()
-        return Deadline(None if left is None else time.monotonic() + left / parts, self)
+        if self._total is None:
+            return Deadline(None, self)
+        now = time.monotonic()
+        left = self.started + self._total + self.postponed - now
+        return Deadline(now + left / parts, self)
 
     def is_heard(self, level: int = logging.DEBUG) -> bool:
         """Return whether anybody listens to events of `level`: a hook, or a handler of the log."""

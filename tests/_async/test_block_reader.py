@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -311,12 +312,19 @@ async def test_the_budget_of_time():
         await ranges.read(0, len(data))
 
 
-@pytest.mark.parametrize("over", ["blocks", "repository"])
-async def test_the_budgets_of_depth_and_width(tmp_path, over):
+@cache
+def deep_and_wide():
+    """A DAG with a root that is too deep, and one that is too wide."""
     dag = bombs.Dag()
     deep, _ = dag.repeated(dag.raw(b"x"), 1, *[1] * (MAX_DEPTH + 1))
     half = dag.node([(dag.raw(b"y"), 1)] * (MAX_PENDING // 2))
     wide = dag.node([(half, MAX_PENDING // 2)] + [(dag.raw(b"y"), 1)] * (MAX_PENDING // 2 + 1))
+    return dag, deep, wide
+
+
+@pytest.mark.parametrize("over", ["blocks", "repository"])
+async def test_the_budgets_of_depth_and_width(tmp_path, over):
+    dag, deep, wide = deep_and_wide()
     with repository_of(tmp_path, dag.blocks) as repository:
         reader = (
             AsyncRepositoryReader(repository) if over == "repository" else reader_over(dag.blocks)
@@ -336,7 +344,7 @@ async def test_a_small_dag_that_declares_very_much_ends_with_the_time(tmp_path, 
             AsyncRepositoryReader(repository) if over == "repository" else reader_over(dag.blocks)
         )
         with pytest.raises(RequestTimeoutError):
-            await reader.read(reference_to(root), NoSink(), Call("download", total=0.5))
+            await reader.read(reference_to(root), NoSink(), Call("download", total=0.2))
         ranges = await reader.open(reference_to(root), Call("open"))
         assert ranges.size == size
         assert await ranges.read(size - 1500, size) == bytes(1500)

@@ -188,7 +188,7 @@ async def test_nothing_that_is_said_of_four_failures_holds_a_secret(server, capl
     config = config_for(
         server,
         retries=RETRIES,
-        timeouts={"connect": 0.5, "read": 0.1, "write": 0.5, "total": 3},
+        timeouts={"connect": 10, "read": 0.1, "write": 10, "total": 20},
         gateway_token=GATEWAY_TOKEN,
         on_event=events.append,
     )

@@ -11,6 +11,7 @@ import ssl
 import threading
 import time
 import traceback
+from itertools import product
 
 import pytest
 
@@ -24,6 +25,7 @@ from holdfast.errors import (
 )
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 from tests import tls
+from tests._async.parallel import in_parallel
 from tests.support import GATEWAY_TOKEN, TOKEN, config_for, pinned, raw_cid, wait_until
 
 RETRIES = {"attempts": 4, "base": 0.01, "cap": 0.05}
@@ -56,7 +58,7 @@ GOOD = {
 pytestmark = pytest.mark.timeout(20)  # a call that hangs for ever is a failure, too
 
 each_call = pytest.mark.parametrize("operation", CALLS)
-limited_calls = pytest.mark.parametrize("operation", ["store", "retrieve", "revoke", "pins"])
+LIMITED = ["store", "retrieve", "revoke", "pins"]  # calls that have a total
 
 
 class Outcome:
@@ -121,6 +123,28 @@ async def outcome_of(operation, server, folder, *, hook=None, call=None, **chang
         assert list(outcome.target.parent.iterdir()) == []
         assert_no_secret_in(outcome.error)
     return outcome
+
+
+async def check_all(check, folder, *choices):
+    """Check each combination of `choices`, with a server of its own.
+
+    All of them at once, because they do little but wait for a time-out.
+    """
+
+    def one(number, case):
+        async def call():
+            place = folder / str(number)
+            place.mkdir()
+            with ScriptedServer() as server:
+                try:
+                    await check(server, place, *case)
+                except BaseException as error:
+                    error.add_note(f"in the case {case}")
+                    raise
+
+        return call
+
+    await in_parallel(one(number, case) for number, case in enumerate(product(*choices)))
 
 
 def assert_no_secret_in(error):
@@ -231,34 +255,38 @@ async def test_a_refused_connection_is_got_over(server, tmp_path, operation):
     assert len(server.requests) == 1
 
 
-@limited_calls
-async def test_a_connection_that_nobody_accepts_is_tried_four_times(server, tmp_path, operation):
-    with Door(server, refuses=False) as door:
-        outcome = await outcome_of(
-            operation, server, tmp_path, timeouts={**PATIENT, "connect": 0.1}, **to(door.url)
-        )
-    assert type(outcome.error) is RequestTimeoutError
-    assert str(outcome.error) == f"{door.peer} did not accept a connection in time"
-    assert outcome.error.sent is False
-    assert outcome.attempts == 4
-    assert outcome.seconds >= 0.4
+async def test_a_connection_that_nobody_accepts_is_tried_four_times(tmp_path):
+    async def check(server, folder, operation):
+        with Door(server, refuses=False) as door:
+            outcome = await outcome_of(
+                operation, server, folder, timeouts={**PATIENT, "connect": 0.1}, **to(door.url)
+            )
+        assert type(outcome.error) is RequestTimeoutError
+        assert str(outcome.error) == f"{door.peer} did not accept a connection in time"
+        assert outcome.error.sent is False
+        assert outcome.attempts == 4
+        assert outcome.seconds >= 0.4
+
+    await check_all(check, tmp_path, LIMITED)
 
 
-@limited_calls
-async def test_a_connection_that_nobody_accepts_at_first_is_got_over(server, tmp_path, operation):
-    server.reply(200, GOOD[operation])
-    with Door(server, refuses=False) as door:
-        outcome = await outcome_of(
-            operation,
-            server,
-            tmp_path,
-            hook=door.open_at_a_retry,
-            timeouts=HASTY,
-            **to(door.url),
-        )
-    outcome.assert_good(operation)
-    assert outcome.attempts == 2
-    assert len(server.requests) == 1
+async def test_a_connection_that_nobody_accepts_at_first_is_got_over(tmp_path):
+    async def check(server, folder, operation):
+        server.reply(200, GOOD[operation])
+        with Door(server, refuses=False) as door:
+            outcome = await outcome_of(
+                operation,
+                server,
+                folder,
+                hook=door.open_at_a_retry,
+                timeouts=HASTY,
+                **to(door.url),
+            )
+        outcome.assert_good(operation)
+        assert outcome.attempts == 2
+        assert len(server.requests) == 1
+
+    await check_all(check, tmp_path, LIMITED)
 
 
 @each_call
@@ -353,58 +381,60 @@ async def test_an_exchange_that_always_breaks_is_tried_four_times(
         assert outcome.error.__notes__ == ["after 4 attempts"]
 
 
-@pytest.mark.parametrize("operation", ["upload", "retrieve", "revoke"])
-@pytest.mark.parametrize("fault", STALLS)
-async def test_an_exchange_that_stalls_is_got_over(server, tmp_path, operation, fault):
-    server.reply(200, GOOD[operation], **STALLS[fault])
-    server.reply(200, GOOD[operation])
-    outcome = await outcome_of(operation, server, tmp_path, timeouts=HASTY)
-    outcome.assert_good(operation)
-    assert len(server.requests) == 2
-    assert outcome.seconds >= HASTY["read"]
-
-
-@pytest.mark.parametrize("operation", ["store", "download", "revoke"])
-@pytest.mark.parametrize("fault", STALLS)
-async def test_an_exchange_that_always_stalls_is_tried_four_times(
-    server, tmp_path, operation, fault
-):
-    for _ in range(6):
+async def test_an_exchange_that_stalls_is_got_over(tmp_path):
+    async def check(server, folder, operation, fault):
         server.reply(200, GOOD[operation], **STALLS[fault])
-    outcome = await outcome_of(operation, server, tmp_path, timeouts={**PATIENT, "read": 0.1})
-    assert type(outcome.error) is RequestTimeoutError
-    assert str(outcome.error) == f"127.0.0.1:{server.port} did not answer in time"
-    # The server may be slow to notice a request that was given up.
-    wait_until(lambda: len(server.requests) == outcome.attempts)
-    assert len(server.requests) == 4
-    assert outcome.seconds >= 0.4
+        server.reply(200, GOOD[operation])
+        outcome = await outcome_of(operation, server, folder, timeouts=HASTY)
+        outcome.assert_good(operation)
+        assert len(server.requests) == 2
+        assert outcome.seconds >= HASTY["read"]
+
+    await check_all(check, tmp_path, ["upload", "retrieve", "revoke"], STALLS)
 
 
-@limited_calls
-@pytest.mark.parametrize("part", ["headers", "body"])
-async def test_a_drip_ends_by_the_total_and_is_not_tried_again(server, tmp_path, operation, part):
+async def test_an_exchange_that_always_stalls_is_tried_four_times(tmp_path):
+    async def check(server, folder, operation, fault):
+        for _ in range(6):
+            server.reply(200, GOOD[operation], **STALLS[fault])
+        outcome = await outcome_of(operation, server, folder, timeouts={**PATIENT, "read": 0.1})
+        assert type(outcome.error) is RequestTimeoutError
+        assert str(outcome.error) == f"127.0.0.1:{server.port} did not answer in time"
+        # The server may be slow to notice a request that was given up.
+        wait_until(lambda: len(server.requests) == outcome.attempts)
+        assert len(server.requests) == 4
+        assert outcome.seconds >= 0.4
+
+    await check_all(check, tmp_path, ["store", "download", "revoke"], STALLS)
+
+
+async def test_a_drip_ends_by_the_total_and_is_not_tried_again(tmp_path):
     # Each byte comes long before the read time-out; none of the replies would end in an hour.
-    body = b" " * 100_000
-    drip = {"drip": 0.05} if part == "headers" else {"drip": 0.002}
-    for _ in range(2):
-        server.reply(200, body, **drip)
-    limits = {**PATIENT, "total": 1}
-    outcome = await outcome_of(operation, server, tmp_path, timeouts=limits)
-    assert type(outcome.error) is RequestTimeoutError
-    assert str(outcome.error) == f"127.0.0.1:{server.port} did not answer in time"
-    assert len(server.requests) == 1
-    assert 1 <= outcome.seconds < 5
+    async def check(server, folder, operation, drip):
+        for _ in range(2):
+            server.reply(200, b" " * 100_000, drip=drip)
+        limits = {**PATIENT, "total": 1}
+        outcome = await outcome_of(operation, server, folder, timeouts=limits)
+        assert type(outcome.error) is RequestTimeoutError
+        assert str(outcome.error) == f"127.0.0.1:{server.port} did not answer in time"
+        assert len(server.requests) == 1
+        assert 1 <= outcome.seconds < 5
+
+    # The first takes that long for the headers, the second for the body.
+    await check_all(check, tmp_path, LIMITED, [0.05, 0.002])
 
 
-@limited_calls
-async def test_stalls_are_tried_again_only_within_the_total(server, tmp_path, operation):
-    for _ in range(4):
-        server.reply(hang_up=True, ending="stall")
-    limits = {**PATIENT, "read": 1.2, "total": 2.3}
-    outcome = await outcome_of(operation, server, tmp_path, timeouts=limits)
-    assert type(outcome.error) is RequestTimeoutError
-    assert len(server.requests) == 2
-    assert 2.3 <= outcome.seconds < 5
+async def test_stalls_are_tried_again_only_within_the_total(tmp_path):
+    async def check(server, folder, operation):
+        for _ in range(4):
+            server.reply(hang_up=True, ending="stall")
+        limits = {**PATIENT, "read": 1.2, "total": 2.3}
+        outcome = await outcome_of(operation, server, folder, timeouts=limits)
+        assert type(outcome.error) is RequestTimeoutError
+        assert len(server.requests) == 2
+        assert 2.3 <= outcome.seconds < 5
+
+    await check_all(check, tmp_path, LIMITED)
 
 
 @pytest.mark.parametrize("operation", ["upload", "download"])

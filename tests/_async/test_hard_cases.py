@@ -26,7 +26,8 @@ from tests.support import HELLO_CID, config_for, pinned, raw_cid
 
 AGAIN = {"attempts": 4, "base": 0.01, "cap": 0.05}
 DATA = os.urandom(5_000_000)
-TWO_LEVELS = 46_000_000  # bytes: more than the links of one node of the legacy layouts hold
+SMALL_CHUNKS = replace(KUBO_LEGACY_CIDV1, chunk_size=1 << 16)
+TWO_LEVELS = 11_500_000  # bytes: more than the links of one node of this layout hold
 
 
 async def test_after_a_failed_write_nothing_more_is_written():
@@ -135,11 +136,11 @@ async def test_what_was_kept_survives_a_gateway_that_has_nothing(node, tmp_path)
 
 async def test_bytes_that_are_proven_again_are_no_progress(node):
     """Else a gateway that always breaks off at the same place would be asked for ever."""
-    cid = pin(node, os.urandom(TWO_LEVELS), KUBO_LEGACY_CIDV1)
+    cid = pin(node, os.urandom(TWO_LEVELS), SMALL_CHUNKS)
 
     def die(kind, request, reply):
         if kind == "plain":
-            return replace(reply, cut=5_000_000)
+            return replace(reply, cut=1_250_000)
         return replace(reply, status=403, body=b"") if cid not in request.target else reply
 
     with gateway(node, die, refuse={"car"}) as server:
@@ -165,7 +166,7 @@ async def test_an_endless_body_for_one_block_is_cut_off(server):
 
 
 async def test_a_gateway_with_archives_only_may_win_nothing_and_still_serve(node):
-    cid = pin(node, os.urandom(TWO_LEVELS), KUBO_LEGACY_CIDV1)
+    cid = pin(node, os.urandom(TWO_LEVELS), SMALL_CHUNKS)
 
     def only_root(kind, request, reply):
         if kind == "raw" and cid not in request.target:

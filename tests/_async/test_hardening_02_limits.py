@@ -59,12 +59,12 @@ async def test_a_document_that_is_too_large_is_refused_by_its_root(make, asked, 
 async def test_a_bomb_ends_with_the_total(kind, name):
     dag, root = bomb(kind, 1000, 5000, 5000)
     with ScriptedServer(GATEWAYS[name][0](dag)) as server:
-        config = config_for(server, max_json_bytes=1 << 50, timeouts={"total": 0.5})
+        config = config_for(server, max_json_bytes=1 << 50, timeouts={"total": 0.2})
         begun = time.monotonic()
         async with await AsyncClient.init(config) as client:
             with pytest.raises(RequestTimeoutError):
                 await client.retrieve(root)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20  # without it, hours
 
 
 async def test_the_local_store_holds_to_both(tmp_path):
@@ -76,6 +76,6 @@ async def test_the_local_store_holds_to_both(tmp_path):
             adding.flush()
             with pytest.raises(SerializationError, match="max_json_bytes"):
                 await client.retrieve(root)
-            patient = client.with_options(max_json_bytes=1 << 50, timeouts={"total": 0.5})
+            patient = client.with_options(max_json_bytes=1 << 50, timeouts={"total": 0.2})
             with pytest.raises(RequestTimeoutError):
                 await patient.retrieve(root)

@@ -24,6 +24,8 @@ FILES = {"empty": b"", "small": SMALL, "tree": TREE}
 ARCHIVES = ["dir-with-files", "subdir-with-mixed-block-files"]
 HAMT = "single-layer-hamt-with-multi-block-files"
 
+pytestmark = pytest.mark.slow  # the quick tests are in test_hardening_16_trustless.py
+
 each_file = pytest.mark.parametrize("name", FILES)
 each_profile = pytest.mark.parametrize("profile", PROFILES)
 

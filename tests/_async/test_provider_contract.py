@@ -12,7 +12,13 @@ ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
 FILE = ("subdir/hello.txt", b"hello world\n")
 
 
-class TestLocal(AsyncProviderTests):
+class SmallerFiles(AsyncProviderTests):
+    """The contract, with files of half the size: they show as well that none is held whole."""
+
+    large_size, memory_limit = 32 << 20, 24 << 20
+
+
+class TestLocal(SmallerFiles):
     @pytest.fixture
     async def provider(self, memory_folder):
         provider = AsyncLocalProvider(ClientConfig(path=memory_folder / "store"))
@@ -29,7 +35,7 @@ class TestLocal(AsyncProviderTests):
         return FILE
 
 
-class TestPinning(AsyncProviderTests):
+class TestPinning(SmallerFiles):
     @pytest.fixture
     async def provider(self, node):
         provider = AsyncPinProvider(node.config)
@@ -46,10 +52,8 @@ class TestPinning(AsyncProviderTests):
         return FILE
 
 
+@pytest.mark.slow  # another layout of blocks, for which test_on_the_node.py has quick tests
 class TestPinningVersion0(TestPinning):
-    # The same streams as above, for what the other layout holds: a smaller file shows it.
-    large_size, memory_limit = 32 << 20, 24 << 20
-
     @pytest.fixture
     async def provider(self, node):
         provider = AsyncPinProvider(node.config.with_options(cid_version=0))
@@ -57,7 +61,7 @@ class TestPinningVersion0(TestPinning):
         await provider.aclose()
 
 
-class TestFolder(AsyncProviderTests):
+class TestFolder(SmallerFiles):
     """The provider of the guide: `BaseProvider` over a folder of blocks."""
 
     @pytest.fixture

@@ -188,14 +188,14 @@ async def test_a_slow_gateway_is_overtaken(node, profile):
     cid = pin(node, data, profile or UNIXFS_V1_2025)
 
     def slow(kind, request, reply):
-        return replace(reply, delay=5)
+        return replace(reply, delay=30)
 
     started = time.monotonic()
     with gateway(node, slow) as first, gateway(node) as second:
         settings = config_for_all(first, second, hedge_after=0.05)
         async with await AsyncClient.init(settings) as client:
             assert (await client.download(cid)).read() == data
-            assert time.monotonic() - started < 4
+            assert time.monotonic() - started < 20
     assert len(first.requests) == 1
     assert kinds(second)[0] == "plain"
 
@@ -262,13 +262,13 @@ async def test_a_gateway_that_knows_no_blocks_has_its_turn_after_the_race(node):
 async def test_requests_are_evenly_spaced_over_all_callers(server):
     for _ in range(12):
         server.reply(200, {"message": "hi"}, delay=0)
-    async with await AsyncClient.init(config_for(server, rate_limit=600)) as client:
+    async with await AsyncClient.init(config_for(server, rate_limit=300)) as client:
         started = time.monotonic()
-        copy = client.with_options(timeouts={"total": 1})
+        copy = client.with_options(timeouts={"total": 2})
         await in_parallel([client.test_connection, copy.test_connection] * 6)
         elapsed = time.monotonic() - started
-    # 12 requests, one each 100 ms; and waiting for one's turn does not count as time of the call.
-    assert 1.1 <= elapsed < 5
+    # 12 requests, one each 200 ms; and waiting for one's turn does not count as time of the call.
+    assert 2.2 <= elapsed < 10
 
 
 async def test_attempts_count_against_the_limit_as_well(server):

@@ -170,7 +170,7 @@ def test_a_file_that_changes_while_it_is_sent_is_not_sent_again(server, tmp_path
     with Client.init(patient_config(server)) as client:
         with pytest.raises(OSError, match=f"moving {words}") as caught:
             client.upload(path, progress=progress)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
     assert not isinstance(caught.value, NetworkError)
     assert_shows_no_token(caught.value)
     # One connection, and no whole request on it. The server may be slow to take notice of it.

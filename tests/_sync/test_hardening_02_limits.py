@@ -61,12 +61,12 @@ def test_a_document_that_is_too_large_is_refused_by_its_root(make, asked, kind):
 def test_a_bomb_ends_with_the_total(kind, name):
     dag, root = bomb(kind, 1000, 5000, 5000)
     with ScriptedServer(GATEWAYS[name][0](dag)) as server:
-        config = config_for(server, max_json_bytes=1 << 50, timeouts={"total": 0.5})
+        config = config_for(server, max_json_bytes=1 << 50, timeouts={"total": 0.2})
         begun = time.monotonic()
         with Client.init(config) as client:
             with pytest.raises(RequestTimeoutError):
                 client.retrieve(root)
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 20  # without it, hours
 
 
 def test_the_local_store_holds_to_both(tmp_path):
@@ -78,6 +78,6 @@ def test_the_local_store_holds_to_both(tmp_path):
             adding.flush()
             with pytest.raises(SerializationError, match="max_json_bytes"):
                 client.retrieve(root)
-            patient = client.with_options(max_json_bytes=1 << 50, timeouts={"total": 0.5})
+            patient = client.with_options(max_json_bytes=1 << 50, timeouts={"total": 0.2})
             with pytest.raises(RequestTimeoutError):
                 patient.retrieve(root)

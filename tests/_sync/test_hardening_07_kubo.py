@@ -16,8 +16,9 @@ MANY = 174_000
 FEW = 4_000
 CPU_PER_LEAF = 250e-6  # seconds; ten times the figure of `make bench`
 
-slow = [pytest.mark.slow, pytest.mark.timeout(300)]
-each_size = pytest.mark.parametrize("size", [FEW, pytest.param(MANY, marks=slow)])
+# The quick tests are in test_hardening_07_small_pieces.py.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+each_size = pytest.mark.parametrize("size", [FEW, MANY])
 each_kind_of_leaf = pytest.mark.parametrize("raw_leaves", [True, False], ids=["raw", "dag-pb"])
 
 

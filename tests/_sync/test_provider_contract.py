@@ -14,7 +14,13 @@ ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
 FILE = ("subdir/hello.txt", b"hello world\n")
 
 
-class TestLocal(ProviderTests):
+class SmallerFiles(ProviderTests):
+    """The contract, with files of half the size: they show as well that none is held whole."""
+
+    large_size, memory_limit = 32 << 20, 24 << 20
+
+
+class TestLocal(SmallerFiles):
     @pytest.fixture
     def provider(self, memory_folder):
         provider = LocalProvider(ClientConfig(path=memory_folder / "store"))
@@ -31,7 +37,7 @@ class TestLocal(ProviderTests):
         return FILE
 
 
-class TestPinning(ProviderTests):
+class TestPinning(SmallerFiles):
     @pytest.fixture
     def provider(self, node):
         provider = PinProvider(node.config)
@@ -48,10 +54,8 @@ class TestPinning(ProviderTests):
         return FILE
 
 
+@pytest.mark.slow  # another layout of blocks, for which test_on_the_node.py has quick tests
 class TestPinningVersion0(TestPinning):
-    # The same streams as above, for what the other layout holds: a smaller file shows it.
-    large_size, memory_limit = 32 << 20, 24 << 20
-
     @pytest.fixture
     def provider(self, node):
         provider = PinProvider(node.config.with_options(cid_version=0))
@@ -59,7 +63,7 @@ class TestPinningVersion0(TestPinning):
         provider.close()
 
 
-class TestFolder(ProviderTests):
+class TestFolder(SmallerFiles):
     """The provider of the guide: `BaseProvider` over a folder of blocks."""
 
     @pytest.fixture

@@ -61,6 +61,28 @@ def test_a_redirect_is_followed_from_the_reply_that_came(server):
     assert [each.target for each in server.requests] == [f"/ipfs/{CID_OF_DATA}", "/elsewhere"]
 
 
+def test_a_reply_counts_for_its_gateway_although_that_is_put_last_meanwhile():
+    avoided = {}
+
+    def answer(_):
+        avoided[f"{first.url}/ipfs"] = float("inf")
+        return Scripted(body=b"x" * len(DATA), chunked=True)
+
+    with ScriptedServer(answer) as first, ScriptedServer(lambda _: Scripted(body=DATA)) as second:
+        urls = [f"{each.url}/ipfs" for each in (first, second)]
+        with Client.init(config_for(first, gateway_url=urls)) as client:
+            avoided = client.provider._session.avoided
+            assert (client.download(CID_OF_DATA)).read() == DATA
+        assert (kinds(first), kinds(second)) == (["plain"], ["plain"])
+
+
+def test_a_small_download_needs_no_worker_thread(server, monkeypatch):
+    monkeypatch.setattr("holdfast._sync.providers.base.run_blocking", None)
+    server.reply(200, DATA)
+    with Client.init(config_for(server)) as client:
+        assert (client.download(CID_OF_DATA)).read() == DATA
+
+
 @pytest.mark.parametrize(
     ("reply", "error"),
     [

@@ -37,7 +37,7 @@ def failure_with(server, **changes):
     start = time.monotonic()
     with pytest.raises(NetworkError) as caught:
         store_with(server, **changes)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
     assert TOKEN not in str(caught.value)
     return caught.value
 
@@ -72,7 +72,7 @@ def test_an_unknown_host_is_a_network_error(server):
 
 
 def test_no_answer_ends_by_the_read_timeout(server):
-    server.reply(200, pinned(), delay=5)
+    server.reply(200, pinned(), delay=30)
     error = failure_with(server, timeouts={"read": 0.2})
     assert type(error) is RequestTimeoutError
     assert isinstance(error, TimeoutError)
@@ -276,7 +276,7 @@ def test_a_proxy_that_says_nothing_ends_by_the_connect_timeout(server):
         with Client.init(config) as client:
             with pytest.raises(RequestTimeoutError):
                 client.download(HELLO_CID)
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 20
 
 
 @pytest.mark.parametrize(

@@ -290,12 +290,12 @@ def test_an_early_refusal_surfaces_as_the_refusal(server):
 
 def test_an_upload_that_nobody_takes_ends_by_the_write_timeout(server):
     # The peer accepts, reads the head, and then nothing more.
-    server.reply(200, pinned(SOME_TREE), early=True, delay=5)
+    server.reply(200, pinned(SOME_TREE), early=True, delay=30)
     with Client.init(config_for(server, timeouts={"write": 0.3, "read": 0.3})) as client:
         start = time.monotonic()
         with pytest.raises(TimeoutError):
             client.upload(b"x" * 30_000_000)
-        assert time.monotonic() - start < 3
+        assert time.monotonic() - start < 20
 
 
 def test_a_connection_with_half_an_upload_in_it_is_not_used_again(server):

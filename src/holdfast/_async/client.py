@@ -119,7 +119,7 @@ class AsyncClient:
             ...     return await client.retrieve(f"https://ipfs.io/ipfs/{cid}")
         """
         self._check_open()
-        return await self._provider.get_json(str(Reference.parse(cid)))
+        return await self._provider.get_json(Reference.parse(cid))
 
     async def upload(
         self,
@@ -179,7 +179,7 @@ class AsyncClient:
         """
         self._check_open()
         arguments.check_progress(progress)
-        return await self._provider.get_file(str(Reference.parse(cid)), to=to, progress=progress)
+        return await self._provider.get_file(Reference.parse(cid), to=to, progress=progress)
 
     async def open(self, cid: str) -> AsyncContentFile:
         """Return the file at `cid`, seekable; parts are fetched and verified as they are read.
@@ -191,7 +191,7 @@ class AsyncClient:
             ...         return (await file.read()).splitlines()[-1]
         """
         self._check_open()
-        reference = str(Reference.parse(cid))
+        reference = Reference.parse(cid)
         opened: AsyncContentFile = await ask(self._provider, AsyncOpenable).open_file(reference)
         return opened
 
@@ -266,7 +266,7 @@ class AsyncClient:
             >>> def example(client: AsyncClient, cid: str) -> str:
             ...     return client.url(cid)
         """
-        reference = str(Reference.parse(cid))
+        reference = Reference.parse(cid)
         if has_capability(self._provider, Linkable):
             return self._provider.url(reference)
         return f"ipfs://{reference}"

@@ -1,6 +1,6 @@
 """The async transport: HTTP with aiohttp. `_sync/transport.py` is the blocking one.
 
-Only this file, `connections` and `request_body` import aiohttp.
+Only this file, `connections`, `plain_exchange` and `request_body` import aiohttp.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from holdfast._async.connections import (
     RECEIVE_SIZE,
     Connector,
     ForbiddenAddressError,
-    GarbledError,
     OverheadError,
 )
 from holdfast._async.exchange_limits import ExchangeLimits
+from holdfast._async.plain_exchange import GarbledError, PlainResponse
 from holdfast._async.request_body import StreamedBody
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, Timeouts, network
@@ -71,7 +71,7 @@ class AsyncResponse:
 
     def __init__(
         self,
-        response: aiohttp.ClientResponse,
+        response: PlainResponse | aiohttp.ClientResponse,
         *,
         peer: str,
         limits: ExchangeLimits,
@@ -156,7 +156,7 @@ class AsyncResponse:
             self._request_body.abort()
 
 
-def _releasing(response: aiohttp.ClientResponse) -> Callable[[], None]:
+def _releasing(response: PlainResponse | aiohttp.ClientResponse) -> Callable[[], None]:
     def release() -> None:
         if response.content.at_eof():
             response.release()
@@ -196,7 +196,7 @@ class AsyncTransport:
             raise transport_errors.READ_TIMEOUT.error(request.peer)
         body = StreamedBody.of(request, limits)
         failure: Exception | None = None
-        response: aiohttp.ClientResponse | None = None
+        response: PlainResponse | aiohttp.ClientResponse | None = None
         try:
             response = await connector.exchange(
                 limits,
@@ -204,7 +204,8 @@ class AsyncTransport:
                 request.url,
                 # Secrets are not put in variables: a traceback may show those.
                 headers=request.header_values(),
-                data=request.body if body is None else body,
+                body=request.body if isinstance(request.body, bytes) else None,
+                streamed=body,
                 **self._connection_options(proxy, secure=request.is_secure),
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:

@@ -119,7 +119,7 @@ class Client:
             ...     return client.retrieve(f"https://ipfs.io/ipfs/{cid}")
         """
         self._check_open()
-        return self._provider.get_json(str(Reference.parse(cid)))
+        return self._provider.get_json(Reference.parse(cid))
 
     def upload(
         self,
@@ -179,7 +179,7 @@ class Client:
         """
         self._check_open()
         arguments.check_progress(progress)
-        return self._provider.get_file(str(Reference.parse(cid)), to=to, progress=progress)
+        return self._provider.get_file(Reference.parse(cid), to=to, progress=progress)
 
     def open(self, cid: str) -> ContentFile:
         """Return the file at `cid`, seekable; parts are fetched and verified as they are read.
@@ -191,7 +191,7 @@ class Client:
             ...         return (file.read()).splitlines()[-1]
         """
         self._check_open()
-        reference = str(Reference.parse(cid))
+        reference = Reference.parse(cid)
         opened: ContentFile = ask(self._provider, Openable).open_file(reference)
         return opened
 
@@ -266,7 +266,7 @@ class Client:
             >>> def example(client: Client, cid: str) -> str:
             ...     return client.url(cid)
         """
-        reference = str(Reference.parse(cid))
+        reference = Reference.parse(cid)
         if has_capability(self._provider, Linkable):
             return self._provider.url(reference)
         return f"ipfs://{reference}"

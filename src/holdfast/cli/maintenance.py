@@ -20,8 +20,8 @@ SHOWN = 10
 @command(commands, store_options)
 def gc(run: Run) -> None:
     """Remove the blocks of the store that no pin needs."""
-    with run.repository() as repository:
-        removed = repository.collect_garbage()
+    with run.repository() as repository, run.progress_bar("gc", unit="blocks") as progress:
+        removed = repository.collect_garbage(progress)
     run.emit(
         {"blocks": removed.blocks, "size": removed.size},
         f"removed {removed.blocks} blocks, {output.size_text(removed.size)}",
@@ -32,7 +32,8 @@ def gc(run: Run) -> None:
 def check(run: Run) -> None:
     """Check every block and pin of the store."""
     with run.repository() as repository:
-        damage = list(repository.check())
+        with run.progress_bar("check", unit="blocks") as progress:
+            damage = list(repository.check(progress))
         pins, size = _totals(repository)
         foreign = [str(path) for path in repository.foreign_files()]
     found = [{"cid": each.cid, "what": each.what} for each in damage]

@@ -51,9 +51,12 @@ def printable(text: str) -> str:
 
 @contextlib.contextmanager
 def progress_bar(
-    label: str, *, hidden: bool = False
+    label: str, *, unit: str | None = None, hidden: bool = False
 ) -> Iterator[Callable[[int, int | None], None] | None]:
-    """Show a progress bar and yield its progress function; without a terminal, yield None."""
+    """Show a progress bar and yield its progress function; without a terminal, yield None.
+
+    It counts bytes, or things that are called `unit`.
+    """
     if hidden or not sys.stderr.isatty():
         yield None
         return
@@ -61,17 +64,18 @@ def progress_bar(
     from rich.progress import (
         BarColumn,
         DownloadColumn,
+        MofNCompleteColumn,
         Progress,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
 
+    bytes_columns = DownloadColumn(), TransferSpeedColumn()
     with Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
+        *(bytes_columns if unit is None else (MofNCompleteColumn(), TextColumn(unit))),
         TimeRemainingColumn(),
         console=Console(stderr=True),
     ) as bar:

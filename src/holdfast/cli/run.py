@@ -98,10 +98,10 @@ class Run:
         return sys.stdout.buffer
 
     def progress_bar(
-        self, label: str, *, hidden: bool = False
+        self, label: str, *, unit: str | None = None, hidden: bool = False
     ) -> "AbstractContextManager[Progress | None]":
-        """Show a progress bar on a terminal, except with --json."""
-        return output.progress_bar(label, hidden=hidden or self.as_json)
+        """Show a progress bar on a terminal, except with --json; in bytes, or in `unit`."""
+        return output.progress_bar(label, unit=unit, hidden=hidden or self.as_json)
 
     def emit(self, value: Any, *lines: str) -> None:
         """Write the result: `value` with --json, else `lines`."""

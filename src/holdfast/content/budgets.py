@@ -18,8 +18,7 @@ from holdfast.content.reference import Reference
 from holdfast.errors import MalformedError, UnprovenError, VerificationError
 
 # Memory. All of it together, with the links of a walk, stays below 64 MiB for any DAG and archive.
-BATCH_SIZE: Final = 2 << 20  # bytes of a body that go to a worker thread at a time
-ARCHIVE_BATCH: Final = 1 << 20  # the same for an archive, whose proof holds blocks as well
+BATCH_SIZE: Final = 1 << 20  # bytes of a body that go to a worker thread at a time
 SMALL_BATCH: Final = 1 << 16  # up to this size, hashing is faster than using a worker thread
 SMALL_BLOCK: Final = SMALL_BATCH  # a raw block up to this size is read in one piece
 LINGER: Final = 1.0  # seconds after which a batch is passed on although it is not full

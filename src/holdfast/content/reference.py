@@ -1,7 +1,7 @@
 """References, which users pass for "a CID": a CID, a path under it, or a URL that contains one."""
 
 import re
-from dataclasses import dataclass
+from typing import Self
 from urllib.parse import quote, unquote
 
 from holdfast.content.cid import CID
@@ -14,17 +14,33 @@ _SUBDOMAIN = re.compile(
 MAX_REFERENCE = 8192
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A CID as it was given, and the names of the path under it."""
+class Reference(str):
+    """The CID and path for a gateway's URL, with every name percent-encoded.
 
-    text: str
+    It is a string, so that it can be passed on as text without being parsed again. A copy, and what
+    is pickled, is a plain string.
+
+    Attributes:
+        text: The CID as it was given.
+        cid: The CID.
+        path: The names of the path under it.
+    """
+
+    __slots__ = ("cid", "path", "text")
+
     cid: CID
-    path: tuple[str, ...] = ()
+    path: tuple[str, ...]
+    text: str
 
-    def __str__(self) -> str:
-        """Return the CID and path for a gateway's URL, with every name percent-encoded."""
-        return "/".join((self.text, *(quote(name, safe="") for name in self.path)))
+    def __new__(cls, text: str, cid: CID, path: tuple[str, ...] = ()) -> Self:
+        """Return the reference to `path` under `cid`, which was given as `text`."""
+        whole = "/".join((text, *(quote(name, safe="") for name in path))) if path else text
+        reference = super().__new__(cls, whole)
+        reference.text, reference.cid, reference.path = text, cid, path
+        return reference
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
 
     @classmethod
     def parse(cls, given: object) -> "Reference":
@@ -43,6 +59,10 @@ class Reference:
             raise InvalidCIDError(reason=f"a CID is a string, not {type(given).__name__}")
         if len(given) > MAX_REFERENCE:
             raise InvalidCIDError(reason=f"longer than {MAX_REFERENCE} characters")
+        if isinstance(given, Reference):
+            return given
+        if given.isalnum():  # a CID and nothing else
+            return cls(given, CID.parse(given))
         # Remove the query first: an ``/ipfs/`` inside it does not count.
         address = re.split(r"[?#]", given.strip(), maxsplit=1)[0]
         text, *names = _after_ipfs(address).rstrip("/").split("/")

@@ -7,7 +7,7 @@ from typing import Any, Final, ParamSpec, Self
 
 P = ParamSpec("P")
 
-DEPTH: Final = 3  # waiting jobs, so that the thread always has work
+DEPTH: Final = 2  # waiting jobs: the thread always has work, and their bytes stay in its cache
 
 
 class Background:

@@ -263,8 +263,14 @@ def _read(place: OpenFolder, name: str, path: Path, limit: int) -> bytes | None:
         descriptor = _open(place, name, path, os.O_RDONLY)
     except FileNotFoundError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read(limit)
+    try:
+        size = min(os.fstat(descriptor).st_size, limit)
+        data = os.read(descriptor, size)
+        while len(data) < size and (more := os.read(descriptor, size - len(data))):
+            data += more
+    finally:
+        os.close(descriptor)
+    return data
 
 
 def _refuse_other_kinds(place: OpenFolder, name: str, path: Path) -> None:

@@ -19,7 +19,7 @@ from holdfast.files.background import Background
 from holdfast.files.blob import Blob
 from holdfast.files.partial import WORTH_KEEPING, PartialFile
 
-FLUSH_SIZE = 64 << 20  # bytes after which what was written to a target is made durable
+FLUSH_SIZE = 32 << 20  # bytes after which what was written to a target is made durable
 SPOOL_SIZE = 4 << 20  # a larger download goes to a temporary file
 
 
@@ -134,6 +134,11 @@ class SpoolSink(_UnsavedSink):
         self._file: BinaryIO | None = None
         self.size = 0
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether there is no temporary file (yet), so that no step of it waits for a disk."""
+        return self._file is None
+
     def open(self) -> None:
         """Do nothing: memory needs no preparation."""
 
@@ -188,6 +193,8 @@ class TargetSink:
     the verified bytes stay there, and the next download of the same content continues after them.
     Without a usable cache folder, the bytes are in the folder of the target, and nothing is saved.
     """
+
+    is_in_memory = False
 
     def __init__(
         self, target: str | os.PathLike[str], *, cache: Path | None, reference: Reference

@@ -43,6 +43,7 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         await run_in_threadpool(api.jobs.close)
+        await run_in_threadpool(resources.close)
 
     app = Starlette(
         routes=[*api.routes(), *gateway.routes(reader), *Page(reader).routes()],

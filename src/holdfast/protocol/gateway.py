@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -31,17 +31,29 @@ _RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)", re.IGNO
 
 @dataclass(frozen=True, slots=True)
 class Gateway:
-    """The gateway at `base_url`. No other host gets its `token`."""
+    """The gateway at `base_url`. No other host gets its `token`.
+
+    Attributes:
+        peer: The host, for messages.
+    """
 
     base_url: str
     token: Secret | None = None
+    peer: str = field(init=False, repr=False, compare=False)
+    _for_content: Mapping[str, str | Secret] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        own: dict[str, str | Secret] = {} if self.token is None else {TOKEN_HEADER: self.token}
+        object.__setattr__(self, "peer", urlsplit(self.base_url).netloc)
+        object.__setattr__(self, "_for_content", {"Accept": "*/*", **own})
 
     def content(self, reference: Reference, start: int = 0, stop: int | None = None) -> Request:
         """Build the request for the content as plain bytes, or for its bytes `start` to `stop`."""
-        headers = {"Accept": "*/*"}
+        headers = self._for_content
         if start or stop is not None:
-            headers["Range"] = f"bytes={start}-{'' if stop is None else stop - 1}"
-        return self._get(self.url(reference), headers)
+            last = "" if stop is None else stop - 1
+            headers = {**headers, "Range": f"bytes={start}-{last}"}
+        return Request("GET", f"{self.base_url}/{reference}", headers)
 
     def block(self, cid: CID) -> Request:
         """Build the request for one block."""
@@ -62,11 +74,6 @@ class Gateway:
         if start or stop is not None:
             url += f"&entity-bytes={start}:{'*' if stop is None else max(start, stop - 1)}"
         return self._get(url, {"Accept": f"{CAR_TYPE};version=1;order=dfs;dups=y"})
-
-    @property
-    def peer(self) -> str:
-        """The host, for messages."""
-        return urlsplit(self.base_url).netloc
 
     def url(self, reference: Reference) -> str:
         """Return the URL of `reference` at this gateway."""
@@ -143,8 +150,13 @@ class Gateways:
         self._gateways = tuple(gateways)
         self._avoided_until = avoided
 
+    def __len__(self) -> int:
+        return len(self._gateways)
+
     def in_order(self, now: float) -> list[Gateway]:
         """Return the gateways in the configured order, but those to avoid at the end."""
+        if not self._avoided_until:
+            return [*self._gateways]
         return sorted(
             self._gateways, key=lambda each: self._avoided_until.get(each.base_url, 0.0) > now
         )

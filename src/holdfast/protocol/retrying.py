@@ -36,7 +36,8 @@ class RetryBudget:
 
     def give_back(self) -> None:
         """Give one retry back, after a request that succeeded."""
-        self._left = min(self._size, self._left + 1)
+        if self._left < self._size:
+            self._left += 1
 
 
 class Backoff:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.records import Pin
+from holdfast.repository.database import schema
 from holdfast.repository.pins import COLUMNS, parse_keyvalues, pin_of
 from holdfast.repository.rows import key_of, natural
 
@@ -152,6 +153,10 @@ def count_pins(
     where, values = query.where()
     with _ended_by(connection, stopped):
         if query.matches is None:
+            if not values:
+                pinned, unpinned, _ = schema.counts(connection)
+                counts = {True: pinned, False: unpinned, None: pinned + unpinned}
+                return natural(counts[query.held])
             sql = f"SELECT count(*) FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
             return int(connection.execute(sql, values).fetchone()[0])
         sql = f"SELECT keyvalues FROM pins WHERE {where}"  # noqa: S608 - conditions of ours
@@ -168,10 +173,9 @@ class Totals(NamedTuple):
 
 def total_pins(connection: sqlite3.Connection, stopped: Stopped | None = None) -> Totals:
     """Return how much is pinned."""
-    sql = "SELECT count(*), coalesce(sum(size), 0) FROM pins WHERE removed IS NULL"
     with _ended_by(connection, stopped):
-        pins, size = connection.execute(sql).fetchone()
-    return Totals(natural(pins), natural(size))
+        pinned, _, size = schema.counts(connection)
+    return Totals(natural(pinned), natural(size))
 
 
 def _key_of_text(text: str) -> bytes:

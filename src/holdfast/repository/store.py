@@ -19,7 +19,7 @@ from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, Item
 from holdfast.errors import ClientError, VerificationError
 from holdfast.files.folders import Folder
 from holdfast.files.importing import import_content
-from holdfast.files.sources import Uploadable
+from holdfast.files.sources import Progress, Uploadable
 from holdfast.records import Pin
 from holdfast.repository.adding import Adding
 from holdfast.repository.block_files import BlockFiles
@@ -44,7 +44,6 @@ from holdfast.repository.upkeep.repair import Repaired, repair
 
 READ_BYTES: Final = 1 << 20  # of blocks, read in one transaction
 READ_BLOCKS: Final = 10_000  # the same, as a number
-
 RECOVERED: Final = "recovered"
 
 
@@ -242,16 +241,20 @@ class Repository:
 
     # Upkeep
 
-    def collect_garbage(self) -> Collected:
-        """Remove the blocks that no pin and no current add needs."""
-        return collect(self._database, self._files, self._owner)
+    def collect_garbage(self, progress: Progress | None = None) -> Collected:
+        """Remove the blocks that no pin and no current add needs.
 
-    def check(self) -> Iterator[Damage]:
+        `progress` receives the number of blocks that were looked at, and of all blocks.
+        """
+        return collect(self._database, self._files, self._owner, progress)
+
+    def check(self, progress: Progress | None = None) -> Iterator[Damage]:
         """Verify every block and follow every pin; yield what is damaged or missing.
 
-        Damage to the store as a whole comes first, without a CID.
+        Damage to the store as a whole comes first, without a CID. `progress` is called as by
+        `collect_garbage`.
         """
-        return check(self._database, self._files)
+        return check(self._database, self._files, progress)
 
     def repair(self, *, pin_roots: bool = False) -> Repaired:
         """Rebuild the database from the block files, which are verified, and from its second copy.

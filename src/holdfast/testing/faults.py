@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.node.http_server.http_connection import CONNECTION
+from holdfast.node.http_server.http_connection import CONNECTION, DIRECT
 
 Part: TypeAlias = Literal["any", "api", "gateway"]
 """The part of a node that receives a request: its pinning API, or its gateway, ``/ipfs/…``."""
@@ -258,7 +258,8 @@ class FaultQueue:
             if is_cut:
                 scope["extensions"][CONNECTION].close()
 
-        await app(scope, receive, send_with_fault)
+        extensions = {key: each for key, each in scope["extensions"].items() if key != DIRECT}
+        await app({**scope, "extensions": extensions}, receive, send_with_fault)
         if is_cut:
             await _wait_for_disconnect(receive)
 

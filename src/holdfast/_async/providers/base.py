@@ -205,12 +205,12 @@ class AsyncBaseProvider(
             sink = TargetSink(to, cache=self.partial_folder, reference=reference)
         async with self.call("download", cid, total=False) as call:
             try:
-                await run_blocking(sink.open)
+                await _run(sink, sink.open)
                 media_type = await self.reader.read(reference, sink, call, progress=progress)
-                await run_blocking(sink.commit)
+                await _run(sink, sink.commit)
                 return sink.blob(type=media_type, name=_name(reference))
             finally:
-                await run_blocking(sink.discard)
+                await _run(sink, sink.discard)
 
     async def open_file(self, cid: str) -> AsyncContentFile:
         """Return the file at `cid`, whose parts are read and verified on demand."""
@@ -264,6 +264,14 @@ class _Lifetime:
 
     closed: bool = False
     released: bool = False
+
+
+async def _run(sink: SpoolSink | TargetSink, step: Callable[[], None]) -> None:
+    """Do a `step` of `sink`: on a worker thread, unless the sink is in memory."""
+    if sink.is_in_memory:
+        step()
+    else:
+        await run_blocking(step)
 
 
 def _ignore(_done: int, _total: int | None) -> None:

@@ -4,12 +4,12 @@
 The others read from a source that returns the block of a CID. The steps of a read through gateways
 are::
 
+    small_block      a small raw block: send, read, hash, compare; only if that is not enough:
     gateway_reader   make a ReadState: what is wanted, what is known, what is verified
     rounds           ask the gateways one after the other; wait, and ask again those that may help
       hedging        or let them race to the first verified bytes, and continue with the winner
     attempt          one gateway: try the strategies in order, until one completes the read
-      small_block    a small raw block: send, read, hash, compare
-      strategies/    the others, one per file; each sends a request and returns a transfer
+      strategies/    one per file; each sends a request and returns a transfer
     streams          receive a body in batches; verify one while the next one arrives
     output           write what is verified into the sink
 

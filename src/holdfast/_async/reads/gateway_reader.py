@@ -9,9 +9,10 @@ from holdfast._async.reads.block_reader import AsyncBlockReader
 from holdfast._async.reads.hedging import run_race
 from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.output import Output
-from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.peer import AsyncBegun, AsyncPeer
 from holdfast._async.reads.refusals import RefusedError
 from holdfast._async.reads.rounds import AsyncRounds
+from holdfast._async.reads.small_block import AsyncSmallBlocks
 from holdfast._async.reads.state import KnownFile, ReadState
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
@@ -52,19 +53,32 @@ class AsyncGatewayReader:
         self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
+        self._is_race = hedge_after is not None and len(gateways) > 1
         self._max_unverified = max_unverified
+        self._small_blocks = AsyncSmallBlocks(session, gateways, max_unverified)
 
     async def read(
-        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        verify: bool | None = None,
     ) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports.
 
         If all gateways fail, raise the most serious failure, with the others as its notes.
         """
-        state = ReadState(
-            reference, Output(sink, progress), call, max_unverified=self._max_unverified
-        )
-        await self._fill(state, verify=self._verify)
+        verify = self._verify if verify is None else verify
+        begun = None
+        if verify and not self._is_race:
+            begun = await self._small_blocks.read(reference, sink, call, progress)
+        if isinstance(begun, str):
+            return begun
+        output = Output(sink, progress)
+        state = ReadState(reference, output, call, max_unverified=self._max_unverified)
+        await self._fill(state, verify=verify, begun=begun)
         return state.found.media_type
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
@@ -115,25 +129,28 @@ class AsyncGatewayReader:
                 call.renew()
 
         call.renew()
-        state = ReadState(reference, Output(sink, renew), call, max_unverified=self._max_unverified)
         try:
-            await self._fill(state, verify=True)
+            await self.read(reference, sink, call, progress=renew, verify=True)
             await run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
             return AsyncRanges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
         finally:
             await run_blocking(sink.discard)
 
-    async def _fill(self, state: ReadState, *, verify: bool) -> None:
+    async def _fill(
+        self, state: ReadState, *, verify: bool, begun: AsyncBegun | None = None
+    ) -> None:
         """Read everything that `state` wants, or raise the most serious failure."""
         if verify and state.found.cid is not None:
             # Do not request content that cannot be verified.
             check_provable(state.found.cid)
             check_codec(state.found.cid)
-        attempt = partial(fill, self._session, state, verify=verify)
+        attempt = partial(fill, self._session, state, verify=verify, begun=begun)
         rounds = AsyncRounds(self._session, self._gateways, state, attempt)
+        if begun is not None:  # its gateway is the first, even if it is avoided by now
+            rounds.gateways.sort(key=lambda each: each != begun.gateway)
         output, delay = state.output, self._hedge_after
-        if delay is not None and len(rounds.gateways) > 1 and not output.sink.saved_size:
+        if delay is not None and self._is_race and not output.sink.saved_size:
             done = await run_race(self._session, rounds, state, verify=verify, delay=delay)
             # Gateways that refused the strategy of the race may support another.
             others = [each for each in rounds.gateways if each not in rounds.failures]

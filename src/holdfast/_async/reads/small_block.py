@@ -1,75 +1,92 @@
 """The short path for a small raw block: send, read, hash, compare.
 
-It handles the common case only. In every other case (a redirect, an error, an encoding, a body that
-is larger or of unknown length) it passes on the unread reply, so that nothing is requested twice.
+It makes the first request of a read, and handles the common case only. In every other case (a
+redirect, an error, an encoding, a body that is larger or of unknown length) its outcome is passed
+on: the attempt at this gateway continues with the unread reply, or ends with the error. So nothing
+is requested twice.
 """
 
 from hashlib import sha256
+from typing import Final
 
 from holdfast._async.reads.body_budget import check_time
-from holdfast._async.reads.peer import AsyncSent
-from holdfast._async.reads.state import ReadState
+from holdfast._async.reads.peer import AsyncBegun, AsyncSent
+from holdfast._async.reads.rounds import FAILURES, without_frames
 from holdfast._async.runtime import now
 from holdfast._async.session import AsyncSession
-from holdfast.calls import Deadline
+from holdfast.calls import Call, Deadline
 from holdfast.content.budgets import SMALL_BLOCK
-from holdfast.content.hashes import IDENTITY, SHA2_256
+from holdfast.content.cid import RAW
+from holdfast.content.hashes import SHA2_256
 from holdfast.content.proof import wrong_bytes
-from holdfast.protocol.gateway import Gateway
-from holdfast.protocol.http import Reply
+from holdfast.content.reference import Reference
+from holdfast.files.sinks import Sink
+from holdfast.files.sources import Progress
+from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.http import body_length
+
+OK: Final = 200
 
 
-def may_be_small(session: AsyncSession, gateway: Gateway, state: ReadState) -> bool:
-    """Return whether the short path may work: all of a raw block is wanted, and none was saved."""
-    return (
-        state.is_block
-        and state.is_fresh
-        and not state.output.sink.saved_size
-        and state.reference.cid.hash_code in {SHA2_256, IDENTITY}
-        and not state.reference.path
-        and session.trustless.get(gateway.base_url, 0.0) <= now()
-    )
+class AsyncSmallBlocks:
+    """Reads small raw blocks from the first gateway.
 
-
-async def read_small_block(
-    session: AsyncSession, gateway: Gateway, state: ReadState, deadline: Deadline
-) -> AsyncSent | None:
-    """Ask for the plain content of a raw block, and read it if it is small.
-
-    Return None if it was read and verified, else the request and reply for another strategy.
+    Args:
+        session: Sends the requests.
+        gateways: The gateways, in order.
+        max_unverified: The largest size of a body that is verified only at its end.
     """
-    deadline = deadline.copy()
-    request = gateway.content(state.reference)
-    response = await session.send(request, state.call, deadline=deadline)
-    length = _body_length(Reply(response.status, response.headers))
-    if length is None or not _is_small(length, state):
-        return AsyncSent(response, deadline)
-    try:
-        output = state.output
-        output.sink.expect(length)
-        body = await response.read(length)
-        check_time(deadline, gateway.peer)
-        state.found.media_type = response.headers.get("content-type", "")
-        cid = state.reference.cid
-        digest = body if cid.hash_code == IDENTITY else sha256(body).digest()
-        if digest != cid.digest:
-            raise wrong_bytes(state.reference)
-        output.take([body], verified=True)
-        output.report(length)
-    finally:
-        await response.aclose()
-    return None
 
+    def __init__(self, session: AsyncSession, gateways: Gateways, max_unverified: int) -> None:
+        self._session = session
+        self._gateways = gateways
+        self._largest = min(SMALL_BLOCK, max_unverified)
 
-def _body_length(reply: Reply) -> int | None:
-    """Return the length of a plain and complete body; None if that is not certain."""
-    is_plain = reply.status == 200 and "content-encoding" not in reply.headers
-    return reply.length if is_plain else None
+    async def read(
+        self, reference: Reference, sink: Sink, call: Call, progress: Progress | None
+    ) -> str | AsyncBegun | None:
+        """Ask the first gateway for the plain content of `reference`, and read it if it is small.
 
+        Return the media type that the gateway reports if all of it is in `sink`, verified. Else
+        return what is begun; None if nothing is, because it is not a raw block.
+        """
+        cid = reference.cid
+        if cid.codec != RAW or cid.hash_code != SHA2_256 or reference.path or sink.saved_size:
+            return None
+        gateways = self._gateways.in_order(now())
+        gateway = gateways[0]
+        if self._session.trustless.get(gateway.base_url, 0.0) > now():
+            return None
+        deadline = call.share(len(gateways))
+        try:
+            outcome = await self._read(gateway, reference, sink, call, deadline)
+        except FAILURES as error:
+            return AsyncBegun(gateway, deadline, without_frames(error))
+        if isinstance(outcome, AsyncSent):
+            return AsyncBegun(gateway, deadline.copy(), outcome)
+        self._session.succeeded()
+        if progress is not None:
+            progress(sink.verified, sink.verified)
+        return outcome
 
-def _is_small(length: int, state: ReadState) -> bool:
-    """Return whether a body of `length` bytes is within all limits."""
-    cid = state.reference.cid
-    if cid.hash_code == IDENTITY and length != len(cid.digest):
-        return False
-    return length <= min(SMALL_BLOCK, state.max_unverified)
+    async def _read(
+        self, gateway: Gateway, reference: Reference, sink: Sink, call: Call, deadline: Deadline
+    ) -> AsyncSent | str:
+        request = gateway.content(reference)
+        response = await self._session.send(request, call, deadline=deadline)
+        headers = response.headers
+        is_plain = response.status == OK and "content-encoding" not in headers
+        length = body_length(headers) if is_plain else None
+        if length is None or length > self._largest:
+            return AsyncSent(response, deadline)
+        try:
+            sink.expect(length)
+            body = await response.read(length)
+            check_time(deadline, gateway.peer)
+            if sha256(body).digest() != reference.cid.digest:
+                raise wrong_bytes(reference)
+            sink.write(body)
+            sink.verified = length
+        finally:
+            await response.aclose()
+        return headers.get("content-type", "")

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from holdfast._async.reads.batches import in_batches, total
+from holdfast._async.reads.batches import in_batches, reuse_freed_memory, total
 from holdfast._async.reads.peer import AsyncPeer
 from holdfast._async.runtime import AsyncWorker, AsyncWriter, run_blocking
 from holdfast.content.blocks import MAX_BLOCK
@@ -187,6 +187,7 @@ class AsyncStream(Generic[P]):
     async def _stream_rest(self) -> None:
         state = self.peer.state
         self.budget.restart_clock()
+        reuse_freed_memory()
         async with AsyncWriter() as writer, AsyncWorker() as prover:
             await writer.submit(state.output.take, self._pieces, verified=self.proof.incremental)
             self._pieces = []

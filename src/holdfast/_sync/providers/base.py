@@ -201,12 +201,12 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
             sink = TargetSink(to, cache=self.partial_folder, reference=reference)
         with self.call("download", cid, total=False) as call:
             try:
-                run_blocking(sink.open)
+                _run(sink, sink.open)
                 media_type = self.reader.read(reference, sink, call, progress=progress)
-                run_blocking(sink.commit)
+                _run(sink, sink.commit)
                 return sink.blob(type=media_type, name=_name(reference))
             finally:
-                run_blocking(sink.discard)
+                _run(sink, sink.discard)
 
     def open_file(self, cid: str) -> ContentFile:
         """Return the file at `cid`, whose parts are read and verified on demand."""
@@ -260,6 +260,14 @@ class _Lifetime:
 
     closed: bool = False
     released: bool = False
+
+
+def _run(sink: SpoolSink | TargetSink, step: Callable[[], None]) -> None:
+    """Do a `step` of `sink`: on a worker thread, unless the sink is in memory."""
+    if sink.is_in_memory:
+        step()
+    else:
+        run_blocking(step)
 
 
 def _ignore(_done: int, _total: int | None) -> None:

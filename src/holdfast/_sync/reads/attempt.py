@@ -4,7 +4,6 @@
 
 ::
 
-    small block   send, read, hash, compare: for a small raw block; else the reply is passed on
     body          the plain body, and the few blocks that say how it is cut into pieces
     raw block     the block itself, for a file that is one raw block
     archive       a CAR, which contains all blocks
@@ -16,9 +15,8 @@ Raw block and walk are for gateways that do not serve plain content. When an att
 verified bytes stay in the output, and the next attempt continues after them.
 """
 
-from holdfast._sync.reads.peer import Peer, Sent
+from holdfast._sync.reads.peer import Begun, Peer
 from holdfast._sync.reads.refusals import RefusedError
-from holdfast._sync.reads.small_block import may_be_small, read_small_block
 from holdfast._sync.reads.state import ReadState
 from holdfast._sync.reads.strategies.archive import Archive
 from holdfast._sync.reads.strategies.body import Body
@@ -51,16 +49,16 @@ def fill(
     *,
     verify: bool,
     is_last: bool,
+    begun: Begun | None = None,
 ) -> None:
     """Read everything that `state` still lacks from `gateway`.
 
-    If the gateway is the last one, a strategy may drop verified bytes and begin again.
+    If the gateway is the last one, a strategy may drop verified bytes and begin again. The first
+    attempt of a read continues with what is `begun`, if the short path has begun something.
     """
-    sent: Sent | None = None
-    if verify and may_be_small(session, gateway, state):
-        sent = read_small_block(session, gateway, state, deadline)
-        if sent is None:
-            return
+    sent = None if begun is None else begun.take()
+    if begun is not None and sent is not None:
+        deadline = begun.deadline
     peer = Peer(session, gateway, state, deadline, verify=verify, may_restart=is_last, sent=sent)
     try:
         _try_strategies(peer)

@@ -3,7 +3,7 @@
 """Split a body into batches that are large enough to be passed to a worker thread."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast._sync.runtime import now
 from holdfast.content.blocks import MAX_BLOCK
@@ -13,6 +13,8 @@ from holdfast.errors import NetworkError
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
 
+FREED_BLOCK: Final = 8 << 20  # twice as much is kept then, more than all batches of one body
+
 
 def in_batches(
     response: "Response",
@@ -20,17 +22,16 @@ def in_batches(
     skip: int = 0,
     most: int | None = None,
     first: int = MAX_BLOCK,
-    size: int = BATCH_SIZE,
 ) -> "Iterator[list[bytes]]":
     """Yield the body in batches, without its first `skip` bytes, and `most` bytes in all.
 
-    The first batch has `first` bytes, unless the body is smaller. Each of the others has `size`
-    bytes, or those of one second. If the body breaks off, the received bytes are yielded before the
-    error is raised.
+    The first batch has `first` bytes, unless the body is smaller. Each of the others has
+    `BATCH_SIZE` bytes, or those of one second. If the body breaks off, the received bytes are
+    yielded before the error is raised.
     """
     limit, patience = first, float("inf")
     if not first:
-        limit, patience = size, LINGER
+        limit, patience = BATCH_SIZE, LINGER
     batch: list[bytes] = []
     held = 0
     begun = now()
@@ -49,7 +50,7 @@ def in_batches(
                 break
             if held >= limit or now() - begun >= patience:
                 yield batch
-                batch, held, limit, patience, begun = [], 0, size, LINGER, now()
+                batch, held, limit, patience, begun = [], 0, BATCH_SIZE, LINGER, now()
     except NetworkError as error:
         failure = error
     if batch:
@@ -71,3 +72,13 @@ def _append(batch: list[Any], chunk: bytes) -> None:
 def total(pieces: list[Any]) -> int:
     """Return the number of bytes in all `pieces`."""
     return sum(map(len, pieces))
+
+
+def reuse_freed_memory() -> None:
+    """Let the memory of one batch be used for the next ones, before a large body is received.
+
+    The C library of Linux gives freed memory back to the system, and gets it again page by page, if
+    it is more than twice the largest block that was freed before. So free a large block, which was
+    never written to, once.
+    """
+    bytearray(FREED_BLOCK)

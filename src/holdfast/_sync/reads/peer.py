@@ -22,7 +22,7 @@ from holdfast.content.cid import CID
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.content.unixfs.walks import PathWalk
-from holdfast.errors import NetworkError, ProviderError, VerificationError
+from holdfast.errors import ClientError, NetworkError, ProviderError, VerificationError
 from holdfast.protocol import gateway as gateways
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.http import Reply, Request
@@ -38,6 +38,27 @@ class Sent(NamedTuple):
 
     response: "Response"
     deadline: Deadline
+
+
+class Begun:
+    """What the first request of a read has begun, where it did not complete the read.
+
+    Attributes:
+        gateway: The gateway that it was sent to.
+        deadline: When the attempt at this gateway must have ended.
+    """
+
+    def __init__(self, gateway: Gateway, deadline: Deadline, outcome: Sent | ClientError) -> None:
+        self.gateway = gateway
+        self.deadline = deadline
+        self._outcome: Sent | ClientError | None = outcome
+
+    def take(self) -> Sent | None:
+        """Return the unread reply, or raise the error; the next time, return None."""
+        outcome, self._outcome = self._outcome, None
+        if isinstance(outcome, ClientError):
+            raise outcome
+        return outcome
 
 
 class Peer:

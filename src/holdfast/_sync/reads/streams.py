@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from holdfast._sync.reads.batches import in_batches, total
+from holdfast._sync.reads.batches import in_batches, reuse_freed_memory, total
 from holdfast._sync.reads.peer import Peer
 from holdfast._sync.runtime import Worker, Writer, run_blocking
 from holdfast.content.blocks import MAX_BLOCK
@@ -189,6 +189,7 @@ class Stream(Generic[P]):
     def _stream_rest(self) -> None:
         state = self.peer.state
         self.budget.restart_clock()
+        reuse_freed_memory()
         with Writer() as writer, Worker() as prover:
             writer.submit(state.output.take, self._pieces, verified=self.proof.incremental)
             self._pieces = []

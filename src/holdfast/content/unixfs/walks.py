@@ -159,6 +159,10 @@ class FileWalk(_TreeWalk[Segment, bytes]):
             ahead.append(segment.cid)
         return ahead
 
+    def next_segments(self, most: int) -> list[Segment]:
+        """Return up to `most` runs of bytes, from `segment` on, as far as they are known."""
+        return self._pending[: -most - 1 : -1]
+
     def _check_limit(self, cid: CID, size: int) -> None:
         self.size = size
         if self._limit is not None and size > self._limit:

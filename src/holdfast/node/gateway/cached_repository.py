@@ -6,7 +6,8 @@ verified again.
 """
 
 import threading
-from collections.abc import Callable, Hashable, Sized
+from collections.abc import Callable, Generator, Hashable, Sized
+from concurrent.futures import Executor
 from typing import Any, Final, Self, TypeVar
 
 from holdfast.content.blocks import inline_block
@@ -14,15 +15,18 @@ from holdfast.content.cid import CID, RAW
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range, kind_of
-from holdfast.node.http_server.streamed_replies import PIECE, Pieces
+from holdfast.content.unixfs.walks import FileWalk
+from holdfast.node.http_server.streamed_replies import BATCH, PIECE, Pieces
 from holdfast.node.memory import Cache
 from holdfast.repository import Repository
 from holdfast.repository.block_files import linked_from
+from holdfast.repository.read_ahead import ReadAhead
 
 T = TypeVar("T", bound=Sized)
 
 LINK_WEIGHT: Final = 300  # approximate bytes of memory for a link
 SMALL: Final = 16 << 10  # bytes of a block up to which decoding it again is faster than the cache
+QUICK: Final = 1 << 20  # bytes that a client has read without a wait before blocks are read ahead
 ENTRY_WEIGHT: Final = 500  # bytes of memory for an entry of the cache, besides its value
 
 
@@ -102,9 +106,22 @@ class CachedRepository(Repository):
         node = self.cached_node(cid)
         if node is None:
             node = file_node(cid, super().block(cid))
-            weight = len(node.data) + len(node.ends) * LINK_WEIGHT + ENTRY_WEIGHT
-            self._cache.put(("node", cid), node, weight=weight)
+            self.keep_node(cid, node)
         return node
+
+    def node_at(self, segment: Segment) -> FileNode:
+        """Return the node of a part of a file. A leaf that is not in the cache is not added."""
+        node = self.cached_node(segment.cid)
+        if node is None:
+            node = file_node(segment.cid, super().block(segment.cid), segment.size)
+            if node.children:
+                self.keep_node(segment.cid, node)
+        return node
+
+    def keep_node(self, cid: CID, node: FileNode) -> None:
+        """Add the node of a file to the cache."""
+        weight = len(node.data) + len(node.ends) * LINK_WEIGHT + ENTRY_WEIGHT
+        self._cache.put(("node", cid), node, weight=weight)
 
     def cached_node(self, cid: CID) -> FileNode | None:
         """Return the node of a file at `cid` if it is in the cache, else None."""
@@ -126,6 +143,7 @@ class FilePieces(Pieces):
         self._root = root
         self._at = start
         self._stop = stop
+        self._quick = 0  # bytes of runs that were used whole, since one was not
 
     def __next__(self) -> bytes:
         piece = self._gather(self._repository.file_node)
@@ -140,6 +158,40 @@ class FilePieces(Pieces):
         if piece is None:
             self._at = before
         return piece or None
+
+    @property
+    def left(self) -> int:
+        """How many bytes follow, at most; 0 if that is not known."""
+        return 0 if self._stop is None else max(0, self._stop - self._at)
+
+    def runs(self, hashers: Executor) -> Generator[memoryview, None, None]:
+        """Yield the next bytes, block by block. Blocks that are used whole are not cached.
+
+        While the caller uses a block, others are read and verified ahead, if it was quick before.
+        """
+        walk = FileWalk(self._root, self._at, self._at + min(self.left, BATCH))
+        ahead = ReadAhead(self._repository.node_at, hashers)
+        while (segment := walk.segment) is not None:
+            node = ahead.take(segment)
+            walk.feed_node(segment, node)
+            if self._quick >= QUICK:
+                ahead.start(walk)
+            data = in_range(memoryview(node.data), segment.start, self._at, self._stop)
+            if not data:
+                continue
+            end = self._at + len(data)
+            try:
+                yield data
+            finally:
+                if self._at < end:
+                    self._quick = 0
+                    self._repository.keep_node(segment.cid, node)
+                    ahead.cancel()
+
+    def skip(self, size: int) -> None:
+        """Go on after the next `size` bytes."""
+        self._at += size
+        self._quick += size
 
     def _gather(self, find: Callable[[CID], FileNode | None]) -> bytes | None:
         """Return the next piece; empty at the end; None where `find` lacks a node for it."""
@@ -198,6 +250,19 @@ class BytesPieces(Pieces):
         """Return the next piece if the bytes are in the cache, else None."""
         found = self._find_cached()
         return None if found is None or self._at >= self._stop else self._slice(found)
+
+    @property
+    def left(self) -> int:
+        """How many bytes follow."""
+        return self._stop - self._at
+
+    def runs(self, hashers: Executor) -> Generator[memoryview, None, None]:  # noqa: ARG002
+        """Yield all bytes that follow: they are in memory already."""
+        yield memoryview(self._find())[self._at : self._stop]
+
+    def skip(self, size: int) -> None:
+        """Go on after the next `size` bytes."""
+        self._at += size
 
     def _slice(self, found: bytes) -> bytes:
         start, self._at = self._at, min(self._at + PIECE, self._stop)

@@ -20,7 +20,7 @@ from holdfast.errors import ClientError, ConfigError, ProviderError, Verificatio
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.ranges import NotSatisfiableError, asked_range
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.http_server.streamed_replies import PieceResponse, Pieces, StartedPieces
+from holdfast.node.http_server.streamed_replies import PIECE, PieceResponse, Pieces, StartedPieces
 
 IMMUTABLE: Final = "public, max-age=29030400, immutable"  # verbatim from the specification
 _ETAG: Final = re.compile(r'(?:W/)?("[^"]*")')
@@ -64,7 +64,10 @@ def content_reply(
     headers["Content-Length"] = str(stop - start)
     if request.method == "HEAD" or start == stop:
         return Response(status_code=status, headers=headers)
-    return PieceResponse(StartedPieces(content.read(start, stop)), status, headers)
+    pieces = content.read(start, stop)
+    if stop - start <= PIECE:
+        return Response(b"".join(pieces), status, headers)
+    return PieceResponse(StartedPieces(pieces), status, headers)
 
 
 def stream_reply(

@@ -1,9 +1,9 @@
 """Serving a request to the gateway: find its content, choose the format, build the reply."""
 
+import asyncio
 from http import HTTPStatus
 from typing import Any, Final
 
-from anyio.to_thread import run_sync
 from starlette.datastructures import URLPath
 from starlette.requests import Request
 from starlette.responses import Response
@@ -73,7 +73,8 @@ class GatewayRoute(BaseRoute):
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The repository blocks, so all work up to the first bytes is one job for a worker thread.
         readers = resources_of(scope).readers
-        response = await run_sync(self._answer, Request(scope), limiter=readers)
+        loop = asyncio.get_running_loop()
+        response = await loop.run_in_executor(readers, self._answer, Request(scope))
         await response(scope, receive, send)
 
     def _answer(self, request: Request) -> Response:

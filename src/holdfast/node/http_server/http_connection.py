@@ -10,6 +10,8 @@ from h11._readers import ContentLengthReader
 from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from holdfast.node.http_server.direct_sending import DirectSender
+
 HEAD_SECONDS = 20.0  # for a whole head, counted from the connection's start or the last reply's end
 STALL_SECONDS = 60.0  # after which a client that reads too little of a reply is disconnected
 STALL_BYTES: Final = 16 << 10  # a client that reads fewer in `STALL_SECONDS` has stalled
@@ -21,10 +23,12 @@ BODY_SIZE: Final = 1 << 20  # the same for a body that the application reads
 WRITE_BUFFER: Final = 32 << 10  # bytes that wait for the client besides the system's own buffer
 
 # ASGI extensions: the transport, to abort the connection; a function that waits until the client
-# has read what was sent; and one that takes the body of the request, if all of it has arrived.
+# has read what was sent; one that takes the body of the request, if all of it has arrived; and a
+# sender that does not go through `send`, which a middleware that changes bodies must remove.
 CONNECTION = "holdfast.connection"
 DRAIN = "holdfast.drain"
 TAKE_BODY = "holdfast.take_body"
+DIRECT = "holdfast.direct"
 
 Drain = Callable[[], Awaitable[None]]
 
@@ -46,7 +50,8 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
     def connection_made(self, transport: Any) -> None:
         """Start to wait for a request."""
         self.conn._receive_buffer = _LimitedHeads()  # noqa: SLF001 - h11 has no setting for it
-        transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        # Low is 0, because `DirectSender` needs an empty buffer.
+        transport.set_write_buffer_limits(high=WRITE_BUFFER, low=0)
         super().connection_made(StallLimit(transport, self.loop))  # type: ignore[arg-type]
         self._wait()
 
@@ -101,6 +106,7 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
                     CONNECTION: self.transport,
                     DRAIN: self.flow.drain,
                     TAKE_BODY: partial(_take_body, cycle),
+                    DIRECT: DirectSender(self.transport, self.conn),
                 }
             if len(cycle.body) >= RECEIVE_SIZE:  # uvicorn pauses only at 64 KiB
                 self.flow.pause_reading()
@@ -164,6 +170,7 @@ class StallLimit:
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
+        self._held: list[bytes] | None = None
         self._written = 0
         self._is_watched = False
         self._mark = (0, 0.0)  # the bytes that the client had read, and when
@@ -173,12 +180,34 @@ class StallLimit:
 
     def write(self, data: bytes) -> None:
         """Send `data`; what the client does not read at once waits in the buffer."""
+        if self._held is not None:
+            self._held.append(data)
+            return
         self._written += len(data)
         self._transport.write(data)
         if not self._is_watched and self._transport.get_write_buffer_size():
             self._is_watched = True
             self._mark = (self._taken(), self._loop.time())
             self._watch()
+
+    def hold(self) -> None:
+        """Keep what is written until `release`, to send it in one packet."""
+        self._held = []
+
+    def release(self) -> None:
+        """Send what was kept."""
+        held, self._held = self._held, None
+        if held:
+            self.write(b"".join(held))
+
+    def close(self) -> None:
+        """Close the connection when all was sent."""
+        self.release()
+        self._transport.close()
+
+    def count(self, size: int) -> None:
+        """Count bytes that were sent past this object, while its buffer was empty."""
+        self._written += size
 
     def _taken(self) -> int:
         return self._written - self._transport.get_write_buffer_size()

@@ -1,7 +1,8 @@
 """Replies that are sent in pieces. The next piece is read when the client has read the last one."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final, Self
@@ -11,20 +12,36 @@ from anyio.to_thread import run_sync
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from holdfast.node.http_server.http_connection import CONNECTION, DRAIN, Drain
+from holdfast.node.http_server.direct_sending import DirectSender
+from holdfast.node.http_server.http_connection import CONNECTION, DIRECT, DRAIN, Drain
 from holdfast.node.memory import HeldMemory, MemoryShare
 
 PIECE: Final = 64 << 10  # bytes; larger pieces take more memory, smaller ones more time
 AT_ONCE: Final = 16  # worker threads that read content
 TURN: Final = 16  # pieces of one reply before other requests get the event loop
+SENDERS: Final = 4  # worker threads that send; each holds a block, and 2 MiB that are read ahead
+HASHERS: Final = 2  # worker threads that read and verify blocks ahead of the senders
+BATCH: Final = 32 << 20  # bytes that a worker thread sends before another reply can have it
+WORTHWHILE: Final = 256 << 10  # bytes; for fewer, the switch of threads costs more than it saves
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The resources that requests share: memory, and worker threads that read content."""
+    """The resources that requests share: memory, and worker threads that read and send content."""
 
     memory: HeldMemory = field(default_factory=HeldMemory)
-    readers: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(AT_ONCE))
+    readers: Executor = field(
+        default_factory=lambda: ThreadPoolExecutor(AT_ONCE, thread_name_prefix="holdfast-read")
+    )
+    senders: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(SENDERS))
+    hashers: Executor = field(
+        default_factory=lambda: ThreadPoolExecutor(HASHERS, thread_name_prefix="holdfast-hash")
+    )
+
+    def close(self) -> None:
+        """End the threads, each after its current job."""
+        self.readers.shutdown()
+        self.hashers.shutdown()
 
     def share_of(self, scope: Scope) -> MemoryShare:
         """Return a memory share for a request; ending the share aborts the connection."""
@@ -66,6 +83,22 @@ class Pieces(Iterator[bytes]):
         """The approximate bytes of memory in use between two pieces."""
         return 0
 
+    @property
+    def left(self) -> int:
+        """How many bytes `runs` can still return."""
+        return 0
+
+    def runs(self, hashers: Executor) -> Generator[memoryview, None, None]:  # noqa: ARG002
+        """Yield the next bytes in large runs, about `BATCH` of them. Use it on a worker thread.
+
+        The caller uses a run from its start, calls `skip` for what it has used, and closes the
+        generator unless it has used all. `hashers` read and verify blocks ahead.
+        """
+        yield from ()
+
+    def skip(self, size: int) -> None:
+        """Go on after the next `size` bytes."""
+
 
 class StartedPieces(Pieces):
     """Pieces whose first one is read at once, so that its errors can still set the status."""
@@ -87,6 +120,19 @@ class StartedPieces(Pieces):
     def held(self) -> int:
         """The approximate bytes of memory in use."""
         return self._rest.held + len(self._first or b"")
+
+    @property
+    def left(self) -> int:
+        """How many bytes `runs` can still return: none before the first piece."""
+        return 0 if self._first is not None else self._rest.left
+
+    def runs(self, hashers: Executor) -> Generator[memoryview, None, None]:
+        """Yield the next bytes in large runs."""
+        return self._rest.runs(hashers)
+
+    def skip(self, size: int) -> None:
+        """Go on after the next `size` bytes."""
+        self._rest.skip(size)
 
 
 class _JoinedPieces(Pieces):
@@ -128,16 +174,18 @@ class PieceResponse(StreamingResponse):
         """Send the head, then the pieces."""
         resources = resources_of(self._scope)
         drain = drain_of(self._scope)
+        loop = asyncio.get_running_loop()
         headers = self.raw_headers
         await send({"type": "http.response.start", "status": self.status_code, "headers": headers})
         with resources.share_of(self._scope) as share:
             for number in count():
                 await drain()
+                await self._send_directly(resources)
                 if number % TURN == TURN - 1:
                     await asyncio.sleep(0)
                 piece = self._pieces.next_cached()
                 if piece is None:
-                    piece = await run_sync(next, self._pieces, None, limiter=resources.readers)
+                    piece = await loop.run_in_executor(resources.readers, next, self._pieces, None)
                 if piece is None:
                     break
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -145,25 +193,66 @@ class PieceResponse(StreamingResponse):
                 share.hold(self._pieces.held)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
+    async def _send_directly(self, resources: Resources) -> None:
+        """Send as much as the client reads quickly, if a worker thread is free for it."""
+        sender: DirectSender | None = self._scope.get("extensions", {}).get(DIRECT)
+        pieces = self._pieces
+        while (
+            sender is not None
+            and (left := pieces.left) >= WORTHWHILE
+            and sender.is_ready
+            and resources.senders.available_tokens >= 1
+        ):
+            runs = pieces.runs(resources.hashers)
+            with sender.open() as connection:
+                is_quick = await run_sync(
+                    sender.send, connection, runs, pieces.skip, limiter=resources.senders
+                )
+            sent = left - pieces.left
+            sender.record(sent)
+            if not is_quick or not sent:
+                break
+
 
 def sending_in_pieces(resources: Resources, scope: Scope, send: Send) -> Send:
     """Return a `send` that waits for the client, and sends a large body in pieces.
 
-    The unsent rest of the body counts as memory that the request holds.
+    The unsent rest of the body counts as memory that the request holds. The head is sent together
+    with the first bytes of the body.
     """
     drain = drain_of(scope)
+    connection = scope.get("extensions", {}).get(CONNECTION)
+    head: Message | None = None
+
+    async def send_with_head(message: Message) -> None:
+        nonlocal head
+        if head is None:
+            await send(message)
+            return
+        start, head = head, None
+        connection.hold()
+        try:
+            await send(start)
+            await send(message)
+        finally:
+            connection.release()
 
     async def send_pieces(message: Message) -> None:
+        nonlocal head
+        if message["type"] == "http.response.start" and connection is not None:
+            head = message
+            return
         body = message.get("body", b"")
         if len(body) <= PIECE:
             await drain()
-            await send(message)
+            await send_with_head(message)
             return
         with resources.share_of(scope) as share:
             for at in range(0, len(body), PIECE):
                 share.hold(len(body) - at)
                 await drain()
                 more = at + PIECE < len(body) or message.get("more_body", False)
-                await send({**message, "body": body[at : at + PIECE], "more_body": more})
+                piece = body[at : at + PIECE]
+                await send_with_head({**message, "body": piece, "more_body": more})
 
     return send_pieces

@@ -57,6 +57,13 @@ class Database:
         """Yield a connection in a transaction, so that all it reads is of one moment."""
         return self._readers.reading(self._writer.fault)
 
+    def surveying(self, *, on_disk: bool) -> AbstractContextManager[sqlite3.Connection]:
+        """Yield a connection of its own with large temporary tables, in a file or in memory.
+
+        The caller begins and ends the transactions.
+        """
+        return self._readers.surveying(self._writer.fault, on_disk=on_disk)
+
     @contextmanager
     def writing(self, size: int = 0) -> Iterator[sqlite3.Connection]:
         """Yield the connection that may write; commit all changes at the end, or none.
@@ -140,9 +147,9 @@ class Database:
             finally:
                 connection.close()
 
-    def is_short_of_space(self) -> bool:
-        """Return whether only calls that free space can write."""
-        return self._space.is_short()
+    def is_short_of_space(self, size: int = 0) -> bool:
+        """Return whether only calls that free space can write, or could after `size` bytes."""
+        return self._space.is_short(size)
 
     def shrink(self) -> None:
         """Give pages that the databases no longer use back to the disk, some at a time."""

@@ -163,10 +163,10 @@ def _make_tables(connection: sqlite3.Connection, folder: Path) -> int:
         if has_traces(folder):
             raise UnsoundError(f"{DATABASE} is empty")
         schema.create(connection)
-    elif version == 1:
+    elif version in {1, 2}:
         check_tables(connection, "main")
-        sql = "SELECT count(*) FROM blocks WHERE data IS NULL"
-        if not connection.execute(sql).fetchone()[0] and has_block_files(folder):
+        sql = "SELECT 1 FROM blocks WHERE data IS NULL LIMIT 1"
+        if version == 1 and connection.execute(sql).fetchone() is None and has_block_files(folder):
             raise UnsoundError(f"{DATABASE} lists none of the files in the folder blocks")
         schema.migrate(connection)
     return max(version, schema.VERSION)

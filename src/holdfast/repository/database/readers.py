@@ -52,6 +52,22 @@ class ReaderPool(ForkAware):
             finally:
                 self._give_back(connection)
 
+    @contextmanager
+    def surveying(self, fault: str | None, *, on_disk: bool) -> Iterator[sqlite3.Connection]:
+        """Yield a connection of its own, whose temporary tables may be large.
+
+        They are in a temporary file with `on_disk`, else in memory. The caller begins and ends the
+        transactions.
+        """
+        with typed_errors(self._folder), self.unchanged():
+            connection = self._connect(fault)
+            try:
+                connection.execute(f"PRAGMA temp_store = {'FILE' if on_disk else 'MEMORY'}")
+                connection.execute("PRAGMA temp.journal_mode = OFF")
+                yield connection
+            finally:
+                connection.close()
+
     def unchanged(self) -> AbstractContextManager[None]:
         """Raise an error if a read-only database is changed while the block runs."""
         return unchanged(self._path) if self._read_only else nullcontext()
@@ -68,6 +84,9 @@ class ReaderPool(ForkAware):
                 return self._idle.pop()
         if file is None:
             raise damaged(self._folder, f"{DATABASE} is missing")
+        return self._connect(fault)
+
+    def _connect(self, fault: str | None) -> sqlite3.Connection:
         connection = connect(self._path, "ro" if self._read_only else "rw")
         try:
             self._check_version(connection, fault)
@@ -85,8 +104,8 @@ class ReaderPool(ForkAware):
 
     def _check_version(self, connection: sqlite3.Connection, fault: str | None) -> None:
         version = schema.version_of(connection)
-        # Version 1 is read in the same way, and a read-only store cannot be migrated.
-        if version != schema.VERSION and not (self._read_only and version == 1):
+        # Older versions are read in the same way, and a read-only store cannot be migrated.
+        if version != schema.VERSION and not (self._read_only and version in {1, 2}):
             raise UnsoundError(fault or f"{DATABASE} is of another version, or was replaced")
         check_tables(connection, "main")
 

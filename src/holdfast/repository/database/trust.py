@@ -86,7 +86,7 @@ def check_tables(connection: sqlite3.Connection, name: str) -> None:
 
     `name` is ``main`` or ``copy``.
     """
-    known = _known_schemas()["version 1" if is_version_1(connection, name) else name]
+    known = _known_schema(connection, name)
     found = _schema(connection, name)
     for key in (*found, *known):
         _compare(found, known, key)
@@ -97,13 +97,17 @@ def check_table(connection: sqlite3.Connection, table: str, name: str) -> None:
 
     The connection has this one database open, as its first.
     """
-    _compare(_schema(connection, "main"), _known_schemas()[name], ("table", table))
+    _compare(_schema(connection, "main"), _known_schema(connection, name), ("table", table))
 
 
 def is_version_1(connection: sqlite3.Connection, name: str) -> bool:
     """Return whether Holdfast 0.1 made the database `name`."""
-    (version,) = connection.execute(f"PRAGMA {name}.user_version").fetchone()
-    return name == "main" and version == 1
+    return name == "main" and schema.version_of(connection) == 1
+
+
+def _known_schema(connection: sqlite3.Connection, name: str) -> Schema:
+    version = schema.version_of(connection) if name == "main" else 0
+    return _known_schemas()[f"version {version}" if version in {1, 2} else name]
 
 
 def _compare(found: Schema, known: Schema, key: tuple[str, str]) -> None:
@@ -120,15 +124,21 @@ def _schema(connection: sqlite3.Connection, name: str) -> Schema:
 
 @functools.cache
 def _known_schemas() -> dict[str, Schema]:
-    """Return the schemas of a new database, of its second copy, and of version 1."""
+    """Return the schemas of a new database, of its second copy, and of the older versions."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute("ATTACH DATABASE ':memory:' AS copy")
         schema.create(connection)
         schema.fill_copy(connection)
         known = {name: _schema(connection, name) for name in ("main", "copy")}
-    old = {**known["main"], ("table", "adds"): _plain(schema.ADDS_TABLE_1)}
-    del old["table", "store"]
-    return {**known, "version 1": old}
+    second = {
+        **known["main"],
+        ("table", "store"): _plain(schema.STORE_TABLE_2),
+        ("index", "pins_by_key"): _plain(schema.PINS_BY_KEY_2),
+    }
+    del second["index", "pins_pinned"], second["index", "pins_unpinned"]
+    first = {**second, ("table", "adds"): _plain(schema.ADDS_TABLE_1)}
+    del first["table", "store"]
+    return {**known, "version 1": first, "version 2": second}
 
 
 @functools.lru_cache(maxsize=100)

@@ -2,33 +2,39 @@
 
 import sqlite3
 from collections.abc import Iterator
-from typing import Final
 
-from holdfast.content.blocks import check_block, inline_block
-from holdfast.content.cid import CID
+from holdfast.content.blocks import check_block
+from holdfast.content.cid import CID, DAG_PB
 from holdfast.errors import ConfigError, VerificationError
+from holdfast.files.sources import Progress
 from holdfast.repository.block_files import BlockFiles, linked_from
 from holdfast.repository.database import Database
-from holdfast.repository.rows import BadRowError, cid_of, key_of
+from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of, is_sound_raw, key_of
+from holdfast.repository.upkeep.check_progress import CheckProgress
 from holdfast.repository.upkeep.database_faults import find_faults
-from holdfast.repository.upkeep.garbage import BATCH, LIVE, Damage
+from holdfast.repository.upkeep.garbage import BATCH, Damage
+from holdfast.repository.upkeep.live_blocks import find_live
 
-SMALLEST_ID: Final = -(1 << 63)  # of a row in SQLite
 
-
-def check(database: Database, files: BlockFiles) -> Iterator[Damage]:
+def check(
+    database: Database, files: BlockFiles, progress: Progress | None = None
+) -> Iterator[Damage]:
     """Yield what is wrong with the databases, then damaged blocks, then missing blocks."""
-    faults = list(find_faults(database))
+    steps = CheckProgress(progress)
+    faults = list(find_faults(database, steps))
     yield from (Damage("", fault) for fault in faults)
     try:
-        yield from _damaged(database, files)
-        yield from _missing(database)
+        yield from _damaged(database, files, steps)
+        with find_live(database, steps.found) as live:
+            missing = [cid_of(key) for key in live.missing()]
+        yield from (Damage(str(cid), "a pin needs it, and it is missing") for cid in missing)
     except VerificationError as error:
         if not faults:
             yield Damage("", str(error))
+    steps.finish()
 
 
-def _damaged(database: Database, files: BlockFiles) -> Iterator[Damage]:
+def _damaged(database: Database, files: BlockFiles, steps: CheckProgress) -> Iterator[Damage]:
     """Verify every block, while others may write to the store.
 
     An add or a collection of garbage may replace or remove a file after the reader's transaction
@@ -37,30 +43,56 @@ def _damaged(database: Database, files: BlockFiles) -> Iterator[Damage]:
     last = SMALLEST_ID
     while True:
         with database.reading() as connection:
-            sql = "SELECT id, key FROM blocks WHERE id > ? AND NOT dying ORDER BY id LIMIT ?"
-            rows = connection.execute(sql, (last, BATCH)).fetchall()
-            suspects = [row for row in rows if _find_damage(connection, files, *row)]
-        for row in suspects:
+            numbers, suspects = _verify_some(connection, files, last)
+        for number, key in suspects:
             with database.frozen() as connection:
-                damage = _find_damage(connection, files, *row)
+                damage = _find_damage(connection, files, number, key)
             if damage is not None:
                 yield damage
-        if not rows:
+        if not numbers:
             break
-        last = rows[-1][0]
+        last = numbers[-1]
+        steps.advance(len(numbers))
 
 
-def _missing(database: Database) -> Iterator[Damage]:
-    """Yield the blocks that pins need and that the database does not list."""
-    with database.reading() as connection:
-        rows = connection.execute(
-            f"{LIVE} SELECT key FROM live"  # noqa: S608 - ours
-            " WHERE key NOT IN (SELECT key FROM blocks WHERE NOT dying)"
-        ).fetchall()
-        cids = [cid_of(key) for (key,) in rows]
-    for cid in cids:
-        if inline_block(cid) is None:
-            yield Damage(str(cid), "a pin needs it, and it is missing")
+def _verify_some(
+    connection: sqlite3.Connection, files: BlockFiles, last: int
+) -> tuple[list[int], list[tuple[int, object]]]:
+    """Return the ids of the next blocks after `last`, and those that seem to be damaged.
+
+    The blocks are read one after the other, because somebody may have written large ones.
+    """
+    sql = "SELECT id FROM blocks WHERE id > ? AND NOT dying ORDER BY id LIMIT ?"
+    numbers = [number for (number,) in connection.execute(sql, (last, BATCH))]
+    if not numbers:
+        return [], []
+    span = numbers[0], numbers[-1]
+    sql = "SELECT DISTINCT parent FROM links WHERE parent BETWEEN ? AND ?"
+    parents = {number for (number,) in connection.execute(sql, span)}
+    sql = "SELECT id, key, data FROM blocks WHERE id BETWEEN ? AND ? AND NOT dying"
+    suspects = [
+        (number, key)
+        for number, key, data in connection.execute(sql, span)
+        if (number in parents or not _is_sound_leaf(files, key, data))
+        and _find_damage(connection, files, number, key)
+    ]
+    return numbers, suspects
+
+
+def _is_sound_leaf(files: BlockFiles, key: object, data: object) -> bool:
+    """Return whether a block has no links and is verified: the fast way for most blocks."""
+    if is_sound_raw(key, data):
+        return True
+    try:
+        cid = cid_of(key)
+        if data is None:
+            data = files.read_file(bytes(cid))
+        if cid.codec == DAG_PB or not isinstance(data, bytes):
+            return False
+        check_block(cid, data)
+    except (VerificationError, ConfigError, BadRowError, OSError):
+        return False
+    return True
 
 
 def _find_damage(

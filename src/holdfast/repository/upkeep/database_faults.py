@@ -5,26 +5,29 @@ from typing import Final
 
 from holdfast.content.blocks import check_block
 from holdfast.errors import ClientError, VerificationError
-from holdfast.repository.database import Database
+from holdfast.repository.database import Database, schema
 from holdfast.repository.database.identity import COPY, DATABASE, mark_of, mark_of_copy
-from holdfast.repository.rows import BadRowError, cid_of
+from holdfast.repository.rows import BadRowError, cid_of, is_sound_raw
+from holdfast.repository.upkeep.check_progress import LOOKS, CheckProgress
+
+REPORTED: Final = 1000  # blocks between two reports of progress
 
 # How many small blocks and pins are only in the database, and how many are only in the copy.
-COMPARE: Final = """
+COMPARE: Final = f"""
 SELECT (SELECT count(*) FROM blocks WHERE data IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM copied_blocks WHERE copied_blocks.id = blocks.id
     AND copied_blocks.key = blocks.key))
-  + (SELECT count(*) FROM
-    (SELECT * FROM pins EXCEPT SELECT * FROM copied_pins)),
+  + (SELECT count(*) FROM pins WHERE NOT EXISTS (
+    SELECT 1 FROM copied_pins WHERE {schema.SAME_PIN})),
   (SELECT count(*) FROM copied_blocks WHERE NOT EXISTS (
     SELECT 1 FROM blocks WHERE blocks.id = copied_blocks.id
     AND blocks.key = copied_blocks.key AND blocks.data IS NOT NULL))
-  + (SELECT count(*) FROM
-    (SELECT * FROM copied_pins EXCEPT SELECT * FROM pins))
-"""
+  + (SELECT count(*) FROM copied_pins WHERE NOT EXISTS (
+    SELECT 1 FROM pins WHERE {schema.SAME_PIN}))
+"""  # noqa: S608 - ours
 
 
-def find_faults(database: Database) -> Iterator[str]:
+def find_faults(database: Database, steps: CheckProgress) -> Iterator[str]:
     """Yield what is wrong with the id of the store, its database and the second copy."""
     fault = database.find_fault()
     if fault is not None:
@@ -32,6 +35,10 @@ def find_faults(database: Database) -> Iterator[str]:
     try:
         with database.reading() as connection:
             rows = connection.execute("PRAGMA main.quick_check(3)").fetchall()
+            (blocks,) = connection.execute("SELECT count(*) FROM blocks").fetchone()
+            steps.total = LOOKS * blocks
+            if schema.counts(connection) != connection.execute(schema.COUNT).fetchone():
+                rows.append(("its number of pins, or their size, is wrong",))
     except VerificationError as error:
         if fault is None:
             yield str(error)
@@ -39,12 +46,12 @@ def find_faults(database: Database) -> Iterator[str]:
     yield from (f"{DATABASE}: {text}" for (text,) in rows if text != "ok")
     if fault is None and database.has_copy():
         try:
-            yield from _find_faults_of_copy(database)
+            yield from _find_faults_of_copy(database, steps)
         except VerificationError as error:
             yield f"{COPY}: {error}"
 
 
-def _find_faults_of_copy(database: Database) -> Iterator[str]:
+def _find_faults_of_copy(database: Database, steps: CheckProgress) -> Iterator[str]:
     damaged = 0
     with database.comparing() as connection:
         rows = connection.execute("PRAGMA copy.quick_check(3)").fetchall()
@@ -59,10 +66,14 @@ def _find_faults_of_copy(database: Database) -> Iterator[str]:
                 yield f"{COPY}: {absent} blocks or pins are not in it"
             if extra:
                 yield f"{COPY}: {extra} blocks or pins in it are not in {DATABASE}"
-        for key, data in connection.execute("SELECT key, data FROM copied_blocks"):
+        blocks = connection.execute("SELECT key, data FROM copied_blocks")
+        for count, (key, data) in enumerate(blocks, 1):
             try:
-                check_block(cid_of(key), data)
+                if not is_sound_raw(key, data):
+                    check_block(cid_of(key), data)
             except (ClientError, BadRowError):
                 damaged += 1
+            if not count % REPORTED:
+                steps.advance(REPORTED)
     if damaged:
         yield f"{COPY}: {damaged} blocks in it are damaged"

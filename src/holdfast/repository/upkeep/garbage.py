@@ -1,32 +1,29 @@
 """Removing blocks: collect garbage, or discard the blocks of an add that failed."""
 
 import sqlite3
+import time
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeVar
+from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple, TypeAlias
 
+from holdfast.files.sources import Progress
 from holdfast.repository.block_files import BlockFiles, age
 from holdfast.repository.database import Database
 from holdfast.repository.database.errors import is_full
 from holdfast.repository.leases import end_dead_leases, end_lease
 from holdfast.repository.owners import Owner
-from holdfast.repository.rows import cid_of, natural
+from holdfast.repository.rows import SMALLEST_ID, cid_of, natural
+from holdfast.repository.upkeep.live_blocks import LiveBlocks, find_live
 
-Result = TypeVar("Result")
-
-BATCH: Final = 200  # blocks removed in one transaction, so that adds do not wait for long
-SMALL_BATCH: Final = 20  # the same on a full disk: the logs of both databases fit into the reserve
-ALL: Final = -1
+MARKED: Final = 400  # blocks marked in one transaction, so that adds do not wait for long
+BATCH: Final = 200  # the same for blocks that are removed
+PAUSE: Final = 0.5  # after each transaction, as a part of its time
+SMALL_BATCH: Final = 20  # both on a full disk: the logs of the databases fit into the reserve
 ORPHAN_SECONDS: Final = 24 * 3600.0  # files without a row are removed when they are older
 
-# The keys of all blocks that a pin needs.
-LIVE: Final = """
-WITH RECURSIVE live(key) AS (
-    SELECT key FROM pins WHERE removed IS NULL
-    UNION
-    SELECT links.child FROM live
-    JOIN blocks ON blocks.key = live.key JOIN links ON links.parent = blocks.id
-)
-"""
+Change: TypeAlias = Callable[[list[int], sqlite3.Connection], None]
+"""Changes the blocks with these ids in a transaction."""
 
 
 class Collected(NamedTuple):
@@ -43,69 +40,112 @@ class Damage(NamedTuple):
     what: str
 
 
-def collect(database: Database, files: BlockFiles, owner: Owner) -> Collected:
-    """Mark the blocks that nothing needs, then remove them, a few at a time.
+def collect(
+    database: Database, files: BlockFiles, owner: Owner, progress: Progress | None = None
+) -> Collected:
+    """Find the blocks that pins need, then remove the others, a few at a time.
 
-    A marked block counts as missing: an add that needs it in the meantime inserts it again. Raise
-    `VerificationError` if the database is damaged or may belong to other blocks.
+    Others may write meanwhile: each transaction that marks blocks looks for new pins first. A block
+    is marked in one transaction and removed in a later one. A marked block counts as missing, so an
+    add that needs it in between inserts it again. Raise `VerificationError` if the database is
+    damaged or may belong to other blocks.
     """
     database.check_sound()
     database.freeing(lambda connection: end_dead_leases(connection, owner))
-    count = size = 0
-    more = True
-    while more:
-        more = _with_smaller_batches(lambda limit: _mark(database, limit), ALL)
-        batch = SMALL_BATCH if database.is_short_of_space() else BATCH
-        while removed := remove_marked(database, files, batch):
+    count = size = handled = 0
+    last = SMALLEST_ID
+    with find_live(database, progress) as live:
+        while numbers := live.candidates(last, _step(database, MARKED)):
+            removed = _remove(database, files, live, numbers)
             count += len(removed)
             size += sum(removed)
-        if more:
-            database.shrink()  # makes space to mark more
+            last = numbers[-1]
+            handled += len(numbers)
+            if progress is not None:
+                progress(min(live.found + handled, live.total), live.total)
+            if database.is_short_of_space():
+                database.shrink()
     _remove_orphans(database, files)
     owner.remove_dead()
     database.shrink()
+    if progress is not None:
+        progress(live.total, live.total)
     return Collected(count, size)
 
 
-def _with_smaller_batches(change: Callable[[int], Result], limit: int) -> Result:
-    """Call `change` for at most `limit` blocks; if the disk is full, for fewer."""
-    while True:
-        try:
-            return change(limit)
-        except OSError as error:
-            if not is_full(error) or limit == 1:
-                raise
-        limit = BATCH if limit == ALL else max(1, limit // 4)
+def _step(database: Database, usual: int) -> int:
+    return SMALL_BATCH if database.is_short_of_space() else usual
 
 
-def _mark(database: Database, limit: int) -> bool:
-    """Mark at most `limit` blocks that nothing needs; return whether there may be more."""
-    # UPDATE must be the first word, or Python does not count the rows.
-    sql = (
-        f"UPDATE blocks SET dying = 1 WHERE id IN ({LIVE} SELECT id FROM blocks WHERE NOT dying"  # noqa: S608
-        " AND key NOT IN live AND id NOT IN (SELECT block FROM leases) LIMIT ?)"
-    )
-    count = database.freeing(lambda connection: connection.execute(sql, (limit,)).rowcount)
-    return count == limit
+def _remove(
+    database: Database,
+    files: BlockFiles,
+    live: LiveBlocks,
+    numbers: list[int],
+    lease: int | None = None,
+) -> list[int]:
+    """Remove the blocks with these ids that no pin and no lease but `lease` needs.
 
+    Return the sizes of those that were removed.
+    """
+    # By id: on a full disk an attempt that failed may have had an effect.
+    marked: dict[int, None] = {}
+    removed: dict[int, int] = {}
 
-def remove_marked(database: Database, files: BlockFiles, limit: int) -> list[int]:
-    """Remove at most `limit` marked blocks; return the sizes of those that were removed."""
-    # By key: on a full disk an attempt that failed may have had an effect.
-    removed: dict[object, int] = {}
+    def mark(some: list[int], connection: sqlite3.Connection) -> None:
+        live.update(connection)
+        unused = live.without_live(some)
+        leased = _leased(connection, unused, lease)
+        marked.update(dict.fromkeys(number for number in unused if number not in leased))
+        sql = "UPDATE blocks SET dying = 1 WHERE id = ? AND NOT dying"
+        connection.executemany(sql, ((number,) for number in some if number in marked))
 
-    def remove(connection: sqlite3.Connection, limit: int) -> None:
-        sql = "SELECT id, key, size FROM blocks WHERE dying LIMIT ?"
-        for number, key, size in connection.execute(sql, (limit,)).fetchall():
-            removed[key] = natural(size)
-            files.remove(key)
-            connection.execute("DELETE FROM links WHERE parent = ?", (number,))
-            connection.execute("DELETE FROM blocks WHERE id = ?", (number,))
+    def remove(some: list[int], connection: sqlite3.Connection) -> None:
+        for number in some:
+            sql = "SELECT key, size, data IS NULL FROM blocks WHERE id = ? AND dying"
+            for key, size, is_file in connection.execute(sql, (number,)).fetchall():
+                removed[number] = natural(size)
+                files.remove(key) if is_file else cid_of(key)
+                connection.execute("DELETE FROM links WHERE parent = ?", (number,))
+                connection.execute("DELETE FROM blocks WHERE id = ?", (number,))
 
-    _with_smaller_batches(
-        lambda limit: database.freeing(lambda connection: remove(connection, limit)), limit
-    )
+    _in_parts(database, mark, numbers, len(numbers))
+    _in_parts(database, remove, list(marked), _step(database, BATCH))
     return list(removed.values())
+
+
+def _leased(connection: sqlite3.Connection, numbers: list[int], lease: int | None) -> set[int]:
+    """Return those of the blocks that another lease than `lease` has."""
+    marks = ",".join("?" * len(numbers))
+    sql = (
+        "SELECT leases.block FROM adds CROSS JOIN leases ON leases.adding = adds.id"  # noqa: S608
+        f" WHERE adds.id IS NOT ? AND leases.block IN ({marks})"
+    )
+    return {number for (number,) in connection.execute(sql, (lease, *numbers))}
+
+
+def _in_parts(
+    database: Database,
+    change: Change,
+    numbers: list[int],
+    size: int,
+) -> None:
+    """Call `change` with `size` blocks in each transaction; if the disk is full, with fewer.
+
+    After each there is a pause. SQLite lets a process that waits look for the lock only now and
+    then, so without pauses it might not get it until all is done.
+    """
+    at = 0
+    while at < len(numbers):
+        start = time.monotonic()
+        try:
+            database.freeing(partial(change, numbers[at : at + size]))
+            at += size
+            time.sleep(PAUSE * (time.monotonic() - start))
+        except OSError as error:
+            if not is_full(error) or size == 1:
+                raise
+            size = max(1, size // 4)
 
 
 def _remove_orphans(database: Database, files: BlockFiles) -> None:
@@ -114,33 +154,34 @@ def _remove_orphans(database: Database, files: BlockFiles) -> None:
     An add renames a file and inserts its row in one transaction, so a file without a row belongs to
     no current add. Young files stay: a user may have just put back a file that was lost.
     """
-    with database.reading() as connection:
-        known = {
-            bytes(cid_of(key)).hex() for (key,) in connection.execute("SELECT key FROM blocks")
-        }
     files.remove_leftovers()
-    for path in files.all_files():
-        if path.name not in known and age(path) > ORPHAN_SECONDS:
-            with database.frozen() as connection:
-                key = bytes.fromhex(path.name)
-                sql = "SELECT 1 FROM blocks WHERE key = ?"
-                if connection.execute(sql, (key,)).fetchone() is None:
-                    files.remove(key)
+    paths = files.all_files()
+    sql = "SELECT 1 FROM blocks WHERE key = ?"
+    while some := list(islice(paths, BATCH)):
+        with database.reading() as connection:
+            keys = [(path, bytes.fromhex(path.name)) for path in some]
+            unknown = [each for each in keys if not connection.execute(sql, each[1:]).fetchone()]
+        for path, key in unknown:
+            if age(path) > ORPHAN_SECONDS:
+                with database.frozen() as connection:
+                    if connection.execute(sql, (key,)).fetchone() is None:
+                        files.remove(key)
 
 
 def discard(database: Database, files: BlockFiles, lease: int, last_id: int) -> None:
-    """End `lease` and remove those of its blocks whose id is larger than `last_id`.
+    """Remove the blocks of `lease` whose id is larger than `last_id`, and end it.
 
     Blocks that a pin or another lease needs stay. If the process ends before all are removed, a
     collection of garbage removes the others.
     """
-    with database.writing() as connection:
-        connection.execute(
-            f"{LIVE} UPDATE blocks SET dying = 1"  # noqa: S608
-            " WHERE id > ? AND id IN (SELECT block FROM leases WHERE adding = ?)"
-            " AND id NOT IN (SELECT block FROM leases WHERE adding <> ?) AND key NOT IN live",
-            (last_id, lease, lease),
-        )
-        end_lease(connection, lease)
-    while remove_marked(database, files, BATCH):
-        pass
+    sql = "SELECT block FROM leases WHERE adding = ? AND block > ? ORDER BY block LIMIT ?"
+    with find_live(database) as live:
+        while True:
+            with database.reading() as connection:
+                rows = connection.execute(sql, (lease, last_id, MARKED)).fetchall()
+            if not rows:
+                break
+            numbers = [number for (number,) in rows]
+            _remove(database, files, live, numbers, lease)
+            last_id = numbers[-1]
+    database.freeing(lambda connection: end_lease(connection, lease))

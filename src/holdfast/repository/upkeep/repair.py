@@ -26,12 +26,21 @@ from holdfast.repository.database.opening import attach_copy, check_regular, con
 from holdfast.repository.owners import Owner, alone
 from holdfast.repository.pins import pin_of
 from holdfast.repository.rows import BadRowError, cid_of, key_of
-from holdfast.repository.upkeep.garbage import LIVE, Damage
+from holdfast.repository.upkeep.garbage import Damage
 from holdfast.repository.upkeep.salvage import OldDatabase
 
 NEW_DATABASE: Final = "holdfast.repair.sqlite3"
 NEW_COPY: Final = "holdfast.repair.copy.sqlite3"
 
+# The keys of all blocks that a pin needs.
+LIVE: Final = """
+WITH RECURSIVE live(key) AS (
+    SELECT key FROM pins WHERE removed IS NULL
+    UNION
+    SELECT links.child FROM live
+    JOIN blocks ON blocks.key = live.key JOIN links ON links.parent = blocks.id
+)
+"""
 # The missing blocks, and all blocks above them.
 INCOMPLETE: Final = """
 WITH RECURSIVE incomplete(key) AS (
@@ -138,6 +147,7 @@ class _Rebuild:
         repaired = self._report()
         changes = max(old.changes for old in self._old) + 1
         connection.execute("UPDATE store SET established = 1, changes = ?", (changes,))
+        schema.count(connection)
         schema.fill_copy(connection)
         connection.execute("COMMIT")
         return repaired

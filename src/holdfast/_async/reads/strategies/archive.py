@@ -7,7 +7,6 @@ from holdfast._async.reads.peer import AsyncPeer
 from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error
 from holdfast._async.runtime import AsyncWorker
-from holdfast.content.budgets import ARCHIVE_BATCH
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.protocol.gateway import CAR_TYPE
 
@@ -44,7 +43,7 @@ class AsyncArchiveStream(AsyncStream[ArchiveProof]):
     """An archive, which contains all blocks and may continue after the end of the file."""
 
     def __init__(self, peer: AsyncPeer, proof: ArchiveProof, response: "AsyncResponse") -> None:
-        super().__init__(peer, proof, response, in_batches(response, first=0, size=ARCHIVE_BATCH))
+        super().__init__(peer, proof, response, in_batches(response, first=0))
 
     @property
     def total(self) -> int | None:

@@ -9,7 +9,6 @@ from holdfast._sync.reads.peer import Peer
 from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.reads.streams import Stream, Verified, closing_on_error
 from holdfast._sync.runtime import Worker
-from holdfast.content.budgets import ARCHIVE_BATCH
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.protocol.gateway import CAR_TYPE
 
@@ -46,7 +45,7 @@ class ArchiveStream(Stream[ArchiveProof]):
     """An archive, which contains all blocks and may continue after the end of the file."""
 
     def __init__(self, peer: Peer, proof: ArchiveProof, response: "Response") -> None:
-        super().__init__(peer, proof, response, in_batches(response, first=0, size=ARCHIVE_BATCH))
+        super().__init__(peer, proof, response, in_batches(response, first=0))
 
     @property
     def total(self) -> int | None:

@@ -1,0 +1,82 @@
+"""Run the benchmarks: `python -m bench --help`."""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from bench import cids, node, pieces, pins, small, startup, transfers
+from bench.about import describe_run
+from bench.content import write_documents, write_large
+from bench.neutral_server import start_server
+from bench.plan import Plan
+from bench.report import DOCS, write_report
+from bench.results import Results
+
+SECTIONS = {
+    "small": small.run,
+    "transfers": transfers.run,
+    "cids": cids.run,
+    "node": node.run,
+    "pieces": pieces.run,
+    "startup": startup.run,
+    "growth": pins.run,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--bare", action="store_true", help="without peers that are installed")
+    parser.add_argument("--only", choices=SECTIONS, action="append", help="a section; may repeat")
+    parser.add_argument("--output", type=Path, help="write the results to this file, as JSON")
+    parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md and plots")
+    options = parser.parse_args()
+    results = Results()
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
+        folder = Path(name)
+        write_documents(folder)
+        mebibytes = 128 if options.quick else 512
+        large_file = write_large(folder, mebibytes)
+        server = start_server(folder)
+        try:
+            results.about |= describe_run(server.kind)
+            results.about["size"] = f"{mebibytes} MiB"
+            plan = Plan(server, folder, large_file, results, quick=options.quick, bare=options.bare)
+            plan.peers.install_all()
+            start = time.perf_counter()
+            for section in options.only or SECTIONS:
+                began = time.perf_counter()
+                SECTIONS[section](plan)
+                print(f"{section}: {time.perf_counter() - began:.0f} seconds", flush=True)
+        finally:
+            server.close()
+    for name in results.unavailable:
+        results.about["versions"].pop(name, None)
+    results.about["seconds"] = round(time.perf_counter() - start)
+    print_results(results)
+    if options.output:
+        results.write(options.output)
+    if options.page:
+        write_report(results, DOCS)
+
+
+def print_results(results: Results) -> None:
+    """Print every figure with its spread, then every ratio beside its goal."""
+    for each in results.figures.values():
+        row = f"{each.work:<26} {each.candidate:<14} {each.median:>10,.1f} {each.unit:<12}"
+        print(f"{row} spread {each.spread:4.0%}")
+    print()
+    for ratio in results.ratios():
+        sign = "at most" if ratio.at_most else "at least"
+        met = "met" if ratio.met else "MISSED"
+        print(f"{ratio.title:<46} {ratio.ratio:6.2f}   {sign} {ratio.goal}: {met}")
+        if ratio.by_cpu is not None:
+            print(f"{'by the CPU time of the client':>46} {ratio.by_cpu:6.2f}")
+    for name, reason in results.unavailable.items():
+        print(f"{name}: {reason}")
+    print(f"\n{results.about['seconds']} seconds")
+
+
+if __name__ == "__main__":
+    main()

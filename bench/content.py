@@ -1,0 +1,72 @@
+"""What is stored and retrieved: many distinct documents of 1 KB, and one large file."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from holdfast.content.cid import CID, RAW
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.files.importing import import_content
+
+MIB = 1 << 20
+DOCUMENT_SIZE = 1024
+DOCUMENTS = 10_000
+SMALLEST_BLOCK = MIB // 4  # in which anyone here cuts a file
+
+
+def write_documents(folder: Path, count: int = DOCUMENTS) -> None:
+    """Write `documents.jsonl`, one document a line, and `cids.txt`, their CIDs as raw blocks."""
+    lines = [_document(number) for number in range(count)]
+    folder.joinpath("documents.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    cids = "".join(f"{CID.of_raw(line)}\n" for line in lines)
+    folder.joinpath("cids.txt").write_text(cids, encoding="ascii")
+
+
+def _document(number: int) -> bytes:
+    """Return the JSON text of document `number`: different in most of its bytes from any other."""
+    value = {
+        "id": number,
+        "name": f"document {number}",
+        "tags": ["bench", "json"],
+        "owner": {"name": "Zoë", "verified": True},
+        "text": "",
+    }
+    fixed = len(_to_json(value))
+    seed = hashlib.shake_128(str(number).encode()).hexdigest(DOCUMENT_SIZE)
+    return _to_json({**value, "text": seed[: DOCUMENT_SIZE - fixed]})
+
+
+def _to_json(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def write_large(folder: Path, mebibytes: int) -> Path:
+    """Write a file into `files/`, its nodes without the leaves into `blocks/`; `root` is its CID.
+
+    Files and blocks are named by their CIDs.
+    """
+    path = folder / "large"
+    pattern = os.urandom(8 * MIB)
+    with path.open("wb") as file:
+        for _ in range(mebibytes // 8):
+            file.write(pattern)
+    mark_blocks(path, "original")
+    nodes, files = folder / "blocks", folder / "files"
+    nodes.mkdir()
+    files.mkdir()
+
+    def keep(cid: CID, block: bytes) -> None:
+        if cid.codec != RAW:
+            nodes.joinpath(str(cid)).write_bytes(block)
+
+    root = import_content(path, UNIXFS_V1_2025, keep).cid
+    folder.joinpath("root").write_text(str(root), encoding="ascii")
+    return path.rename(files / str(root))
+
+
+def mark_blocks(path: Path, text: str) -> None:
+    """Make all blocks of a file different from each other, and from those with another text."""
+    with path.open("r+b") as file:
+        for position in range(0, path.stat().st_size, SMALLEST_BLOCK):
+            os.pwrite(file.fileno(), f"{text} {position} ".encode(), position)

@@ -1,0 +1,116 @@
+"""The goals of all ratios, in one table."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+OURS = "holdfast"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a ratio of ours to others shall be: at least `goal`, or at most.
+
+    Attributes:
+        title: What is compared, for the table.
+        work: The work; its figure of candidate `ours` is divided by the least of `against`.
+        against: Pairs of a work and a candidate.
+        goal: The ratio wanted.
+        at_most: For times: less is better.
+        ours: The candidate that is ours.
+    """
+
+    title: str
+    work: str
+    against: tuple[tuple[str, str], ...]
+    goal: float
+    at_most: bool = False
+    ours: str = OURS
+
+
+def _same(title: str, work: str, candidate: str, goal: float) -> Goal:
+    return Goal(f"{title} / {candidate}", work, ((work, candidate),), goal)
+
+
+def _verified(work: str, colour: str, goal: float) -> Goal:
+    """Compare a transfer with the slower of the same without verification and SHA-256."""
+    ours = f"holdfast, {colour}"
+    title = f"verified {work}, {colour} / the slower of unverified and SHA-256"
+    against = ((work, f"{ours}, unverified"), ("sha256", "SHA-256"))
+    return Goal(title, work, against, goal, ours=ours)
+
+
+AT_ONCE = (1, 16, 64)
+# The works of bench/growth.py that may not take longer in a larger store; two are for a block.
+GROWTH = ("store", "list, first 100", "list, 100 from the middle", "check", "gc")
+PIECES_LIMIT = 25.0  # microseconds of CPU for each leaf
+SIZES = (1_000, 100_000, 1_000_000)
+
+
+def growth_work(work: str) -> str:
+    """Return the name of a work of bench/growth.py among all works."""
+    return f"growth: {work}"
+
+
+def _growth(work: str, size: int, smaller: int) -> Goal:
+    title = f"{work}, {size:,} pins / {smaller:,} pins"
+    against = ((growth_work(work), f"{smaller:,} pins"),)
+    return Goal(title, growth_work(work), against, 1.5, at_most=True, ours=f"{size:,} pins")
+
+
+GOALS = (
+    _same("store, blocking", "store-blocking", "urllib3", 0.85),
+    _same("retrieve, blocking", "retrieve-blocking", "urllib3", 0.8),
+    *(_same(f"store, async, {n} at once", f"store-async-{n}", "aiohttp", 0.8) for n in AT_ONCE),
+    *(
+        _same(f"retrieve, async, {n} at once", f"retrieve-async-{n}", "aiohttp", 0.7)
+        for n in AT_ONCE
+    ),
+    _same("store, async, 64 at once", "store-async-64", "pinata-web3", 2.5),
+    _same("store, async, 64 at once", "store-async-64", "pinata", 2.5),
+    _same("retrieve, async, 64 at once", "retrieve-async-64", "pinata-web3", 1.2),
+    _verified("upload", "blocking", 0.9),
+    _verified("download", "blocking", 0.9),
+    _verified("upload", "async", 0.9),
+    _verified("download", "async", 0.85),
+    Goal(
+        "CID of a file, 1 thread / SHA-256",
+        "cid",
+        (("cid", "SHA-256, 1 thread"),),
+        0.95,
+        ours="holdfast, 1 thread",
+    ),
+    Goal(
+        "CID of a file, 2 threads / SHA-256 on 2 threads",
+        "cid",
+        (("cid", "SHA-256, 2 threads"),),
+        0.75,
+        ours="holdfast, 2 threads",
+    ),
+    _same("the node: stores, 16 at once", "node-store", "Kubo", 1.2),
+    _same("the node: upload of 512 MiB", "node-upload", "Kubo", 1.0),
+    _same("the node: download of 512 MiB", "node-download", "Kubo", 1.2),
+    Goal(
+        "from holdfast import Client / import urllib3",
+        "import",
+        (("import", "urllib3"),),
+        1.3,
+        at_most=True,
+    ),
+    Goal(
+        "holdfast --version / import typer",
+        "command",
+        (("command", "import typer"),),
+        1.2,
+        at_most=True,
+        ours="holdfast --version",
+    ),
+    Goal(
+        "a leaf of one byte, read in the slowest way / 25 us of CPU",
+        "pieces",
+        (("pieces", "limit"),),
+        1.0,
+        at_most=True,
+        ours="slowest way",
+    ),
+    *(_growth(work, size, smaller) for work in GROWTH for smaller, size in pairwise(SIZES)),
+)

@@ -1,0 +1,51 @@
+"""What a run has: its server, its folder, how often and how long it measures."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from bench.neutral_server import NeutralServer
+from bench.peers import Peers
+from bench.results import Results
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings of one run, and where its figures go."""
+
+    server: NeutralServer
+    folder: Path
+    large_file: Path
+    results: Results
+    quick: bool = False
+    bare: bool = False
+
+    @cached_property
+    def peers(self) -> Peers:
+        """The peers, installed when they are asked for."""
+        return Peers(self.results.unavailable, self.bare)
+
+    @property
+    def small_rounds(self) -> int:
+        """Rounds of small requests."""
+        return 3 if self.quick else 5
+
+    @property
+    def small_seconds(self) -> float:
+        """Seconds of each candidate in a round of small requests."""
+        return 0.2 if self.quick else 0.7
+
+    @property
+    def node_seconds(self) -> float:
+        """Seconds of each node in a round of stores."""
+        return 1.0 if self.quick else 2.0
+
+    @property
+    def large_rounds(self) -> int:
+        """Rounds of large transfers."""
+        return 1 if self.quick else 3
+
+    @property
+    def start_rounds(self) -> int:
+        """Rounds of starting processes."""
+        return 3 if self.quick else 15

@@ -1,0 +1,144 @@
+"""Bar charts as SVG, which follow the reader's choice of light or dark."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH = 760
+LETTER = 7.2  # the width of one, about
+VALUE = 96  # the column of the figures, right of the longest bar
+ROW = 26
+BAR = 16
+TOP = 62  # title and subtitle
+GROUP = 30  # the heading of a group, with the space above it
+FOOT = 30
+
+STYLE = """
+  text { font: 13px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif }
+  text { fill: #1f2328 }
+  .title { font-size: 17px; font-weight: 600 }
+  .soft { fill: #59636e; font-size: 12px }
+  .group { font-weight: 600 }
+  .background { fill: #ffffff }
+  .bar { fill: #b6bec8 }
+  .ours { fill: #0f766e }
+  .pale { opacity: 0.45 }
+  .name-ours { font-weight: 600; fill: #0f766e }
+  .range { stroke: #59636e; stroke-width: 1.5 }
+  .goal { stroke: #c2410c; stroke-width: 2; stroke-dasharray: 3 2 }
+  .goal-text { fill: #c2410c; font-size: 12px }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e6edf3 }
+    .soft { fill: #9198a1 }
+    .background { fill: #0d1117 }
+    .bar { fill: #4b5563 }
+    .ours { fill: #2dd4bf }
+    .name-ours { fill: #2dd4bf }
+    .range { stroke: #9198a1 }
+    .goal { stroke: #fb923c }
+    .goal-text { fill: #fb923c }
+  }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One candidate: its figure, the least and the greatest of its rounds, and its goal.
+
+    A pale bar is one for comparison.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+    is_ours: bool = False
+    is_pale: bool = False
+    goal: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The bars of one work."""
+
+    title: str
+    bars: Sequence[Bar]
+
+
+def bar_chart(
+    title: str, subtitle: str, groups: Sequence[Group], *, common_scale: bool = True
+) -> str:
+    """Return an SVG with a horizontal bar for each candidate."""
+    most = max(map(_greatest, groups))
+    names = 28 + LETTER * max(len(bar.name) for group in groups for bar in group.bars)
+    parts: list[str] = []
+    position = TOP
+    for group in groups:
+        position += GROUP
+        parts.append(_text(16, position - 9, group.title, "group"))
+        parts += _bars(group, position, names, most if common_scale else _greatest(group))
+        position += ROW * len(group.bars)
+    height = position + FOOT
+    description = f"{title}. {subtitle}"
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}" role="img" aria-label="{escape(description)}">\n'
+        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n"
+        f'<rect class="background" width="{WIDTH}" height="{height}" rx="6"/>\n'
+    )
+    parts = [_text(16, 30, title, "title"), _text(16, 50, subtitle, "soft"), *parts]
+    if any(bar.goal is not None for group in groups for bar in group.bars):
+        parts.append(_line(17, height - 20, 17, height - 8, "goal"))
+        parts.append(_text(26, height - 10, "the goal for Holdfast", "goal-text"))
+        parts.append(_line(170, height - 14, 196, height - 14, "range"))
+        parts.append(_text(203, height - 10, "least and greatest round", "soft"))
+    else:
+        parts.append(_line(16, height - 14, 42, height - 14, "range"))
+        parts.append(_text(49, height - 10, "least and greatest round", "soft"))
+    return head + "\n".join(parts) + "\n</svg>\n"
+
+
+def _greatest(group: Group) -> float:
+    return max(max(each.high, each.goal or 0.0) for each in group.bars) or 1.0
+
+
+def _bars(group: Group, top: float, left: float, most: float) -> list[str]:
+    scale = (WIDTH - left - VALUE) / most
+    parts = []
+    for number, bar in enumerate(group.bars):
+        y = top + number * ROW
+        middle = y + BAR / 2
+        name = "name-ours" if bar.is_ours else ""
+        parts.append(_text(left - 10, middle + 4.5, bar.name, name, anchor="end"))
+        kind = "bar" + " ours" * bar.is_ours + " pale" * bar.is_pale
+        place = f'x="{left:.1f}" y="{y:.1f}" width="{max(bar.value * scale, 1.0):.1f}"'
+        parts.append(f'<rect class="{kind}" {place} height="{BAR}" rx="2"/>')
+        if bar.high > bar.low:
+            ends = left + bar.low * scale, left + bar.high * scale
+            parts.append(_line(ends[0], middle, ends[1], middle, "range"))
+        figure = shown(bar.value)
+        beside = left + bar.high * scale + 8
+        if bar.goal is not None:
+            x = left + bar.goal * scale
+            parts.append(_line(x, y - 3, x, y + BAR + 3, "goal"))
+            if beside - 8 <= x <= beside + LETTER * len(figure) + 6:  # it would cross the figure
+                beside = x + 8
+        parts.append(_text(beside, middle + 4.5, figure, ""))
+    return parts
+
+
+def shown(value: float) -> str:
+    """Return a figure with as many digits as it deserves."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _text(x: float, y: float, text: str, kind: str, *, anchor: str = "start") -> str:
+    kind = f' class="{kind}"' if kind else ""
+    place = f' text-anchor="{anchor}"' if anchor != "start" else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}"{kind}{place}>{escape(text)}</text>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'

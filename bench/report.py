@@ -1,0 +1,248 @@
+"""Write docs/benchmarks.md and its plots from the results: `python -m bench.report [FILE]`."""
+
+import json
+import re
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.goals import AT_ONCE, GOALS, GROWTH, growth_work
+from bench.plots import Bar, Group, bar_chart, shown
+from bench.results import Figure, Results
+from bench.workers import ROOT
+
+RESULTS = ROOT / "bench" / "results" / "latest.json"
+DOCS = ROOT / "docs"
+NAMES = {
+    "holdfast": "Holdfast",
+    "urllib3": "urllib3, bare",
+    "aiohttp": "aiohttp, bare",
+    "httpx": "httpx, bare",
+    "requests": "requests, bare",
+    "pinata": "pinata (Node.js)",
+    "pinata-web3": "pinata-web3 (Node.js)",
+}
+
+TEMPLATE = ROOT / "bench" / "page.md"
+SERVERS = {
+    "Go": "is written in Go and compiled (`bench/server/main.go`)",
+    "asyncio": "is written with asyncio, as Go is not installed: it may be the bottleneck",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot of some works, which have a heading each."""
+
+    title: str
+    unit: str
+    works: dict[str, str]
+    remark: str = ""
+    less_is_better: bool = False
+    common_scale: bool = True
+
+
+RATE = "Requests a second"
+PLOTS = {
+    "small-requests": Plot(
+        "JSON of 1 KB, async, 64 requests at once",
+        RATE,
+        {"store-async-64": "store", "retrieve-async-64": "retrieve"},
+        "Holdfast and verified-fetch verify what they read",
+    ),
+    "store": Plot(
+        "store: JSON of 1 KB, async",
+        RATE,
+        {f"store-async-{count}": f"{count} at once" for count in AT_ONCE},
+    ),
+    "retrieve": Plot(
+        "retrieve: JSON of 1 KB, async",
+        RATE,
+        {f"retrieve-async-{count}": f"{count} at once" for count in AT_ONCE},
+        "Holdfast and verified-fetch verify",
+    ),
+    "blocking": Plot(
+        "JSON of 1 KB, blocking",
+        RATE,
+        {"store-blocking": "store", "retrieve-blocking": "retrieve"},
+        "Holdfast verifies",
+    ),
+    "transfers": Plot(
+        "Upload and download of a large file",
+        "MB/s",
+        {"upload": "upload", "download": "download"},
+        "The others do not verify",
+    ),
+    "memory": Plot(
+        "Peak memory of the client in a large transfer",
+        "MiB, with the interpreter",
+        {"upload-memory": "upload", "download-memory": "download"},
+        less_is_better=True,
+    ),
+    "cids": Plot("CID of a large file", "MB/s", {"cid": "all find the same CID"}),
+    "node": Plot(
+        "The node against Kubo",
+        "Requests a second, MB/s",
+        {
+            "node-store": "JSON of 1 KB, 16 stores at once: requests a second",
+            "node-upload": "upload of a large file by curl: MB/s",
+            "node-download": "download of it by curl: MB/s",
+        },
+        common_scale=False,
+    ),
+    "startup": Plot(
+        "Start of a new process",
+        "Milliseconds",
+        {"import": "import", "command": "command line"},
+        less_is_better=True,
+    ),
+    "growth": Plot(
+        "The embedded store as it grows",
+        "Microseconds",
+        {
+            growth_work(work): f"{work}: {'one block' if work in ('check', 'gc') else 'one call'}"
+            for work in GROWTH
+        },
+        less_is_better=True,
+        common_scale=False,
+    ),
+}
+
+
+def main() -> None:
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
+    write_report(Results.from_json(json.loads(path.read_bytes())), DOCS)
+
+
+def write_report(results: Results, docs: Path) -> None:
+    """Write the page, and the plots that have figures."""
+    images = docs / "images"
+    images.mkdir(parents=True, exist_ok=True)
+    plots = make_plots(results)
+    for name, svg in plots.items():
+        images.joinpath(f"benchmark-{name}.svg").write_text(svg, encoding="utf-8")
+    docs.joinpath("benchmarks.md").write_text(make_page(results, plots), encoding="utf-8")
+
+
+def make_plots(results: Results) -> dict[str, str]:
+    """Return the SVG of each plot by its name."""
+    plots = {}
+    for name, plot in PLOTS.items():
+        works = [make_group(results, work, title) for work, title in plot.works.items()]
+        groups = [group for group in works if group is not None]
+        if groups:
+            subtitle = f"{plot.unit}; {'less' if plot.less_is_better else 'more'} is better"
+            subtitle += f". {plot.remark}" if plot.remark else ""
+            plots[name] = bar_chart(plot.title, subtitle, groups, common_scale=plot.common_scale)
+    return plots
+
+
+def make_group(results: Results, work: str, title: str) -> Group | None:
+    """Return the bars of a work, and the goal of the first that has one; None without figures."""
+    figures = [each for each in results.figures.values() if each.work == work]
+    if not figures:
+        return None
+    goals: dict[str, float] = {}
+    for goal in GOALS:
+        limits = [results.median(*each) for each in goal.against]
+        if goal.work == work and None not in limits:
+            limit = min(each for each in limits if each is not None)
+            goals.setdefault(goal.ours, goal.goal * limit)
+    bars = [
+        Bar(
+            NAMES.get(each.candidate, each.candidate.replace("holdfast", "Holdfast", 1)),
+            each.median,
+            min(each.values),
+            max(each.values),
+            is_ours=is_ours(each),
+            is_pale="unverified" in each.candidate,
+            goal=goals.get(each.candidate),
+        )
+        for each in figures
+    ]
+    return Group(title, bars)
+
+
+def is_ours(figure: Figure) -> bool:
+    """Return whether a candidate is Holdfast."""
+    return figure.candidate.startswith("holdfast") or figure.section == "growth"
+
+
+def make_page(results: Results, plots: Collection[str]) -> str:
+    """Return the page: the template, with its marks replaced."""
+    template = TEMPLATE.read_text(encoding="utf-8")
+    about = {**results.about, **results.about["machine"]}
+    about["minutes"] = f"{results.about['seconds'] / 60:.1f}"
+    about["server"] = SERVERS[results.about["server"]]
+    about["versions"] = ", ".join(f"{name} {of}" for name, of in about["versions"].items())
+    about["goals"] = _goal_table(results)
+    about["unavailable"] = _unavailable(results)
+    pieces = [each.work for each in results.figures.values() if each.section == "pieces"]
+    about["pieces"] = _table(results, list(dict.fromkeys(pieces)))
+    growth = [growth_work(work) for work in GROWTH]
+    about["growth"] = _table(results, [*growth, *(f"{work}-memory" for work in growth)])
+
+    def replace(mark: re.Match[str]) -> str:
+        kind, *names = mark[1].split()
+        if kind == "table":
+            return _table(results, names)
+        if kind == "plot":
+            title = PLOTS[names[0]].title
+            return f"![{title}](images/benchmark-{names[0]}.svg)" if names[0] in plots else ""
+        return str(about[kind])
+
+    return re.sub("\n{3,}", "\n\n", re.sub(r"\{\{(.+?)\}\}", replace, template))
+
+
+def _goal_table(results: Results) -> str:
+    lines = ["| | ours | against | ratio | goal | |", "|---|--:|--:|--:|--:|---|"]
+    for each in results.ratios():
+        sign = "≤" if each.at_most else "≥"
+        met = "met" if each.met else "**missed**"
+        figures = f"{shown(each.ours)} | {shown(each.against)} | {each.ratio:.2f}"
+        lines.append(f"| {each.title} | {figures} | {sign} {each.goal} | {met} |")
+    return "\n".join(lines)
+
+
+def _table(results: Results, works: Sequence[str]) -> str:
+    """Return the figures of some works; small requests with the CPU time of the client."""
+    rows = [
+        (each, results.median(f"{work}-cpu", each.candidate))
+        for work in works
+        for each in results.figures.values()
+        if each.work == work
+    ]
+    if not rows:
+        return ""
+    has_cpu = any(cpu is not None for _, cpu in rows)
+    extra = (" CPU time of the client |", "--:|") if has_cpu else ("", "")
+    lines = [f"| work | | median | spread |{extra[0]}", f"|---|---|--:|--:|{extra[1]}"]
+    for figure, cpu in rows:
+        spread = f"{figure.spread:.0%}" if len(figure.values) > 1 else ""
+        cells = [
+            in_words(figure.work),
+            figure.candidate,
+            f"{shown(figure.median)} {figure.unit}",
+            spread,
+        ]
+        if has_cpu:
+            cells.append("" if cpu is None else f"{shown(cpu)} µs")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def in_words(work: str) -> str:
+    """Return the name of a work as readers see it."""
+    name, is_async, count = work.partition("-async-")
+    words = f"{name}, {count} at once" if is_async else work
+    return words.removeprefix("node-").replace("-blocking", "").replace("-", ", ")
+
+
+def _unavailable(results: Results) -> str:
+    rows = [f"- {name}: {reason}." for name, reason in results.unavailable.items()]
+    return "\n".join(rows) or "Everything ran."
+
+
+if __name__ == "__main__":
+    main()

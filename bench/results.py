@@ -1,0 +1,155 @@
+"""The figures of one run: every round of every candidate, and their medians."""
+
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.goals import GOALS
+from bench.workers import WorkerError
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What one candidate did at one work, in each round."""
+
+    section: str
+    work: str
+    candidate: str
+    unit: str
+    values: list[float]
+
+    @property
+    def median(self) -> float:
+        """The figure that counts."""
+        return statistics.median(self.values)
+
+    @property
+    def spread(self) -> float:
+        """How far the rounds lie apart, as a part of the median."""
+        return (max(self.values) - min(self.values)) / self.median if self.median else 0.0
+
+
+@dataclass(slots=True)
+class Results:
+    """All figures, in the order in which they were measured.
+
+    Attributes:
+        about: The machine, the versions, the date, the server, the seconds that the run took.
+        figures: By work and candidate.
+        unavailable: For a peer that did not run, or cannot do a work: the reason.
+    """
+
+    about: dict[str, Any] = field(default_factory=dict)
+    figures: dict[tuple[str, str], Figure] = field(default_factory=dict)
+    unavailable: dict[str, str] = field(default_factory=dict)
+
+    def add(self, section: str, work: str, candidate: str, unit: str, value: float) -> None:
+        """Add the figure of one round."""
+        figure = Figure(section, work, candidate, unit, [])
+        self.figures.setdefault((work, candidate), figure).values.append(value)
+
+    def tolerant(self, name: str, work: Callable[[int], None]) -> Callable[[int], None]:
+        """Return the work of a candidate, which a peer may fail: then it is not asked again."""
+        has_failed = False
+
+        def run(number: int) -> None:
+            nonlocal has_failed
+            try:
+                if not has_failed:
+                    work(number)
+            except WorkerError as error:
+                if name.startswith("holdfast"):
+                    raise
+                has_failed = True
+                self.unavailable[name] = str(error)
+
+        return run
+
+    def median(self, work: str, candidate: str) -> float | None:
+        """Return a median; None if that was not measured."""
+        found = self.figures.get((work, candidate))
+        return None if found is None else found.median
+
+    def ratios(self) -> list["Ratio"]:
+        """Return the goals whose figures are there, with what was reached."""
+        found = []
+        for goal in GOALS:
+            ours = self.median(goal.work, goal.ours)
+            limits = [self.median(*each) for each in goal.against]
+            if ours is None or None in limits:
+                continue
+            limit = min(each for each in limits if each is not None)
+            cpu = self.median(f"{goal.work}-cpu", goal.ours)
+            others = self.median(f"{goal.work}-cpu", goal.against[0][1])
+            by_cpu = others / cpu if cpu and others else None
+            found.append(Ratio(goal.title, goal.goal, goal.at_most, ours, limit, by_cpu))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as a JSON value."""
+        figures = [
+            {**asdict(each), "median": each.median, "spread": round(each.spread, 3)}
+            for each in self.figures.values()
+        ]
+        ratios = [
+            {**asdict(each), "ratio": round(each.ratio, 3), "met": each.met}
+            for each in self.ratios()
+        ]
+        about = {**self.about, "unavailable": self.unavailable}
+        return {**about, "ratios": ratios, "figures": figures}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "Results":
+        """Return the results that `to_json` wrote."""
+        kept = {**value}
+        kept.pop("ratios")
+        figures = [
+            Figure(*(each[name] for name in ("section", "work", "candidate", "unit", "values")))
+            for each in kept.pop("figures")
+        ]
+        unavailable = kept.pop("unavailable")
+        return cls(kept, {(each.work, each.candidate): each for each in figures}, unavailable)
+
+    def write(self, path: Path) -> None:
+        """Write everything to a file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(self.to_json(), indent=1, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Ours against a limit, and the goal for it.
+
+    `by_cpu` is the same by the CPU time of the client, which depends less on what else the machine
+    does.
+    """
+
+    title: str
+    goal: float
+    at_most: bool
+    ours: float
+    against: float
+    by_cpu: float | None = None
+
+    @property
+    def ratio(self) -> float:
+        """Ours in units of the other."""
+        return self.ours / self.against
+
+    @property
+    def met(self) -> bool:
+        """Whether the goal is met, as it is printed."""
+        shown = round(self.ratio, 2)
+        return shown <= self.goal if self.at_most else shown >= self.goal
+
+
+def take_turns(rounds: int, candidates: Sequence[Callable[[int], None]]) -> None:
+    """Let every candidate work once a round; each round begins with another one."""
+    for number in range(rounds):
+        start = number % len(candidates)
+        for candidate in [*candidates[start:], *candidates[:start]]:
+            candidate(number)

@@ -1,0 +1,3 @@
+module holdfast/bench
+
+go 1.21

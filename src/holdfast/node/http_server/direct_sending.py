@@ -1,0 +1,78 @@
+"""Sending large parts of a reply's body from a worker thread, as fast as the client reads them.
+
+The event loop would copy what the client does not read at once into a buffer of its own, and wake
+up for every part of it. Here a thread passes whole blocks to the system. What the system does not
+take in time is not held: the caller only knows how many bytes were sent.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import Any, Final
+
+import h11
+
+WAIT_SECONDS: Final = 0.002  # for room in the system's buffer; after that the client is slow
+
+
+class DirectSender:
+    """Sends bytes of a reply past the buffer of its connection.
+
+    The reply must declare its length. Nothing else may be written to the connection meanwhile.
+    """
+
+    def __init__(self, transport: Any, conn: h11.Connection) -> None:
+        self._transport = transport
+        self._conn = conn
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the system has taken all bytes that were written before."""
+        return (
+            os.name == "posix"
+            and not self._transport.is_closing()
+            and not self._transport.get_write_buffer_size()
+        )
+
+    def open(self) -> socket.socket:
+        """Return a second socket of the connection. Call it in the event loop.
+
+        The connection may end while a thread sends. The number of its own descriptor could then be
+        that of another connection.
+        """
+        own = self._transport.get_extra_info("socket")
+        copy = socket.socket(own.family, own.type, own.proto, os.dup(own.fileno()))
+        copy.settimeout(WAIT_SECONDS)
+        return copy
+
+    def send(
+        self,
+        connection: socket.socket,
+        runs: Generator[memoryview, None, None],
+        skip: Callable[[int], None],
+    ) -> bool:
+        """Send `runs` on this thread; return False if the client does not read them in time.
+
+        After each part, call `skip` with its size.
+        """
+        with closing(runs):
+            for run in runs:
+                sent = 0
+                while sent < len(run):
+                    if self._transport.is_closing():
+                        return False
+                    try:
+                        size = connection.send(run[sent:])
+                    except OSError:  # a time-out, or the client has disconnected
+                        return False
+                    skip(size)
+                    sent += size
+        return True
+
+    def record(self, size: int) -> None:
+        """Count bytes that were sent as a part of the reply. Call it in the event loop."""
+        if self._conn.our_state is h11.SEND_BODY:  # else the client has disconnected
+            # h11 takes any object with a length, for bytes that are sent in another way.
+            self._conn.send_with_data_passthrough(h11.Data(data=range(size)))  # type: ignore[arg-type]
+            self._transport.count(size)

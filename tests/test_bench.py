@@ -1,0 +1,107 @@
+"""The benchmarks themselves are run by `make bench`; here is what they write."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+from bench.goals import GOALS
+from bench.plots import Bar, Group, bar_chart
+from bench.report import DOCS, RESULTS, make_page, make_plots, write_report
+from bench.results import Ratio, Results, take_turns
+
+SVG = "{http://www.w3.org/2000/svg}"
+ABOUT = {
+    "date": "2026-01-02",
+    "machine": {"cpu": "A CPU", "cores": 2, "memory": "8 GiB", "system": "Linux 6"},
+    "server": "Go",
+    "size": "512 MiB",
+    "versions": {"Holdfast": "1.0"},
+    "seconds": 90,
+}
+
+
+@pytest.fixture
+def results():
+    found = Results(dict(ABOUT), unavailable={"requests": "not available: a reason"})
+    for ours, bare in ((80.0, 100.0), (90.0, 110.0), (70.0, 90.0)):
+        found.add("small", "store-blocking", "holdfast", "requests/s", ours)
+        found.add("small", "store-blocking", "urllib3", "requests/s", bare)
+        found.add("small", "store-blocking-cpu", "holdfast", "us CPU", 1000.0)
+    return found
+
+
+def test_a_ratio_is_of_medians_and_stands_beside_its_goal(results):
+    (ratio,) = results.ratios()
+    assert ratio == Ratio(
+        "store, blocking / urllib3", 0.85, at_most=False, ours=80.0, against=100.0
+    )
+    assert (ratio.ratio, ratio.met) == (0.8, False)
+
+
+def test_the_limit_of_a_verified_transfer_is_the_slower_of_two(results):
+    results.add("transfers", "upload", "holdfast, async", "MB/s", 450.0)
+    results.add("transfers", "upload", "holdfast, async, unverified", "MB/s", 2000.0)
+    assert len(results.ratios()) == 1  # SHA-256 is missing
+    results.add("transfers", "sha256", "SHA-256", "MB/s", 500.0)
+    assert results.ratios()[1].ratio == 0.9
+    assert results.ratios()[1].met
+
+
+def test_a_time_may_be_at_most_its_goal():
+    assert Ratio("", 1.3, at_most=True, ours=1.3, against=1.0).met
+    assert not Ratio("", 1.3, at_most=True, ours=1.31, against=1.0).met
+
+
+def test_results_survive_their_file(results, tmp_path):
+    results.write(tmp_path / "results.json")
+    value = json.loads((tmp_path / "results.json").read_bytes())
+    assert Results.from_json(value) == results
+    assert value["figures"][0]["spread"] == 0.25
+    assert value["ratios"][0]["goal"] == 0.85
+
+
+def test_no_goal_is_named_twice():
+    titles = [goal.title for goal in GOALS]
+    assert sorted(set(titles)) == sorted(titles)
+
+
+def test_every_round_begins_with_another_candidate():
+    turns = []
+    take_turns(3, [lambda number, name=name: turns.append((number, name)) for name in "ab"])
+    assert turns == [(0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b")]
+
+
+def test_bars_are_as_long_as_their_figures():
+    bars = [
+        Bar("Ours", 50.0, 40.0, 60.0, is_ours=True, goal=80.0),
+        Bar("Other", 100.0, 100.0, 100.0),
+    ]
+    tree = ET.fromstring(bar_chart("A <title>", "MB/s", [Group("group", bars)]))  # noqa: S314 - ours
+    _, ours, other = tree.iter(f"{SVG}rect")
+    assert ours.get("class") == "bar ours"
+    assert float(ours.get("width")) == pytest.approx(float(other.get("width")) / 2, abs=0.1)
+    goal = next(line for line in tree.iter(f"{SVG}line") if line.get("class") == "goal")
+    left, length = float(other.get("x")), float(other.get("width"))
+    assert float(goal.get("x1")) == pytest.approx(left + 0.8 * length, abs=0.1)
+    texts = [text.text for text in tree.iter(f"{SVG}text")]
+    assert texts[:4] == ["A <title>", "MB/s", "group", "Ours"]
+    assert "prefers-color-scheme: dark" in tree.find(f"{SVG}style").text
+
+
+def test_the_page_has_the_figures_and_only_the_plots_that_there_are(results):
+    plots = make_plots(results)
+    page = make_page(results, plots)
+    assert list(plots) == ["blocking"]
+    assert "A CPU, 2 cores" in page
+    assert "| store, blocking / urllib3 | 80.0 | 100 | 0.80 | ≥ 0.85 | **missed** |" in page
+    assert "| store | holdfast | 80.0 requests/s | 25% | 1,000 µs |" in page
+    assert "- requests: not available: a reason." in page
+    assert page.count("images/benchmark-") == 1
+    assert "{{" not in page
+
+
+def test_the_committed_page_and_plots_come_from_the_committed_results(tmp_path):
+    write_report(Results.from_json(json.loads(RESULTS.read_bytes())), tmp_path)
+    assert (tmp_path / "benchmarks.md").read_text() == (DOCS / "benchmarks.md").read_text()
+    for plot in (tmp_path / "images").iterdir():
+        assert plot.read_text() == (DOCS / "images" / plot.name).read_text(), plot.name

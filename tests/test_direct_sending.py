@@ -1,0 +1,179 @@
+"""Large replies of the node: a worker thread sends whole blocks to clients that read quickly."""
+
+import http.client
+import logging
+import os
+import socket
+import time
+from contextlib import closing
+from urllib.parse import urlsplit
+
+import pytest
+
+from holdfast.content.cid import CID
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
+from holdfast.node.http_server.direct_sending import DirectSender
+from holdfast.node.node_server import NodeServer
+from holdfast.node.settings import NodeSettings, NodeToken
+from holdfast.repository import Repository
+from holdfast.repository.rows import key_of
+from holdfast.testing import running_node
+
+MIB = 1 << 20
+CONTENT = os.urandom(20 * MIB + 12_345)
+PROFILES = {"v0": UNIXFS_V0_2015, "256 KiB": KUBO_LEGACY_CIDV1, "1 MiB": UNIXFS_V1_2025}
+
+
+class Served:
+    """A node over a repository with `CONTENT` in three layouts."""
+
+    def __init__(self, repository):
+        self.repository = repository
+        self.roots = {
+            name: repository.add(CONTENT, profile)[0].cid for name, profile in PROFILES.items()
+        }
+        settings = NodeSettings(tokens=(NodeToken(token="token-0123456789"),))
+        self.server = NodeServer(repository, settings)
+        self.server.start()
+
+    def connect(self):
+        return connect(self.server.url)
+
+    def get(self, target, **headers):
+        with self.connect() as connection:
+            return get(connection, target, **headers)
+
+
+def connect(url):
+    return closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=30))
+
+
+def get(connection, target, **headers):
+    connection.request("GET", target, headers=headers)
+    return connection.getresponse().read()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with Repository(tmp_path_factory.mktemp("repository")) as repository:
+        served = Served(repository)
+        yield served
+        served.server.stop()
+
+
+@pytest.fixture
+def direct(monkeypatch):
+    """The sizes that were sent past the event loop."""
+    sizes = []
+    send = DirectSender.send
+
+    def counted(self, connection, runs, skip):
+        def count(size):
+            sizes.append(size)
+            skip(size)
+
+        return send(self, connection, runs, count)
+
+    monkeypatch.setattr(DirectSender, "send", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("layout", PROFILES)
+def test_a_quick_reader_gets_the_whole_file_in_large_parts(served, direct, layout):
+    assert served.get(f"/ipfs/{served.roots[layout]}") == CONTENT
+    assert max(direct) > 64 << 10
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, 2 * MIB), (3 * MIB - 7, 14 * MIB + 5), (MIB + 1, len(CONTENT))]
+)
+def test_a_range_begins_and_ends_where_it_should(served, direct, start, stop):
+    for root in served.roots.values():
+        target = f"/ipfs/{root}"
+        assert served.get(target, Range=f"bytes={start}-{stop - 1}") == CONTENT[start:stop]
+    assert direct
+
+
+def test_a_raw_block_is_sent_as_it_is(served, direct):
+    block = CONTENT[4 * MIB : 5 * MIB]
+    assert served.get(f"/ipfs/{CID.of_raw(block)}?format=raw") == block
+    assert direct
+
+
+def test_one_connection_serves_reply_after_reply(served):
+    with served.connect() as connection:
+        for layout in (*PROFILES, *PROFILES):
+            assert get(connection, f"/ipfs/{served.roots[layout]}") == CONTENT
+            assert get(connection, "/ipfs/bafkqac3imvwgy3zao5xxe3de") == b"hello world"
+
+
+@pytest.mark.parametrize("pause", [0.001, 0.005, 0.02])
+def test_a_reader_that_pauses_gets_every_byte_once(served, pause):
+    for root in served.roots.values():
+        received = bytearray()
+        with served.connect() as connection:
+            connection.request("GET", f"/ipfs/{root}")
+            response = connection.getresponse()
+            while piece := response.read(900_001):
+                received += piece
+                time.sleep(pause)
+        assert received == CONTENT
+
+
+@pytest.mark.parametrize("layout", ["256 KiB", "1 MiB"])
+def test_no_byte_of_a_damaged_block_is_sent(tmp_path, layout, caplog):
+    content = os.urandom(12 * MIB)
+    size = PROFILES[layout].chunk_size
+    with Repository(tmp_path) as repository:
+        served = Served(repository)
+        root = repository.add(content, PROFILES[layout])[0].cid
+        block = content[9 * MIB : 9 * MIB + size]
+        path = repository._files.path(key_of(CID.of_raw(block)))
+        path.write_bytes(block[:-1] + bytes([block[-1] ^ 1]))
+        try:
+            with (
+                caplog.at_level(logging.CRITICAL + 1),
+                pytest.raises(http.client.IncompleteRead) as caught,
+            ):
+                served.get(f"/ipfs/{root}")
+            assert caught.value.partial == content[: 9 * MIB]
+        finally:
+            served.server.stop()
+
+
+def test_clients_that_leave_are_no_errors(served, caplog):
+    for size in (1000, 100_000, MIB, 5 * MIB, 5 * MIB):
+        with served.connect() as connection:
+            connection.request("GET", f"/ipfs/{served.roots['1 MiB']}")
+            with connection.getresponse() as response:
+                response.read(size)
+    assert served.get(f"/ipfs/{served.roots['v0']}") == CONTENT
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
+
+
+def test_no_descriptor_is_left_behind(served):
+    folder = "/proc/self/fd"
+    if not os.path.isdir(folder):  # noqa: PTH112
+        pytest.skip("counts descriptors by /proc")
+    served.get(f"/ipfs/{served.roots['v0']}")
+    before = len(os.listdir(folder))  # noqa: PTH208
+    for _ in range(5):
+        with socket.create_connection(urlsplit(served.server.url).netloc.split(":")) as peer:
+            peer.sendall(f"GET /ipfs/{served.roots['v0']} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            peer.recv(MIB)
+    deadline = time.monotonic() + 10
+    while len(os.listdir(folder)) > before and time.monotonic() < deadline:  # noqa: PTH208
+        time.sleep(0.05)
+    assert len(os.listdir(folder)) <= before  # noqa: PTH208
+
+
+def test_a_fault_of_a_test_applies_to_large_replies(tmp_path):
+    with running_node(tmp_path) as node, Repository(tmp_path) as repository:
+        root = repository.add(CONTENT, UNIXFS_V1_2025)[0].cid
+        node.corrupt_next(after=15 * MIB)
+        with connect(node.api_url) as connection:
+            received = get(connection, f"/ipfs/{root}")
+        assert received[: 15 * MIB] == CONTENT[: 15 * MIB]
+        inverted = bytes(255 - each for each in CONTENT[15 * MIB :])
+        assert received[15 * MIB :] == inverted
+        assert node.faults_left == 0

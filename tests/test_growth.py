@@ -1,0 +1,550 @@
+"""Stores that grow: memory, query plans, progress, and what happens beside a long collection."""
+
+import hashlib
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from holdfast.content.cid import CID
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.errors import VerificationError
+from holdfast.files.importing import import_content
+from holdfast.repository import PinQuery, Repository
+from holdfast.repository.database import schema
+from holdfast.repository.upkeep import garbage, live_blocks
+from tests import stores
+
+RAW_SHA256 = bytes.fromhex("01551220")
+ROOT = Path(__file__).parent.parent
+
+
+def fill(folder, count, *, pinned=True):
+    """Add `count` small blocks in one transaction, each with a pin or without."""
+    blocks, pins = [], []
+    for number in range(count):
+        data = b"block %d of %d" % (number, count)
+        key = RAW_SHA256 + hashlib.sha256(data).digest()
+        blocks.append((key, len(data), data))
+        pins.append((str(number), str(CID.from_bytes(key)), key, f"name {number}", number))
+    with Repository(folder) as repository, repository._database.writing() as connection:
+        connection.executemany("INSERT INTO blocks (key, size, data) VALUES (?, ?, ?)", blocks)
+        if pinned:
+            connection.executemany(
+                "INSERT INTO pins (uuid, cid, key, name, keyvalues, size, files, type, created)"
+                " VALUES (?, ?, ?, ?, '{}', 10, 0, '', ?)",
+                pins,
+            )
+
+
+def add(repository, data, **about):
+    return CID.parse(repository.add(data, UNIXFS_V1_2025, **about)[0].cid)
+
+
+def blocks_of(repository):
+    with repository._database.reading() as connection:
+        return connection.execute("SELECT count(*) FROM blocks").fetchone()[0]
+
+
+# Memory
+
+
+def test_python_holds_no_list_of_the_blocks(tmp_path):
+    """What SQLite itself holds is the matter of the slow test."""
+    peaks = []
+    for count in (500, 5_000):
+        fill(tmp_path / str(count), count)
+        with Repository(tmp_path / str(count)) as repository:
+            tracemalloc.start()
+            try:
+                assert list(repository.check()) == []
+                assert repository.collect_garbage().blocks == 0
+                peaks.append(tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 150_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize("work", ["gc", "check"])
+def test_memory_does_not_grow_with_the_store(tmp_path, work):
+    peaks = []
+    for count in (20_000, 200_000):
+        fill(tmp_path / str(count), count)
+        if work == "gc":
+            with (
+                Repository(tmp_path / str(count)) as store,
+                store._database.writing() as connection,
+            ):
+                connection.execute("UPDATE pins SET removed = 1 WHERE id % 20 = 0")
+        program = (
+            "import sys; from holdfast.repository import Repository\n"
+            "with Repository(sys.argv[1]) as repository:\n"
+            "    if sys.argv[2] == 'gc': repository.collect_garbage()\n"
+            "    else: assert list(repository.check()) == []\n"
+            "print(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])\n"
+        )
+        command = [sys.executable, "-c", program, str(tmp_path / str(count)), work]
+        result = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+        peaks.append(int(result.stdout) >> 10)
+    assert peaks[1] < peaks[0] + 20, peaks  # MiB: only the caches of SQLite fill up
+
+
+# Query plans
+
+
+def plans(connection, statement, values=()):
+    rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
+    return [row[3] for row in rows]
+
+
+def is_scan(step):
+    """Whether a step of a plan reads a table or an index from one end to the other.
+
+    A scan by an index in the wanted order is none: it ends with the page.
+    """
+    tables = "pins|blocks|links|leases|copied_pins|copied_blocks"
+    return re.match(rf"SCAN ({tables})\b(?!.*INDEX pins_)", step) or "TEMP B-TREE" in step
+
+
+QUERIES = [
+    PinQuery(**about, **more)
+    for about in ({"held": True}, {"held": False}, {"held": None})
+    for more in (
+        {},
+        {"limit": 10, "offset": 10},
+        {"limit": 10, "descending": False},
+        {"limit": 10, "cid": str(CID.of_raw(b"x"))},
+        {"limit": 10, "name_contains": "x"},
+        {"limit": 10, "created_from": 1, "created_to": 2},
+        {"limit": 10, "size_min": 1},
+    )
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=str)
+def test_no_list_scans_or_sorts_all_pins(tmp_path, query):
+    with Repository(tmp_path) as repository, repository._database.reading() as connection:
+        where, values = query.where()
+        sql = f"SELECT id FROM pins WHERE {where} ORDER BY {query.order()} LIMIT 10"  # noqa: S608
+        steps = plans(connection, sql, values)
+        if query.cid is not None:
+            assert any("pins_by_key (key=?" in step for step in steps), steps
+            steps = [step for step in steps if step != "USE TEMP B-TREE FOR ORDER BY"]
+        elif query.held is not None:
+            index = "pins_pinned" if query.held else "pins_unpinned"
+            assert any(index in step for step in steps), steps
+    assert not [step for step in steps if is_scan(step)]
+
+
+def test_no_call_of_daily_use_scans_a_table(tmp_path, monkeypatch):
+    """Every statement that a call runs is explained; a plan that scans a table fails."""
+    connect, seen = sqlite3.connect, set()
+
+    def traced(*arguments, **options):
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(seen.add)
+        return connection
+
+    Repository(tmp_path).close()
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    with Repository(tmp_path) as repository:
+        seen.clear()
+        cid = add(repository, b"x" * 1000)
+        large = add(repository, b"y" * 3_000_000)
+        add(repository, b"x" * 1000)
+        repository.find_pin(cid)
+        repository.has(cid)
+        b"".join(repository.read(large))
+        repository.pin(large)
+        repository.update_pin(cid, name="other")
+        repository.pins(PinQuery(limit=10))
+        repository.count_pins()
+        repository.totals()
+        repository.unpin(cid)
+        daily = set(seen)
+        monkeypatch.undo()
+        found = explained(repository, daily)
+    assert found == {}
+
+
+def explained(repository, statements):
+    """The plans that scan a table, by their statements."""
+    words = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
+    chosen = [each for each in statements if each.lstrip().startswith(words)]
+    assert len(chosen) > 10
+    with repository._database._writer.locked() as connection:
+        found = {
+            each: [step for step in plans(connection, each) if is_scan(step)] for each in chosen
+        }
+    return {each: steps for each, steps in found.items() if steps}
+
+
+def test_a_collection_scans_no_table_for_each_batch(tmp_path, monkeypatch):
+    fill(tmp_path, 1_200, pinned=False)
+    connect, seen = sqlite3.connect, {}
+
+    def note(statement):
+        without_values = re.sub(r"X?'[^']*'|\b\d+\b", "", statement)
+        seen.setdefault(without_values, []).append(statement)
+
+    def traced(*arguments, **options):
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(note)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    with Repository(tmp_path) as repository:
+        assert repository.collect_garbage().blocks == 1_200
+        monkeypatch.undo()
+        often = [each[0] for each in seen.values() if len(each) > 2]
+        often = [each for each in often if each.startswith(("SELECT", "DELETE", "UPDATE"))]
+        assert len(often) > 5
+        with repository._database.surveying(on_disk=False) as connection:
+            live_blocks.LiveBlocks(connection, 0)
+            connection.execute("ATTACH ? AS copy", (str(tmp_path / "holdfast.copy.sqlite3"),))
+            for each in often:
+                assert not [step for step in plans(connection, each) if is_scan(step)], each
+
+
+# Numbers of pins
+
+
+def counted(repository):
+    with repository._database.reading() as connection:
+        assert schema.counts(connection) == connection.execute(schema.COUNT).fetchone()
+        return schema.counts(connection), connection.execute(
+            "SELECT counted = token FROM store"
+        ).fetchone()[0]
+
+
+def test_the_numbers_of_pins_follow_all_that_is_done(tmp_path):
+    with Repository(tmp_path) as repository:
+        assert counted(repository) == ((0, 0, 0), 1)
+        cids = [add(repository, b"x" * size) for size in (10, 20, 30)]
+        assert counted(repository) == ((3, 0, 60), 1)
+        repository.unpin(cids[2])
+        repository.update_pin(cids[0], name="other", change=lambda _: {"a": 1})
+        assert counted(repository) == ((2, 1, 30), 1)
+        add(repository, b"x" * 30)
+        assert counted(repository) == ((3, 1, 60), 1)
+        assert repository.totals() == (3, 60)
+        assert [repository.count_pins(PinQuery(held=held)) for held in (True, False, None)] == [
+            3,
+            1,
+            4,
+        ]
+        repository.collect_garbage()
+        repository.repair()
+        assert counted(repository) == ((3, 1, 60), 1)
+
+
+def test_pins_of_an_older_version_that_still_runs_are_counted(tmp_path):
+    """It changes the token, as every transaction does, and has no triggers that count."""
+    with Repository(tmp_path) as repository:
+        cid = add(repository, b"x" * 10)
+        with closing(sqlite3.connect(tmp_path / "holdfast.sqlite3")) as older, older:
+            older.execute("ATTACH ? AS copy", (str(tmp_path / "holdfast.copy.sqlite3"),))
+            for table in ("pins", "copied_pins"):
+                older.execute(f"UPDATE {table} SET removed = 5")  # noqa: S608 - ours
+            older.execute("UPDATE store SET before = token, token = x'0123', changes = changes + 1")
+            older.execute(
+                "UPDATE copied_store SET (token, changes) = (SELECT token, changes FROM store)"
+            )
+        assert counted(repository) == ((0, 1, 0), 0)
+        assert repository.totals() == (0, 0)
+        add(repository, b"y" * 20)
+        assert counted(repository) == ((1, 1, 20), 1)
+        assert repository.find_pin(cid) is None
+        assert list(repository.check()) == []
+
+
+def test_a_wrong_number_of_pins_is_reported_and_repaired(tmp_path):
+    with Repository(tmp_path) as repository:
+        add(repository, b"x")
+        with closing(sqlite3.connect(tmp_path / "holdfast.sqlite3")) as connection, connection:
+            connection.execute("UPDATE store SET pinned = 7")
+        (damage,) = repository.check()
+        assert damage.what == "holdfast.sqlite3: its number of pins, or their size, is wrong"
+        repository.repair()
+        assert list(repository.check()) == []
+        assert repository.totals() == (1, 1)
+
+
+def test_a_store_of_version_2_is_migrated_with_all_that_is_in_it(tmp_path):
+    pins = stores.fill(tmp_path)
+    stores.make_version_2(tmp_path)
+    stores.assert_full(tmp_path, pins)
+    with Repository(tmp_path) as repository:
+        assert counted(repository) == ((3, 1, sum(pin.size for pin in pins)), 1)
+        with repository._database.reading() as connection:
+            assert schema.version_of(connection) == schema.VERSION
+        assert repository.collect_garbage().blocks == 1
+
+
+def test_a_migration_of_version_2_that_is_killed_is_finished_at_the_next_opening(tmp_path):
+    assert stores.killed_at_all_points("migrate-2", tmp_path, stride=11) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_migration_of_version_2_that_is_killed_at_every_statement_loses_nothing(tmp_path):
+    assert stores.killed_at_all_points("migrate-2", tmp_path) > 20
+
+
+def test_a_damaged_database_of_version_2_is_repaired(tmp_path):
+    pins = stores.fill(tmp_path)
+    stores.make_version_2(tmp_path)
+    (tmp_path / "holdfast.id").unlink()
+    with Repository(tmp_path) as repository:
+        with pytest.raises(VerificationError, match="holdfast repair"):
+            repository.collect_garbage()
+        assert repository.repair().lost == []
+    stores.assert_full(tmp_path, pins)
+
+
+# Progress, and an interrupt
+
+
+def assert_progress(calls, total):
+    assert len(calls) > 2
+    assert all(one[0] <= other[0] for one, other in pairwise(calls))
+    assert calls[-1] == (total, total)
+
+
+def test_a_collection_and_a_check_report_their_progress(tmp_path):
+    fill(tmp_path, 1_000)
+    with Repository(tmp_path) as repository:
+        with repository._database.writing() as connection:
+            connection.execute("UPDATE pins SET removed = 1 WHERE id % 2 = 0")
+        calls = []
+        assert list(repository.check(lambda *told: calls.append(told))) == []
+        assert_progress(calls, 1_000)
+        calls = []
+        assert repository.collect_garbage(lambda *told: calls.append(told)).blocks == 500
+        assert_progress(calls, 1_000)
+        assert (500, 1_000) in calls  # when all blocks that are needed were found
+
+
+def test_the_commands_show_how_far_they_are(commands):
+    store = commands.folder / "store"
+    fill(store, 300)
+    for command, last in (("check", "sound: 300 pins, 3.0 kB"), ("gc", "removed 0 blocks, 0 B")):
+        code, shown = commands.on_terminal(command, "--path", "store")
+        plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+        assert code == 0
+        assert re.search(rf"{command} ━+ +300/300 blocks", plain), plain
+        assert plain.endswith(f"\n{last}\n")
+        assert commands.text(command, "--path", "store") == last
+
+
+class Interrupt:
+    """Raises `KeyboardInterrupt` at the call number `at`, as Ctrl-C does."""
+
+    def __init__(self, at, call=None):
+        self.left = at
+        self.call = call
+
+    def __call__(self, *arguments, **options):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return None if self.call is None else self.call(*arguments, **options)
+
+
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_an_interrupt_of_a_check_changes_nothing(tmp_path, at):
+    fill(tmp_path, 1_000)
+    with Repository(tmp_path) as repository:
+        with pytest.raises(KeyboardInterrupt):
+            list(repository.check(Interrupt(at)))
+        add(repository, b"written after it")
+        assert list(repository.check()) == []
+        assert repository.totals().pins == 1_001
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("where", ["between transactions", "in a transaction"])
+def test_an_interrupt_of_a_collection_leaves_the_store_whole(tmp_path, monkeypatch, where, at):
+    with Repository(tmp_path) as repository:
+        kept = add(repository, os.urandom(30_000))
+        files = [add(repository, os.urandom(30_000)) for _ in range(5)]
+        for cid in files:
+            repository.unpin(cid)
+    fill(tmp_path, 900, pinned=False)
+    with Repository(tmp_path) as repository:
+        progress = Interrupt(at) if where == "between transactions" else None
+        if progress is None:
+            remove = Interrupt(at, repository._files.remove)
+            monkeypatch.setattr(repository._files, "remove", remove)
+        with pytest.raises(KeyboardInterrupt):
+            repository.collect_garbage(progress)
+        monkeypatch.undo()
+        assert list(repository.check()) == []
+        assert len(b"".join(repository.read(kept))) == 30_000
+        again = add(repository, b"after")
+        repository.collect_garbage()
+        assert blocks_of(repository) == 2
+        assert repository.has(kept)
+        assert repository.has(again)
+        assert list(repository.check()) == []
+
+
+# Others who write beside a collection
+
+
+class Once:
+    """A progress function that does something at its first call."""
+
+    def __init__(self, action):
+        self.action = action
+
+    def __call__(self, *_):
+        action, self.action = self.action, lambda: None
+        action()
+
+
+def test_what_is_pinned_again_while_garbage_is_collected_stays(tmp_path):
+    """All of it was garbage when the blocks of the pins were looked for."""
+    large = os.urandom(3_000_000)
+    with Repository(tmp_path) as repository, Repository(tmp_path) as other:
+        cids = [add(repository, data) for data in (b"small", large, b"garbage")]
+        tree = cids[1]
+        for cid in cids:
+            repository.unpin(cid)
+        add(repository, b"kept")
+
+        def pin_again():
+            add(other, b"small")
+            other.pin(tree)
+
+        assert repository.collect_garbage(Once(pin_again)).blocks == 1
+        assert b"".join(repository.read(tree)) == large
+        assert list(repository.check()) == []
+
+
+INNER = b"inner" * 1000
+
+
+def pin_above(repository):
+    """Pin a new directory with the file `INNER`, which is in the store: only the node is new."""
+    part = import_content(INNER, UNIXFS_V1_2025, lambda *_: None)
+    with repository.adding() as adding:
+        root = build_directory([(b"name", part)], UNIXFS_V1_2025, adding.put)
+        adding.pin(root.cid)
+
+
+def test_blocks_below_a_new_directory_stay(tmp_path):
+    with Repository(tmp_path) as repository, Repository(tmp_path) as other:
+        inner = add(repository, INNER)
+        repository.unpin(inner)
+        add(repository, b"kept")
+        assert repository.collect_garbage(Once(lambda: pin_above(other))).blocks == 0
+        assert repository.has(inner)
+        assert list(repository.check()) == []
+
+
+def test_a_block_that_comes_back_below_a_pin_keeps_what_it_links_to(tmp_path):
+    """Its pin missed it, so the collection could not follow its links at first."""
+    data = os.urandom(3_000_000)
+    with Repository(tmp_path) as repository, Repository(tmp_path) as other:
+        root = add(repository, data)
+        node = repository.block(root)
+        add(repository, b"kept")
+        with repository._database.writing() as connection:
+            connection.execute(
+                "DELETE FROM links WHERE parent IN (SELECT id FROM blocks WHERE key = ?)",
+                (bytes(root),),
+            )
+            connection.execute("DELETE FROM blocks WHERE key = ?", (bytes(root),))
+
+        def heal():
+            with other.adding() as adding:
+                adding.put(root, node)
+                adding.flush()
+
+        assert repository.collect_garbage(Once(heal)).blocks == 0
+        assert b"".join(repository.read(root)) == data
+
+
+def test_an_id_that_is_used_again_hides_nothing(tmp_path):
+    """Another collection removes the last block; the next new block gets its id."""
+    with Repository(tmp_path) as repository, Repository(tmp_path) as other:
+        inner = add(repository, INNER)
+        repository.unpin(inner)
+        last = add(repository, b"last")
+
+        def reuse():
+            other.unpin(last)
+            with other.adding() as keep:
+                keep.put(inner, INNER)
+                keep.flush()
+                assert other.collect_garbage().blocks == 1
+            pin_above(other)
+
+        repository.collect_garbage(Once(reuse))
+        assert repository.has(inner)
+        assert list(repository.check()) == []
+
+
+def test_adds_do_not_wait_for_a_whole_collection(tmp_path, monkeypatch):
+    """One transaction takes 20 ms here, and all of them most of a second."""
+    fill(tmp_path, 4_000, pinned=False)
+    with Repository(tmp_path) as repository, Repository(tmp_path) as other:
+        freeing, stored = repository._database.freeing, []
+
+        def slow(change):
+            freeing(lambda connection: (change(connection), time.sleep(0.02)))
+
+        def store():
+            stored.extend(add(other, b"number %d" % number) for number in range(3))
+
+        monkeypatch.setattr(repository._database, "freeing", slow)
+        thread = threading.Thread(target=store)
+        assert repository.collect_garbage(Once(thread.start)).blocks == 4_000
+        assert len(stored) == 3
+        thread.join()
+        assert list(repository.check()) == []
+
+
+def test_a_database_that_is_replaced_by_an_older_one_is_not_collected(tmp_path):
+    with Repository(tmp_path) as repository:
+        add(repository, b"old")
+        repository.unpin(add(repository, b"garbage"))
+
+        def rewind():
+            with repository._database.writing() as connection:
+                connection.execute("UPDATE store SET changes = 1")
+
+        with pytest.raises(VerificationError, match="replaced by an older one"):
+            repository.collect_garbage(Once(rewind))
+
+
+def test_without_space_for_a_temporary_file_memory_is_used(tmp_path, monkeypatch):
+    fill(tmp_path, 500, pinned=False)
+    surveys = []
+    with Repository(tmp_path) as repository:
+        surveying = repository._database.surveying
+
+        def refused(*, on_disk):
+            surveys.append(on_disk)
+            if on_disk:
+                raise OSError(28, "No space left on device")
+            return surveying(on_disk=on_disk)
+
+        monkeypatch.setattr(repository._database, "surveying", refused)
+        assert repository.collect_garbage().blocks == 500
+    assert surveys == [True, False]
+    assert garbage.MARKED <= live_blocks.AT_ONCE  # so that they fit into one statement
