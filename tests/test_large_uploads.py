@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 import threading
+from pathlib import Path
 
 import h11
 import pytest
@@ -14,7 +15,7 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.node.http_server import http_connection
-from holdfast.repository import Repository, block_files
+from holdfast.repository import Repository, block_threads
 from holdfast.repository.file_adding import FileAdding
 
 MIB = 1 << 20
@@ -90,6 +91,42 @@ def test_a_block_that_cannot_be_written_fails_the_file_and_leaves_nothing(reposi
     assert list(repository.check()) == []
 
 
+def names_in(folder):
+    return tuple(sorted(each.name for each in folder.iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="reads /proc")
+def test_every_block_and_its_name_is_durable_before_its_row_is_committed(repository, monkeypatch):
+    fsync, synced, commits, missing = os.fsync, set(), [], []
+    blocks = repository.path / "blocks"
+
+    def note(descriptor):
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        state = (path.name, names_in(path)) if path.is_dir() else os.fstat(descriptor).st_ino
+        fsync(descriptor)
+        synced.add(state)
+
+    def check(statement):  # what it raises is lost
+        if statement == "COMMIT":
+            folders = [folder for folder in blocks.iterdir() if folder.name != "tmp"]
+            files = [file for folder in folders for file in folder.iterdir()]
+            needed = {(folder.name, names_in(folder)) for folder in (blocks, *folders)}
+            missing.extend(needed.union(file.stat().st_ino for file in files) - synced)
+            commits.append(len(files))
+
+    monkeypatch.setattr(os, "fsync", note)
+    connection = repository._database._writer._connection
+    connection.set_trace_callback(check)
+    with repository.adding() as adding:
+        file = FileAdding(adding, UNIXFS_V1_2025)
+        file.update(os.urandom(30 * MIB))
+        part = file.finish()
+        adding.pin(part.cid, size=part.dag_size)
+    connection.set_trace_callback(None)
+    assert missing == []
+    assert commits == [8, 24, 30]  # each batch is larger; the rest is committed with the pin
+
+
 def test_a_file_that_is_given_up_leaves_nothing(repository):
     with repository.adding() as adding:
         file = FileAdding(adding, UNIXFS_V1_2025)
@@ -100,17 +137,17 @@ def test_a_file_that_is_given_up_leaves_nothing(repository):
 
 def test_few_blocks_are_in_memory_however_many_files_are_added(repository, monkeypatch):
     """The threads have `AT_ONCE` blocks at the most: who has another one waits."""
-    monkeypatch.setattr(block_files, "THREADS", 1)
+    monkeypatch.setattr(block_threads, "THREADS", 1)
     may_go, begun = threading.Event(), threading.Semaphore(0)
 
     def job():
         begun.release()
         assert may_go.wait(30)
 
-    files = repository._files
-    futures = [files.submit(job) for _ in range(block_files.AT_ONCE)]
+    threads = repository._files.threads
+    futures = [threads.submit(job) for _ in range(block_threads.AT_ONCE)]
     assert begun.acquire(timeout=30)
-    late = threading.Thread(target=lambda: futures.append(files.submit(job)))
+    late = threading.Thread(target=lambda: futures.append(threads.submit(job)))
     late.start()
     late.join(0.2)
     assert late.is_alive()
@@ -124,7 +161,7 @@ def test_few_blocks_are_in_memory_however_many_files_are_added(repository, monke
 def test_a_forked_child_has_its_own_threads(repository):
     if not hasattr(os, "fork"):
         pytest.skip("no fork")
-    repository._files.submit(int).result()
+    repository._files.threads.submit(int).result()
     child = os.fork()
     if not child:
         code = 1

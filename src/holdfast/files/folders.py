@@ -136,10 +136,10 @@ class Folder:
         return True
 
     def take(self, source: "Folder", names: Iterable[tuple[str, str]], limit: int) -> None:
-        """Move files, of at most `limit` bytes, from `source` into this folder, durably.
+        """Move files, of at most `limit` bytes, from `source` into this folder.
 
         `names` are pairs of the old and the new name. If the new name has the same bytes already,
-        the old file is removed instead.
+        the old file is removed instead. `sync` makes the new names durable.
         """
         with source.opened() as origin, self.opened() as place:
             for old, new in names:
@@ -153,8 +153,6 @@ class Folder:
                     src_dir_fd=origin.dir_fd,
                     dst_dir_fd=place.dir_fd,
                 )
-            if place.dir_fd is not None:
-                os.fsync(place.dir_fd)
 
     def move_out(self, name: str, target: Path) -> None:
         """Move the file `name` to the path `target`, which the user has chosen."""

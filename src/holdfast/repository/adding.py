@@ -17,7 +17,8 @@ from holdfast.repository.owners import Owner
 from holdfast.repository.pins import add_pin
 from holdfast.repository.upkeep.garbage import discard
 
-BATCH_BYTES: Final = 8 << 20
+BATCH_BYTES: Final = 8 << 20  # of the first transaction; each has twice as many as the one before
+MAX_BATCH_BYTES: Final = 32 << 20
 BATCH_BLOCKS: Final = 1000
 
 
@@ -42,6 +43,7 @@ class Adding:
         self._process = os.getpid()
         self._pending: list[WrittenBlock] = []
         self._pending_bytes = 0
+        self._batch_bytes = BATCH_BYTES
         self.held = 0
         self.max_held = BATCH_BYTES
         self._lease: int | None = None
@@ -58,7 +60,7 @@ class Adding:
         self.held += 0 if block.data is None else block.size
         if (
             self.held >= self.max_held
-            or self._pending_bytes >= BATCH_BYTES
+            or self._pending_bytes >= self._batch_bytes
             or len(self._pending) >= BATCH_BLOCKS
         ):
             self.flush()
@@ -87,6 +89,8 @@ class Adding:
             lease = extend_lease(connection, self._lease, self._owner, blocks)
         self._lease = lease
         self._clear_pending()
+        # A large add needs few transactions, and a small one holds little without a lease.
+        self._batch_bytes = min(2 * self._batch_bytes, MAX_BATCH_BYTES)
 
     def pin(self, cid: CID, **about: Any) -> tuple[Pin, bool]:
         """Insert the other blocks, pin `cid` and end the add.

@@ -11,32 +11,25 @@ import os
 import re
 import secrets
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import Final, NamedTuple
 
 from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.files.folders import Folder
-from holdfast.forks import ForkAware
+from holdfast.repository.block_threads import BlockThreads
 from holdfast.repository.database.identity import FOLDER
 from holdfast.repository.owners import Owner
 from holdfast.repository.rows import BadRowError, cid_of, is_key, key_of
 
 FILE_SIZE: Final = 16 << 10  # measured: smaller blocks are faster in SQLite, larger ones in files
-THREADS: Final = 4  # that hash and write blocks; most of the time they wait for the disk
-AT_ONCE: Final = 2 * THREADS  # blocks that they have or that wait for them
 LEFTOVER_SECONDS: Final = 600.0
 TEMPORARY: Final = "tmp"
 # The name of the owner (in version 1 of the tables, the number of the process) and a random number.
 TEMPORARY_NAME: Final = re.compile("([0-9a-f]{32}|[0-9]{1,10})-[0-9a-f]{16}")
-
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 
 
 class WrittenBlock(NamedTuple):
@@ -49,16 +42,18 @@ class WrittenBlock(NamedTuple):
     children: list[bytes]
 
 
-class BlockFiles(ForkAware):
-    """The blocks of the store in the folder `root`."""
+class BlockFiles:
+    """The blocks of the store in the folder `root`.
+
+    Attributes:
+        threads: On which several blocks can be written at a time.
+    """
 
     def __init__(self, root: Path, owner: Owner, *, read_only: bool = False) -> None:
         self._folder = Folder(root, FOLDER)
         self._owner = owner
         self._temporary = self._folder.below(TEMPORARY)
-        self._threads: ThreadPoolExecutor | None = None
-        self._places = threading.Semaphore(AT_ONCE)
-        self.watch_forks()
+        self.threads = BlockThreads()
         if not read_only:
             self._temporary.make()
             self.remove_leftovers()
@@ -88,47 +83,18 @@ class BlockFiles(ForkAware):
         """Write a temporary file and make it durable; return its name."""
         temporary = f"{self._owner.name}-{secrets.token_hex(8)}"
         try:
-            with self._temporary.create(temporary) as file:
-                file.writelines(pieces)
-                file.flush()
-                os.fsync(file.fileno())
+            descriptor = self._temporary.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            try:
+                for piece in pieces:
+                    _write(descriptor, piece)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
         except BaseException:
             # On a full disk its space is needed.
             self._temporary.remove(temporary)
             raise
         return temporary
-
-    def submit(
-        self,
-        function: Callable[Arguments, Result],
-        /,
-        *args: Arguments.args,
-        **kwargs: Arguments.kwargs,
-    ) -> "Future[Result]":
-        """Run `function` on one of the threads that write blocks.
-
-        Wait if `AT_ONCE` calls are not done yet, so that they hold little memory.
-        """
-        self._places.acquire()
-        try:
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="holdfast-blocks")
-            future = self._threads.submit(function, *args, **kwargs)
-        except BaseException:
-            self._places.release()
-            raise
-        future.add_done_callback(lambda _: self._places.release())
-        return future
-
-    def after_fork_in_child(self) -> None:
-        """Start again without threads, which a forked child does not have."""
-        self._threads = None
-        self._places = threading.Semaphore(AT_ONCE)
-
-    def close(self) -> None:
-        """Wait for the threads, and end them."""
-        if self._threads is not None:
-            self._threads.shutdown()
 
     def insert(self, connection: sqlite3.Connection, blocks: Sequence[WrittenBlock]) -> list[int]:
         """Rename the files and insert the rows of blocks; return the ids of the rows.
@@ -138,10 +104,12 @@ class BlockFiles(ForkAware):
         names: dict[str, list[tuple[str, str]]] = {}
         for block in blocks:
             if block.temporary is not None:
-                folder, name = _place(block.key)
-                names.setdefault(folder, []).append((block.temporary, name))
-        for folder, pairs in names.items():
-            self._name_files(self._folder.below(folder), pairs)
+                place, name = _place(block.key)
+                names.setdefault(place, []).append((block.temporary, name))
+        folders = [self._folder.below(place) for place in names]
+        for folder, pairs in zip(folders, names.values(), strict=True):
+            self._name_files(folder, pairs)
+        self._sync(folders)
         return [self._insert_row(connection, block) for block in blocks]
 
     def _name_files(self, folder: Folder, names: list[tuple[str, str]]) -> None:
@@ -155,6 +123,14 @@ class BlockFiles(ForkAware):
             folder.make()
             self._folder.sync()
             folder.take(self._temporary, names, MAX_BLOCK + 1)
+
+    def _sync(self, folders: list[Folder]) -> None:
+        """Make the names in several folders durable, all at once: their syncs share the work."""
+        syncs = [self.threads.submit(folder.sync) for folder in folders[1:]]
+        for folder in folders[:1]:
+            folder.sync()
+        for sync in syncs:
+            sync.result()
 
     @staticmethod
     def _insert_row(connection: sqlite3.Connection, block: WrittenBlock) -> int:
@@ -251,6 +227,12 @@ class BlockFiles(ForkAware):
             is_dead = match is not None and not self._owner.is_alive(match[1])
             if is_dead and age(self._temporary.path / name) > LEFTOVER_SECONDS:
                 self._temporary.remove(name)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 def _place(key: bytes) -> tuple[str, str]:

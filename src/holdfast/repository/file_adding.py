@@ -62,7 +62,7 @@ class FileAdding:
         if len(self._jobs) >= DEPTH:
             self._take(*self._jobs.popleft().result())
         pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
-        self._jobs.append(self._adding.files.submit(self._make_leaf, pieces, size))
+        self._jobs.append(self._adding.files.threads.submit(self._make_leaf, pieces, size))
         self._count += 1
 
     def _make_leaf(self, pieces: list[bytes], size: int) -> tuple[Part, WrittenBlock]:

@@ -289,7 +289,7 @@ class Repository:
 
     def close(self) -> None:
         """Close the files. A second time does nothing."""
-        self._files.close()
+        self._files.threads.close()
         self._database.close()
         self._owner.close()
 
