@@ -183,6 +183,7 @@ BY_HAND = {
         "__init__.py",
         "connections.py",
         "exchange_limits.py",
+        "plain_exchange.py",
         "transport.py",
         "runtime.py",
     },

@@ -1,34 +1,28 @@
 """Connections of aiohttp that enforce the limits of each exchange: see `_sync/connections.py`."""
 
 import asyncio
-import re
 from contextvars import ContextVar
 from functools import lru_cache, partial
-from http import HTTPStatus
 from typing import Any, Final
 
 import aiohttp
 import yarl
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.http import HttpProcessingError, StreamWriter
 from multidict import CIMultiDict
 
 from holdfast._async.exchange_limits import ExchangeLimits
+from holdfast._async.plain_exchange import GarbledError, PlainResponse, exchange_plain
 from holdfast.protocol import host_privacy
+from holdfast.protocol.http import PLAIN_URL
 from holdfast.protocol.overhead import Overhead
 
 RECEIVE_SIZE: Final = 1 << 20
 MAX_ORIGINS: Final = 100  # that are remembered
-_PLAIN_URL: Final = re.compile(r"(https?://[^/?#@\\]+)(/[!-\"$-~]*)")
 BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that may be received before they are read
 
 
 class OverheadError(aiohttp.ClientError):
     """The peer has sent too much that is not content."""
-
-
-class GarbledError(aiohttp.ClientError):
-    """The peer has sent a body that cannot be parsed."""
 
 
 class ForbiddenAddressError(aiohttp.ClientError):
@@ -42,28 +36,6 @@ class _Request(aiohttp.ClientRequest):
 
     def update_auto_headers(self, _: Any) -> None:
         """Add no headers."""
-
-
-class PlainResponse:
-    """The part of `aiohttp.ClientResponse` that the transport uses."""
-
-    __slots__ = ("connection", "content", "headers", "status")
-
-    def __init__(self, connection: Any, status: int, headers: Any, content: Any) -> None:
-        self.connection = connection
-        self.status = status
-        self.headers = headers
-        self.content = content
-
-    def release(self) -> None:
-        """Keep the connection for another request."""
-        self.connection.release()
-
-    def close(self) -> None:
-        """Close the connection, and wake whoever waits for the body."""
-        if self.content.exception() is None:
-            self.content.set_exception(aiohttp.ClientConnectionError("Connection closed"))
-        self.connection.close()
 
 
 # aiohttp makes a connection in the task of the caller. The limits are found here.
@@ -97,7 +69,7 @@ class Connector(aiohttp.TCPConnector):
     ) -> PlainResponse | aiohttp.ClientResponse:
         """Send a request and return the reply, whose body is not read yet."""
         is_plain = streamed is None and "proxy" not in options
-        parts = _PLAIN_URL.fullmatch(url) if is_plain else None
+        parts = PLAIN_URL.fullmatch(url) if is_plain else None
         if parts is not None:
             request = self._origin(parts[1], options)
         else:
@@ -116,11 +88,9 @@ class Connector(aiohttp.TCPConnector):
             limits.start(connection.protocol)
             if parts is None:
                 return await self._streamed(request, connection, limits)
-            if body is None and method != "GET":
-                headers["Content-Length"] = "0"
             headers["Host"] = request.headers["Host"]
-            head = f"{method} {parts[2]} HTTP/1.1"
-            return await self._plain(connection, limits, head, headers, body)
+            head = f"{method} {parts[4]} HTTP/1.1"
+            return await exchange_plain(connection, limits, head, headers, body)
         except BaseException:
             connection.close()
             raise
@@ -152,25 +122,6 @@ class Connector(aiohttp.TCPConnector):
                 connection.close()
                 raise
         return connection
-
-    async def _plain(
-        self, connection: Any, limits: ExchangeLimits, head: str, headers: Any, body: bytes | None
-    ) -> PlainResponse:
-        """Send a request with a whole body, or none, and return the reply."""
-        writer = StreamWriter(connection.protocol, self._loop)
-        await writer.write_headers(head, headers)
-        if body:
-            await writer.write(body)  # together with the head
-        else:
-            writer.send_headers()
-        limits.sent = True
-        try:
-            message, content = await connection.protocol.read()
-            while 100 <= message.code < 200 and message.code != HTTPStatus.SWITCHING_PROTOCOLS:
-                message, content = await connection.protocol.read()
-        except HttpProcessingError:
-            raise GarbledError from None
-        return PlainResponse(connection, message.code, message.headers, content)
 
     async def _streamed(
         self, request: _Request, connection: Any, limits: ExchangeLimits

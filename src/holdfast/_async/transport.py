@@ -1,6 +1,6 @@
 """The async transport: HTTP with aiohttp. `_sync/transport.py` is the blocking one.
 
-Only this file, `connections` and `request_body` import aiohttp.
+Only this file, `connections`, `plain_exchange` and `request_body` import aiohttp.
 """
 
 import asyncio
@@ -21,11 +21,10 @@ from holdfast._async.connections import (
     RECEIVE_SIZE,
     Connector,
     ForbiddenAddressError,
-    GarbledError,
     OverheadError,
-    PlainResponse,
 )
 from holdfast._async.exchange_limits import ExchangeLimits
+from holdfast._async.plain_exchange import GarbledError, PlainResponse
 from holdfast._async.request_body import StreamedBody
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, Timeouts, network

@@ -65,12 +65,29 @@ class _LimitedSocket:
         return io.BufferedReader(_LimitedReader(self._socket), 1 << 16)
 
 
-class _LimitedResponse(http.client.HTTPResponse):
+class LimitedResponse(http.client.HTTPResponse):
+    """A reply that is read within the limits of the current exchange."""
+
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(_LimitedSocket(sock), *args, **kwargs)  # type: ignore[arg-type]
         self._reader: Any = self.fp.raw
 
+    def arrived(self) -> bytes:
+        """Return what has arrived, without taking it. If that is nothing, wait for it."""
+        data: bytes = self.fp.peek()
+        return data
+
+    def skip(self, count: int) -> None:
+        """Take bytes that have arrived."""
+        self.fp.read(count)
+
+    def read_buffered(self, count: int) -> bytes:
+        """Return bytes of the body that have arrived. If there are none, wait for them."""
+        data: bytes = self.fp.read1(count)
+        return data
+
     def begin(self) -> None:
+        """Read the head."""
         self._reader.in_head = True
         try:
             super().begin()
@@ -118,7 +135,7 @@ class _LimitedResponse(http.client.HTTPResponse):
 class _LimitedSends:
     """Mixin for a connection: sends within the limits, and only to addresses that are allowed."""
 
-    response_class: Any = _LimitedResponse
+    response_class: Any = LimitedResponse
     sock: Any
     _unfinished = False
 

@@ -57,6 +57,11 @@ class ExchangeLimits:
         """Return how long making the connection may take."""
         return self._within_deadline(self._timeouts.connect)
 
+    @property
+    def read_timeout(self) -> float | None:
+        """The time-out for reading."""
+        return self._timeouts.read
+
     def connect_by(self) -> float | None:
         """Return when the connection must be made."""
         seconds = self.connect_seconds()
@@ -97,7 +102,10 @@ class ExchangeLimits:
 
     def may_connect(self, address: str) -> bool:
         """Return whether the request may be sent to `address`."""
-        return self._proxied or host_privacy.privacy(address) <= self._max_privacy
+        # The most private level allows every address.
+        if self._proxied or self._max_privacy >= host_privacy.METADATA:
+            return True
+        return host_privacy.privacy(address) <= self._max_privacy
 
     def check_peer(self, sock: socket.socket) -> None:
         """Raise an error if the request may not be sent to the address at the end of `sock`."""
@@ -108,10 +116,11 @@ class ExchangeLimits:
 
     def _within_deadline(self, seconds: float | None) -> float | None:
         left = self._deadline.left()
-        least = min((each for each in (seconds, left) if each is not None), default=None)
-        if least is not None and least <= 0:
+        if left is not None and (seconds is None or left < seconds):
+            seconds = left
+        if seconds is not None and seconds <= 0:
             raise TimeoutError
-        return least
+        return seconds
 
 
 # urllib3 picks or makes the connection inside one call, on the thread of the caller. The connection

@@ -1,6 +1,6 @@
 """HTTP by urllib3, blocking: the twin of `_async/transport.py`.
 
-Only this file, `connections` and `exchange_limits` import urllib3.
+Only this file, `connections`, `exchange_limits` and `plain_exchange` import urllib3.
 """
 
 import http.client
@@ -19,6 +19,7 @@ from holdfast._sync.exchange_limits import (
     OverheadError,
     current_limits,
 )
+from holdfast._sync.plain_exchange import PlainResponse, exchange_plain
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, network
 from holdfast.config.limits import Timeouts
@@ -26,11 +27,11 @@ from holdfast.config.secret import Scrubber, Secret
 from holdfast.errors import ClientClosedError
 from holdfast.forks import ForkAware
 from holdfast.protocol import transport_errors
-from holdfast.protocol.http import Request, StreamBody
+from holdfast.protocol.http import PLAIN_URL, Request, StreamBody
 
 POOL_SIZE: Final = 100  # connections kept for reuse with each host; more threads open more
+POOLS: Final = 20  # hosts with which connections are kept
 CHUNK_SIZE: Final = 1 << 20  # bytes that are received at a time: each receive costs the same
-
 
 TABLE: Final[transport_errors.Table] = {
     OverheadError: transport_errors.OVERHEAD,
@@ -107,7 +108,7 @@ class Response:
 
     def __init__(
         self,
-        response: urllib3.BaseHTTPResponse,
+        response: PlainResponse | urllib3.BaseHTTPResponse,
         *,
         peer: str,
         limits: ExchangeLimits,
@@ -170,18 +171,19 @@ class Transport(ForkAware):
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
         self._managers: dict[tuple[Secret | None, bool], urllib3.PoolManager] = {}
+        self._pools: dict[str, urllib3.HTTPConnectionPool] = {}
+        self._scrubbers: dict[tuple[tuple[Secret, ...], Secret | None], Scrubber] = {}
         self._lock = threading.Lock()
         self._closed = False
         self.watch_forks()
 
     def after_fork_in_child(self) -> None:
         """Leave the connections to the parent, and the lock, which one of its threads may hold."""
-        self._managers, self._lock = {}, threading.Lock()
+        self._managers, self._pools, self._lock = {}, {}, threading.Lock()
 
     def send(self, request: Request, *, timeouts: Timeouts, deadline: Deadline = NEVER) -> Response:
         """Send `request` and wait for the head of the reply. Redirects are not followed."""
         proxy = network.proxy_for(request.url, self._config)
-        manager = self._manager(proxy, secure=request.is_secure)
         limits = ExchangeLimits(
             timeouts, deadline, proxied=proxy is not None, max_privacy=request.max_privacy
         )
@@ -191,17 +193,7 @@ class Transport(ForkAware):
         token = current_limits.set(limits)
         failure: Exception | None = None
         try:
-            response = manager.urlopen(
-                request.method,
-                request.url,
-                body=request.body if body is None else body,
-                headers=request.header_values(),
-                timeout=urllib3.Timeout(connect=limits.connect_seconds(), read=timeouts.read),
-                retries=False,
-                redirect=False,
-                preload_content=False,
-                decode_content=False,
-            )
+            response = self._exchange(request, body, limits, proxy)
         except _SourceFailed:
             failure = None if body is None else body.source_error
         except (library.HTTPError, OSError, ValueError, http.client.HTTPException) as error:
@@ -219,8 +211,55 @@ class Transport(ForkAware):
             limits.release()
             response.close()
             raise transport_errors.UNSENT.error(request.peer)
-        scrubber = Scrubber((*request.secrets, *network.secrets(self._config, proxy)))
+        scrubber = self._scrubber(request.secrets, proxy)
         return Response(response, peer=request.peer, limits=limits, scrubber=scrubber)
+
+    def _exchange(
+        self,
+        request: Request,
+        body: _StreamedBody | None,
+        limits: ExchangeLimits,
+        proxy: Secret | None,
+    ) -> PlainResponse | urllib3.BaseHTTPResponse:
+        """Send a request and return the reply, whose body is not read yet."""
+        manager = self._manager(proxy, secure=request.is_secure)
+        parts = PLAIN_URL.fullmatch(request.url) if body is None and proxy is None else None
+        if parts is None:
+            return manager.urlopen(
+                request.method,
+                request.url,
+                body=request.body if body is None else body,
+                headers=request.header_values(),
+                timeout=urllib3.Timeout(connect=limits.connect_seconds(), read=limits.read_timeout),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+                decode_content=False,
+            )
+        limits.connect_seconds()  # raises an error when no time is left
+        return exchange_plain(
+            self._pool(parts[1], manager),
+            limits,
+            f"{request.method} {parts[4]} HTTP/1.1",
+            {"Host": request.host, **request.header_values()},
+            request.body,
+        )
+
+    def _pool(self, origin: str, manager: urllib3.PoolManager) -> urllib3.HTTPConnectionPool:
+        """Return the connections to `origin`. Finding them takes urllib3 long."""
+        pool = self._pools.get(origin)
+        if pool is None or pool.pool is None:  # the manager has closed it
+            if len(self._pools) >= POOLS:
+                self._pools.clear()
+            pool = self._pools[origin] = manager.connection_from_url(origin)
+        return pool
+
+    def _scrubber(self, secrets: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
+        """Return the mask for replies to requests with `secrets`: the same for most requests."""
+        key = (secrets, proxy)
+        if key not in self._scrubbers:
+            self._scrubbers[key] = Scrubber((*secrets, *network.secrets(self._config, proxy)))
+        return self._scrubbers[key]
 
     def _manager(self, proxy: Secret | None, *, secure: bool) -> urllib3.PoolManager:
         with self._lock:
@@ -232,7 +271,7 @@ class Transport(ForkAware):
             return self._managers[key]
 
     def _new_manager(self, proxy: Secret | None, *, secure: bool) -> urllib3.PoolManager:
-        options: dict[str, Any] = {"num_pools": 20, "maxsize": POOL_SIZE}
+        options: dict[str, Any] = {"num_pools": POOLS, "maxsize": POOL_SIZE}
         if secure:
             options["ssl_context"] = network.tls_context(self._config)
         if proxy is None:
@@ -253,7 +292,7 @@ class Transport(ForkAware):
         """Close all connections. A second call does nothing."""
         with self._lock:
             self._closed = True
-            managers, self._managers = self._managers, {}
+            managers, self._managers, self._pools = self._managers, {}, {}
         for manager in managers.values():
             for key in manager.pools.keys():  # noqa: SIM118 - it cannot be iterated over
                 manager.pools[key].close()

@@ -1,5 +1,6 @@
 """A request and a reply, as plain values."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,6 +13,10 @@ from holdfast.protocol import host_privacy
 USER_AGENT = f"holdfast/{__version__}"
 PIECE_SIZE = 1 << 18
 MAX_DIGITS = 18  # the most digits of a plausible Content-Length
+USUAL_PORTS = {"http": ":80", "https": ":443"}
+EMPTY_LENGTHS = {"POST": 0, "PUT": 0, "PATCH": 0}  # methods that announce a body of no bytes
+# An ordinary URL: its origin, of scheme and host, and the rest.
+PLAIN_URL = re.compile(r"((https?)://([\w.:\[\]-]+))(/[!-\"$-~]*)", re.ASCII)
 MAX_REPLY = 1 << 20  # an API's reply is a few hundred bytes; an error page may be larger
 
 
@@ -85,13 +90,19 @@ class Request:
         return len(self.body) if isinstance(self.body, bytes) else self.body.length
 
     @property
+    def host(self) -> str:
+        """The value of its ``Host`` header: without the usual port."""
+        scheme, _, rest = self.url.partition("://")
+        return rest.partition("/")[0].removesuffix(USUAL_PORTS.get(scheme, ""))
+
+    @property
     def repeatable(self) -> bool:
         """Whether it can be sent again."""
         return self.body is None or isinstance(self.body, bytes) or self.body.repeatable
 
     def header_values(self) -> dict[str, str]:
         """Return the header fields with their secrets, only for the HTTP library."""
-        length = None if self.body is None else self.length
+        length = self.length if self.body is not None else EMPTY_LENGTHS.get(self.method)
         # One expression, because a traceback may show local variables.
         return {
             "User-Agent": USER_AGENT,
