@@ -39,6 +39,11 @@ class PlainResponse:
         self.connection.close()
 
 
+def is_final(status: int) -> bool:
+    """Return whether no other reply to the same request follows."""
+    return status >= HTTPStatus.OK or status == HTTPStatus.SWITCHING_PROTOCOLS
+
+
 async def exchange_plain(
     connection: Any, limits: ExchangeLimits, head: str, headers: dict[str, str], body: bytes | None
 ) -> PlainResponse:
@@ -52,7 +57,7 @@ async def exchange_plain(
     limits.sent = True
     try:
         message, content = await protocol.read()
-        while 100 <= message.code < 200 and message.code != HTTPStatus.SWITCHING_PROTOCOLS:
+        while not is_final(message.code):
             message, content = await protocol.read()
     except HttpProcessingError:
         raise GarbledError from None
