@@ -10,10 +10,11 @@ from holdfast import AsyncClient, Client
 from holdfast._sync.transport import TABLE
 from holdfast.errors import ClientClosedError
 from holdfast.protocol import transport_errors
+from holdfast.protocol.http import PLAIN_URL
 from holdfast.testing import ScriptedServer
 from tests._async.test_plain_exchange import CID, GOOD, LARGE, TEXT, DeafServer
 from tests.attackers import Attacker
-from tests.support import config_for
+from tests.support import TOKEN, config_for
 
 # No time-out ends these: only the closing does.
 PATIENT = {"connect": 10, "read": 60, "write": 60, "total": 60}
@@ -61,3 +62,22 @@ def test_blocking_a_length_may_be_repeated_in_one_field():
     reply = GOOD.replace(b"7", b"7, 7", 1)
     with Attacker(lambda: iter([reply])) as server, Client.init(config_for(server)) as client:
         assert client.retrieve(CID) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("code", range(0x20, 0x7F))
+def test_a_url_with_characters_that_must_be_quoted_is_left_to_the_library(code):
+    legal = chr(code).isalnum() or chr(code) in "-._~!$&'()*+,;=:@/?%"
+    assert bool(PLAIN_URL.fullmatch(f"https://example.com/a{chr(code)}")) is legal
+
+
+async def test_a_cancelled_request_shows_no_token_in_variables():
+    with DeafServer() as server:
+        async with await AsyncClient.init(config_for(server, timeouts=PATIENT)) as client:
+            task = asyncio.create_task(client.store([1]))
+            await asyncio.sleep(0.2)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError) as caught:
+                await task
+    frames = [each.frame.f_locals for each in caught.traceback]
+    assert len(frames) > 5
+    assert TOKEN not in repr(frames)

@@ -18,7 +18,7 @@ from holdfast._async.plain_exchange import (
     is_final,
 )
 from holdfast.protocol import host_privacy
-from holdfast.protocol.http import PLAIN_URL
+from holdfast.protocol.http import PLAIN_URL, Request
 from holdfast.protocol.overhead import Overhead
 
 RECEIVE_SIZE: Final = 1 << 20
@@ -68,38 +68,39 @@ class Connector(aiohttp.TCPConnector):
     async def exchange(
         self,
         limits: ExchangeLimits,
-        method: str,
-        url: str,
+        request: Request,
         *,
-        headers: dict[str, str],
-        body: bytes | None,
         streamed: aiohttp.Payload | None,
         **options: Any,
     ) -> PlainResponse | aiohttp.ClientResponse:
         """Send a request and return the reply, whose body is not read yet."""
         is_plain = streamed is None and "proxy" not in options
-        parts = PLAIN_URL.fullmatch(url) if is_plain else None
+        parts = PLAIN_URL.fullmatch(request.url) if is_plain else None
         if parts is not None:
-            request = self._origin(parts[1], options)
+            library_request = self._origin(parts[1], options)
         else:
             # yarl must not quote and normalise what is quoted already.
-            address = yarl.URL(url, encoded=True)
+            address = yarl.URL(request.url, encoded=True)
             if address.scheme not in {"http", "https"}:
                 raise aiohttp.NonHttpUrlClientError(address)
-            request = _Request(
-                method, address, headers=headers, data=streamed or body, loop=self._loop, **options
+            library_request = _Request(
+                request.method,
+                address,
+                headers=request.header_values(),
+                data=streamed or request.body,
+                loop=self._loop,
+                **options,
             )
-        connection = await self._connection(request, limits)
+        connection = await self._connection(library_request, limits)
         try:
             connection.protocol.set_response_params(
                 read_until_eof=True, auto_decompress=False, read_bufsize=BUFFER_SIZE
             )
             limits.start(connection.protocol)
             if parts is None:
-                return await self._streamed(request, connection, limits)
-            headers = {"Host": request.headers["Host"], **headers}
-            head = f"{method} {parts[4]} HTTP/1.1"
-            return await exchange_plain(connection, limits, head, headers, body)
+                return await self._streamed(library_request, connection, limits)
+            host = library_request.headers["Host"]
+            return await exchange_plain(connection, limits, request, parts[4], host)
         except BaseException:
             # Closing would first wait for the peer to take the buffered bytes, perhaps for ever.
             if connection.protocol is not None:

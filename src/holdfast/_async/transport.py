@@ -200,11 +200,7 @@ class AsyncTransport:
         try:
             response = await connector.exchange(
                 limits,
-                request.method,
-                request.url,
-                # Secrets are not put in variables: a traceback may show those.
-                headers=request.header_values(),
-                body=request.body if isinstance(request.body, bytes) else None,
+                request,
                 streamed=body,
                 **self._connection_options(proxy, secure=request.is_secure),
             )

@@ -13,7 +13,7 @@ from urllib3.connectionpool import HTTPConnectionPool
 
 from holdfast._sync.connections import LimitedResponse
 from holdfast._sync.exchange_limits import ExchangeLimits
-from holdfast.protocol.http import MAX_DIGITS, head_bytes
+from holdfast.protocol.http import MAX_DIGITS, Request
 
 # A head that is parsed here: without a continued line, a wrong character, or a coded body.
 SIMPLE_HEAD: Final = re.compile(
@@ -134,17 +134,16 @@ def _one_length(value: str) -> int | None:
 
 
 def exchange_plain(
-    pool: HTTPConnectionPool, limits: ExchangeLimits, head: str, headers: dict[str, str], body: Any
+    pool: HTTPConnectionPool, limits: ExchangeLimits, request: Request, target: str
 ) -> PlainResponse:
-    """Send a request whose first line is `head`, and return the reply."""
-    data = head_bytes(head, headers) + (body or b"")
+    """Send `request` for the path `target`, and return the reply."""
     connection: Any = pool._get_conn()  # noqa: SLF001
     try:
         if connection.sock is None:
             connection.connect()
         else:
             limits.check_peer(connection.sock)
-        _send(connection, data, limits)
+        _send(connection, limits, request, target)
         reader = LimitedResponse(connection.sock)
         # After half a request, the peer would take the next request for the other half.
         response = PlainResponse(pool, connection, reader, may_reuse=limits.sent)
@@ -156,9 +155,10 @@ def exchange_plain(
     return response
 
 
-def _send(connection: Any, data: bytes, limits: ExchangeLimits) -> None:
+def _send(connection: Any, limits: ExchangeLimits, request: Request, target: str) -> None:
     try:
-        connection.send(data)
+        # Secrets are not put in variables: a traceback may show those.
+        connection.send(request.whole(target, request.host))
         limits.sent = True
     except (BrokenPipeError, ConnectionResetError):
         pass  # there may be a reply nevertheless

@@ -238,13 +238,7 @@ class Transport(ForkAware):
                 decode_content=False,
             )
         limits.connect_seconds()  # raises an error when no time is left
-        return exchange_plain(
-            self._pool(parts[1], manager),
-            limits,
-            f"{request.method} {parts[4]} HTTP/1.1",
-            {"Host": request.host, **request.header_values()},
-            request.body,
-        )
+        return exchange_plain(self._pool(parts[1], manager), limits, request, parts[4])
 
     def _pool(self, origin: str, manager: urllib3.PoolManager) -> urllib3.HTTPConnectionPool:
         """Return the connections to `origin`. Finding them takes urllib3 long."""
