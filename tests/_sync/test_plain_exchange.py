@@ -2,6 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Replies that are parsed on connections of the HTTP library, and the connections after them."""
 
+import gc
 import socket
 import threading
 import time
@@ -10,6 +11,7 @@ import pytest
 
 from holdfast import Client
 from holdfast._sync.runtime import sleep
+from holdfast.config.secret import Secret
 from holdfast.errors import NetworkError, ProviderError, RequestTimeoutError
 from tests.attackers import Attacker
 from tests.support import config_for, raw_cid
@@ -125,3 +127,13 @@ def test_as_many_fields_are_taken_in_one_piece_as_in_two():
         except NetworkError:  # http.client takes 99 fields, aiohttp more
             outcomes.append("refused")
     assert outcomes[0] == outcomes[1]
+
+
+def test_tokens_that_were_used_once_are_not_kept_for_ever(server):
+    with Client.init(config_for(server)) as client:
+        for number in range(60):
+            server.reply(200, {"message": "Congratulations!"})
+            client.with_options(provider_token=f"another-token-{number}").test_connection()
+        gc.collect()
+        tokens = [each for each in gc.get_objects() if isinstance(each, Secret)]
+    assert sum(each.reveal().startswith("another-token") for each in tokens) <= 40

@@ -29,7 +29,7 @@ from holdfast._async.plain_exchange import GarbledError, PlainResponse
 from holdfast._async.request_body import StreamedBody
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, Timeouts, network
-from holdfast.config.secret import Scrubber, Secret
+from holdfast.config.secret import MAX_SCRUBBERS, Scrubber, Secret
 from holdfast.errors import ClientClosedError
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import Request
@@ -241,6 +241,8 @@ class AsyncTransport:
         """Return the mask for replies to requests with `secrets`: the same for most requests."""
         found = self._scrubbers.get((secrets, proxy))
         if found is None:
+            if len(self._scrubbers) >= MAX_SCRUBBERS:
+                self._scrubbers.clear()
             found = Scrubber((*secrets, *network.secrets(self._config, proxy)))
             self._scrubbers[secrets, proxy] = found
         return found

@@ -24,7 +24,7 @@ from holdfast._sync.plain_exchange import PlainResponse, exchange_plain
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, network
 from holdfast.config.limits import Timeouts
-from holdfast.config.secret import Scrubber, Secret
+from holdfast.config.secret import MAX_SCRUBBERS, Scrubber, Secret
 from holdfast.errors import ClientClosedError
 from holdfast.forks import ForkAware
 from holdfast.protocol import transport_errors
@@ -251,10 +251,13 @@ class Transport(ForkAware):
 
     def _scrubber(self, secrets: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
         """Return the mask for replies to requests with `secrets`: the same for most requests."""
-        key = (secrets, proxy)
-        if key not in self._scrubbers:
-            self._scrubbers[key] = Scrubber((*secrets, *network.secrets(self._config, proxy)))
-        return self._scrubbers[key]
+        found = self._scrubbers.get((secrets, proxy))
+        if found is None:
+            if len(self._scrubbers) >= MAX_SCRUBBERS:
+                self._scrubbers.clear()
+            found = Scrubber((*secrets, *network.secrets(self._config, proxy)))
+            self._scrubbers[secrets, proxy] = found
+        return found
 
     def _manager(self, proxy: Secret | None, *, secure: bool) -> urllib3.PoolManager:
         with self._lock:
