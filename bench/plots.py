@@ -6,7 +6,7 @@ from html import escape
 
 WIDTH = 760
 LETTER = 7.2  # the width of one, about
-VALUE = 96  # the column of the figures, right of the longest bar
+VALUE = 92  # the column of the figures, right of the bars
 ROW = 26
 BAR = 16
 TOP = 62  # title and subtitle
@@ -116,14 +116,10 @@ def _bars(group: Group, top: float, left: float, most: float) -> list[str]:
         if bar.high > bar.low:
             ends = left + bar.low * scale, left + bar.high * scale
             parts.append(_line(ends[0], middle, ends[1], middle, "range"))
-        figure = shown(bar.value)
-        beside = left + bar.high * scale + 8
         if bar.goal is not None:
             x = left + bar.goal * scale
             parts.append(_line(x, y - 3, x, y + BAR + 3, "goal"))
-            if beside - 8 <= x <= beside + LETTER * len(figure) + 6:  # it would cross the figure
-                beside = x + 8
-        parts.append(_text(beside, middle + 4.5, figure, ""))
+        parts.append(_text(WIDTH - 16, middle + 4.5, shown(bar.value), name, anchor="end"))
     return parts
 
 

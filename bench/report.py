@@ -151,7 +151,7 @@ def make_group(results: Results, work: str, title: str) -> Group | None:
             goals.setdefault(goal.ours, goal.goal * limit)
     bars = [
         Bar(
-            NAMES.get(each.candidate, each.candidate.replace("holdfast", "Holdfast", 1)),
+            NAMES.get(each.candidate, each.candidate.replace("holdfast,", "Holdfast,")),
             each.median,
             min(each.values),
             max(each.values),
@@ -161,7 +161,7 @@ def make_group(results: Results, work: str, title: str) -> Group | None:
         )
         for each in figures
     ]
-    return Group(title, bars)
+    return Group(title, sorted(bars, key=lambda bar: not bar.is_ours))
 
 
 def is_ours(figure: Figure) -> bool:

@@ -27,6 +27,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+MEMORY = Path("/dev/shm")  # noqa: S108
+
+
+def has_room(size):
+    """Tell whether there is a file system in memory with so much room."""
+    return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > size
+
+
+# Where pytest makes its folders: in memory, else the tests mostly wait for the disk.
+if has_room(4 << 30):
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
@@ -85,9 +97,7 @@ def public_folder():
 @contextmanager
 def in_memory():
     """A folder in memory, where there is such a place: a store makes everything durable."""
-    memory = Path("/dev/shm")  # noqa: S108
-    has_room = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 30
-    with tempfile.TemporaryDirectory(dir=memory if has_room else None) as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY if has_room(1 << 30) else None) as folder:
         yield Path(folder)
 
 

@@ -1,5 +1,6 @@
 """Large replies of the node: a worker thread sends whole blocks to clients that read quickly."""
 
+import asyncio
 import http.client
 import logging
 import os
@@ -177,3 +178,17 @@ def test_a_fault_of_a_test_applies_to_large_replies(tmp_path):
         inverted = bytes(255 - each for each in CONTENT[15 * MIB :])
         assert received[15 * MIB :] == inverted
         assert node.faults_left == 0
+
+
+def test_the_head_and_the_body_of_a_small_reply_are_sent_together(served, monkeypatch):
+    sizes = []
+    send = asyncio.selector_events._SelectorSocketTransport.write
+
+    def counted(self, data):
+        if data:
+            sizes.append(len(data))
+        send(self, data)
+
+    monkeypatch.setattr(asyncio.selector_events._SelectorSocketTransport, "write", counted)
+    assert served.get("/ipfs/bafkqac3imvwgy3zao5xxe3de") == b"hello world"
+    assert len(sizes) == 1

@@ -11,7 +11,7 @@ DEFAULT_FILE_NAME: Final = "client-file"
 
 def warn_if_encrypt(options: StoreOptions | Mapping[str, Any] | None) -> None:
     """Issue a warning to the caller's caller if `options` ask for encryption, which is reserved."""
-    if StoreOptions.of(options).encrypt:
+    if options is not None and StoreOptions.of(options).encrypt:
         warnings.warn(
             "encrypt=True has no effect: the content is stored in the clear, for anyone who has "
             "its CID; encrypt it yourself before you store it",

@@ -13,7 +13,7 @@ from holdfast.errors import ConfigError, NetworkError, RequestTimeoutError
 from holdfast.testing import ScriptedServer
 from tests import tls
 from tests._sync.parallel import in_parallel
-from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for, pinned
+from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for, pinned, raw_cid
 
 
 @pytest.fixture
@@ -151,6 +151,32 @@ def test_what_is_not_http_is_a_network_error():
     finally:
         thread.join()
         listener.close()
+
+
+def test_what_follows_a_body_is_not_the_reply_to_the_next_request():
+    content = bytes(range(256)) * 3000
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(content)}\r\n\r\n".encode()
+    extra = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
+    accepted = []
+
+    def answer():
+        while len(accepted) < 2:
+            accepted.append(listener.accept()[0])
+            accepted[-1].recv(10_000)
+            accepted[-1].sendall(head + content[:1000])
+            time.sleep(0.1)  # so that the rest of the body arrives without a head
+            accepted[-1].sendall(content[1000:] + extra)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ScriptedServer() as unused:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/ipfs"
+        with Client.init(config_for(unused, gateway_url=url)) as client:
+            for _ in range(2):
+                assert (client.download(raw_cid(content))).read() == content
+        thread.join()
+    for connection in accepted:
+        connection.close()
 
 
 def test_an_idle_connection_that_the_server_closed_is_replaced(server, client):

@@ -1,9 +1,9 @@
 """The time limits of one exchange (a request and its reply), async: see `_sync/exchange_limits.py`.
 
 aiohttp has no time-out for writing and none for a whole exchange with a streamed body. Its time-out
-for reading is not used: every received byte restarts it, even one that is not progress. So each
-exchange has one timer of its own. A step only notes when it must have ended; the timer looks at
-that when it fires. When the time is over, the connection is closed, which wakes the waiting caller.
+for reading is not used: every received byte restarts it, even one that is not progress. So here a
+step notes when it must have ended, and one timer for all exchanges of a transport looks at the
+steps. When the time of one is over, its connection is closed, which wakes the waiting caller.
 """
 
 import asyncio
@@ -20,6 +20,44 @@ class Abortable(Protocol):
 
     def fail(self, error: BaseException, /) -> None:
         """Close the connection, and raise `error` where the caller waits for it."""
+
+
+class ExchangeTimer:
+    """Ends the exchanges of one transport whose time is over."""
+
+    def __init__(self) -> None:
+        self._watched: set[ExchangeLimits] = set()
+        self._handle: asyncio.TimerHandle | None = None
+        self._at = 0.0
+
+    def watch(self, limits: "ExchangeLimits", end: float) -> None:
+        """Look at the exchange of `limits` at the time `end`, if not before."""
+        self._watched.add(limits)
+        if self._handle is None or end < self._at:
+            self._set(end)
+
+    def forget(self, limits: "ExchangeLimits") -> None:
+        """Look at the exchange of `limits` no more."""
+        self._watched.discard(limits)
+
+    def _set(self, end: float) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        self._at = end
+        delay = max(0.0, end - now())
+        self._handle = asyncio.get_running_loop().call_later(delay, self._check)
+
+    def _check(self) -> None:
+        self._handle = None
+        ends = [end for each in tuple(self._watched) if (end := each.check()) is not None]
+        if ends:
+            self._set(min(ends))
+
+    def stop(self) -> None:
+        """Look at no exchange any more."""
+        self._watched.clear()
+        if self._handle is not None:
+            self._handle.cancel()
 
 
 class ExchangeLimits:
@@ -40,7 +78,6 @@ class ExchangeLimits:
         "_is_waiting",
         "_step_end",
         "_timer",
-        "_timer_at",
         "address",
         "has_expired",
         "max_privacy",
@@ -50,7 +87,12 @@ class ExchangeLimits:
     )
 
     def __init__(
-        self, timeouts: Timeouts, deadline: Deadline, *, max_privacy: int | None = None
+        self,
+        timer: ExchangeTimer,
+        timeouts: Timeouts,
+        deadline: Deadline,
+        *,
+        max_privacy: int | None = None,
     ) -> None:
         self.timeouts = timeouts
         self.sent = False
@@ -62,8 +104,7 @@ class ExchangeLimits:
         self._connection: Abortable | None = None
         self._is_waiting = False
         self._step_end: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+        self._timer = timer
 
     def start(self, connection: Abortable) -> None:
         """Start to limit the exchange on `connection`. The first step is the wait for the head.
@@ -96,9 +137,7 @@ class ExchangeLimits:
         """End the exchange."""
         self._is_waiting = False
         self._connection = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._timer.forget(self)
 
     def connect_seconds(self) -> float | None:
         """Return how long making the connection may take."""
@@ -113,26 +152,18 @@ class ExchangeLimits:
     def _start(self, seconds: float | None) -> None:
         self._step_end = None if seconds is None else now() + seconds
         end = _earlier(self._step_end, self._deadline.at)
-        if end is not None and (self._timer is None or end < self._timer_at):
-            self._set_timer(end)
+        if end is not None:
+            self._timer.watch(self, end)
 
-    def _set_timer(self, end: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = end
-        self._timer = asyncio.get_running_loop().call_later(max(0.0, end - now()), self._check)
-
-    def _check(self) -> None:
-        """Close the connection if the time of the current step is over; else wait on."""
-        self._timer = None
+    def check(self) -> float | None:
+        """Close the connection if the time of the current step is over; else return when it is."""
         end = _earlier(self._step_end, self._deadline.at)
-        if not self._is_waiting or end is None:
-            return
-        if now() < end:
-            self._set_timer(end)
-        elif self._connection is not None:
+        if not self._is_waiting or end is None or now() < end:
+            return end if self._is_waiting else None
+        if self._connection is not None:
             self.has_expired = True
             self._connection.fail(TimeoutError())
+        return None
 
 
 def _earlier(first: float | None, second: float | None) -> float | None:

@@ -3,14 +3,14 @@
 See `_sync/plain_exchange.py`.
 """
 
-import asyncio
 from http import HTTPStatus
 from typing import Any
 
 import aiohttp
-from aiohttp.http import HttpProcessingError, StreamWriter
+from aiohttp.http import HttpProcessingError
 
 from holdfast._async.exchange_limits import ExchangeLimits
+from holdfast.protocol.http import head_bytes
 
 
 class GarbledError(aiohttp.ClientError):
@@ -40,16 +40,15 @@ class PlainResponse:
 
 
 async def exchange_plain(
-    connection: Any, limits: ExchangeLimits, head: str, headers: Any, body: bytes | None
+    connection: Any, limits: ExchangeLimits, head: str, headers: dict[str, str], body: bytes | None
 ) -> PlainResponse:
     """Send a request whose first line is `head`, and return the reply."""
     protocol = connection.protocol
-    writer = StreamWriter(protocol, asyncio.get_running_loop())
-    await writer.write_headers(head, headers)
-    if body:
-        await writer.write(body)  # together with the head
-    else:
-        writer.send_headers()
+    transport = protocol.transport
+    if transport is None or transport.is_closing():
+        raise aiohttp.ClientConnectionResetError("the connection is closed")
+    # The system takes it at once, or the event loop sends the rest: `body` is short.
+    transport.write(head_bytes(head, headers) + (body or b""))
     limits.sent = True
     try:
         message, content = await protocol.read()

@@ -23,7 +23,7 @@ from holdfast._async.connections import (
     ForbiddenAddressError,
     OverheadError,
 )
-from holdfast._async.exchange_limits import ExchangeLimits
+from holdfast._async.exchange_limits import ExchangeLimits, ExchangeTimer
 from holdfast._async.plain_exchange import GarbledError, PlainResponse
 from holdfast._async.request_body import StreamedBody
 from holdfast.calls import NEVER, Deadline
@@ -110,6 +110,10 @@ class AsyncResponse:
 
     async def _read(self, limit: int) -> io.BytesIO:
         body = io.BytesIO()  # not bytes: a traceback may show the variables of a frame
+        content = self._content
+        if content.is_eof() and content.exception() is None and content.total_bytes <= limit:
+            body.write(content.read_nowait())  # all of it has arrived with the head
+            return body
         while body.tell() <= limit and body.write(await self._next()):
             pass
         return body
@@ -178,6 +182,7 @@ class AsyncTransport:
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
         self._connector: Connector | None = None
+        self._timer = ExchangeTimer()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tls: ssl.SSLContext | None = None
         self._scrubbers: dict[tuple[tuple[Secret, ...], Secret | None], Scrubber] = {}
@@ -189,9 +194,8 @@ class AsyncTransport:
         """Send `request` and wait for the head of the reply. Redirects are not followed."""
         connector = self._open_connector()
         proxy = network.proxy_for(request.url, self._config)
-        limits = ExchangeLimits(
-            timeouts, deadline, max_privacy=request.max_privacy if proxy is None else None
-        )
+        max_privacy = request.max_privacy if proxy is None else None
+        limits = ExchangeLimits(self._timer, timeouts, deadline, max_privacy=max_privacy)
         if limits.is_over:
             raise transport_errors.READ_TIMEOUT.error(request.peer)
         body = StreamedBody.of(request, limits)
@@ -291,4 +295,5 @@ class AsyncTransport:
         self._closed = True
         connector, self._connector = self._connector, None
         if connector is not None:
+            self._timer.stop()
             await connector.close()

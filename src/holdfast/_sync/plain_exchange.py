@@ -15,7 +15,7 @@ from urllib3.connectionpool import HTTPConnectionPool
 
 from holdfast._sync.connections import LimitedResponse
 from holdfast._sync.exchange_limits import ExchangeLimits
-from holdfast.protocol.http import MAX_DIGITS
+from holdfast.protocol.http import MAX_DIGITS, head_bytes
 
 # A head that is parsed here: without a continued line, a wrong character, or a coded body.
 SIMPLE_HEAD: Final = re.compile(
@@ -24,7 +24,6 @@ SIMPLE_HEAD: Final = re.compile(
 )
 FRAMING: Final = ("transfer-encoding", "connection")
 WITHOUT_BODY: Final = frozenset({204, 304})
-FORBIDDEN_IN_HEAD: Final = re.compile(r"\0|\r(?!\n)|(?<!\r)\n")
 
 
 class PlainResponse:
@@ -118,9 +117,7 @@ def exchange_plain(
     pool: HTTPConnectionPool, limits: ExchangeLimits, head: str, headers: dict[str, str], body: Any
 ) -> PlainResponse:
     """Send a request whose first line is `head`, and return the reply."""
-    lines = "\r\n".join([head, *[f"{name}: {value}" for name, value in headers.items()]])
-    if lines.count("\r\n") != len(headers) or FORBIDDEN_IN_HEAD.search(lines):
-        raise ValueError("a header field holds a line break")
+    data = head_bytes(head, headers) + (body or b"")
     connection: Any = pool._get_conn()  # noqa: SLF001
     try:
         if connection.sock is None:
@@ -128,7 +125,7 @@ def exchange_plain(
         else:
             limits.check_peer(connection.sock)
         with suppress(BrokenPipeError, ConnectionResetError):  # there may be a reply nevertheless
-            connection.send(f"{lines}\r\n\r\n".encode("latin-1") + (body or b""))
+            connection.send(data)
             limits.sent = True
         response = PlainResponse(pool, connection, LimitedResponse(connection.sock))
         response.read_head()

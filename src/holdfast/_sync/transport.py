@@ -31,7 +31,7 @@ from holdfast.protocol.http import PLAIN_URL, Request, StreamBody
 
 POOL_SIZE: Final = 100  # connections kept for reuse with each host; more threads open more
 POOLS: Final = 20  # hosts with which connections are kept
-CHUNK_SIZE: Final = 1 << 20  # bytes of a body that are received at once
+CHUNK_SIZE: Final = 1 << 20  # bytes that are received at a time: each receive costs the same
 
 TABLE: Final[transport_errors.Table] = {
     OverheadError: transport_errors.OVERHEAD,

@@ -167,6 +167,20 @@ def body_length(headers: Mapping[str, str]) -> int | None:
     return int(value) if value.isdecimal() and len(value) <= MAX_DIGITS else None
 
 
+def head_bytes(first_line: str, fields: Mapping[str, str]) -> bytes:
+    r"""Return the head of a request; raise `ValueError` if a field holds a line break or a NUL.
+
+    Example:
+        >>> head_bytes("GET / HTTP/1.1", {"Host": "ipfs.io"})
+        b'GET / HTTP/1.1\r\nHost: ipfs.io\r\n\r\n'
+    """
+    lines = [first_line, *[f"{name}: {value}" for name, value in fields.items()], "\r\n"]
+    text = "\r\n".join(lines)
+    if text.count("\n") != len(lines) or text.count("\r") != len(lines) or "\0" in text:
+        raise ValueError("a header field holds a line break")
+    return text.encode("latin-1")
+
+
 def origin(url: str) -> tuple[str, str | None, int | None]:
     """Return scheme, host and port. A credential is sent to one origin only."""
     parts = urlsplit(url)
