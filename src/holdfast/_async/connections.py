@@ -11,9 +11,14 @@ from aiohttp.client_proto import ResponseHandler
 from multidict import CIMultiDict
 
 from holdfast._async.exchange_limits import ExchangeLimits
-from holdfast._async.plain_exchange import GarbledError, PlainResponse, exchange_plain
+from holdfast._async.plain_exchange import (
+    GarbledError,
+    PlainResponse,
+    exchange_plain,
+    is_final,
+)
 from holdfast.protocol import host_privacy
-from holdfast.protocol.http import PLAIN_URL
+from holdfast.protocol.http import PLAIN_URL, Request
 from holdfast.protocol.overhead import Overhead
 
 RECEIVE_SIZE: Final = 1 << 20
@@ -23,6 +28,10 @@ BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that may be received before the
 
 class OverheadError(aiohttp.ClientError):
     """The peer has sent too much that is not content."""
+
+
+class ClosedError(aiohttp.ClientError):
+    """The client was closed while the connection was in use."""
 
 
 class ForbiddenAddressError(aiohttp.ClientError):
@@ -59,39 +68,43 @@ class Connector(aiohttp.TCPConnector):
     async def exchange(
         self,
         limits: ExchangeLimits,
-        method: str,
-        url: str,
+        request: Request,
         *,
-        headers: dict[str, str],
-        body: bytes | None,
         streamed: aiohttp.Payload | None,
         **options: Any,
     ) -> PlainResponse | aiohttp.ClientResponse:
         """Send a request and return the reply, whose body is not read yet."""
         is_plain = streamed is None and "proxy" not in options
-        parts = PLAIN_URL.fullmatch(url) if is_plain else None
+        parts = PLAIN_URL.fullmatch(request.url) if is_plain else None
         if parts is not None:
-            request = self._origin(parts[1], options)
+            library_request = self._origin(parts[1], options)
         else:
             # yarl must not quote and normalise what is quoted already.
-            address = yarl.URL(url, encoded=True)
+            address = yarl.URL(request.url, encoded=True)
             if address.scheme not in {"http", "https"}:
                 raise aiohttp.NonHttpUrlClientError(address)
-            request = _Request(
-                method, address, headers=headers, data=streamed or body, loop=self._loop, **options
+            library_request = _Request(
+                request.method,
+                address,
+                headers=request.header_values(),
+                data=streamed or request.body,
+                loop=self._loop,
+                **options,
             )
-        connection = await self._connection(request, limits)
+        connection = await self._connection(library_request, limits)
         try:
             connection.protocol.set_response_params(
                 read_until_eof=True, auto_decompress=False, read_bufsize=BUFFER_SIZE
             )
             limits.start(connection.protocol)
             if parts is None:
-                return await self._streamed(request, connection, limits)
-            headers["Host"] = request.headers["Host"]
-            head = f"{method} {parts[4]} HTTP/1.1"
-            return await exchange_plain(connection, limits, head, headers, body)
+                return await self._streamed(library_request, connection, limits)
+            host = library_request.headers["Host"]
+            return await exchange_plain(connection, limits, request, parts[4], host)
         except BaseException:
+            # Closing would first wait for the peer to take the buffered bytes, perhaps for ever.
+            if connection.protocol is not None:
+                connection.protocol.abort()
             connection.close()
             raise
 
@@ -145,6 +158,13 @@ class Connector(aiohttp.TCPConnector):
         if not _may_connect(limits.address, limits):
             raise ForbiddenAddressError
 
+    async def close(self, **options: Any) -> None:
+        """Close all connections. Those that are in use fail at once, whatever they wait for."""
+        for each in tuple(self._acquired):
+            if isinstance(each, _Handler):
+                each.fail(ClosedError())
+        await super().close(**options)
+
     async def _create_connection(self, *args: Any, **kwargs: Any) -> Any:
         """Make a connection, also through a proxy, within the time for it."""
         async with asyncio.timeout(_current_limits.get().connect_seconds()):
@@ -157,6 +177,12 @@ class Connector(aiohttp.TCPConnector):
         if found and not allowed:
             raise ForbiddenAddressError
         return allowed
+
+
+def receive_more_at_once(transport: Any) -> None:
+    """Let the event loop receive more bytes at a time: each receive costs the same."""
+    if hasattr(transport, "max_size"):
+        transport.max_size = RECEIVE_SIZE
 
 
 def _may_connect(address: str, limits: ExchangeLimits) -> bool:
@@ -180,16 +206,21 @@ class _Handler(ResponseHandler):
         self._counted: tuple[Any, int] = (None, 0)  # a payload, and the bytes counted of it
         self._length: int | None = None  # of the body, if the head declares it
         self._in_body = False  # whether only bytes of such a body can come now
+        self._has_head = False  # whether the final head has come
 
     def set_response_params(self, **options: Any) -> None:
         """Start a new exchange."""
         # While reading is paused, the parser may hold the bytes of one receive.
         self._overhead = Overhead(slack=RECEIVE_SIZE)
-        self._length, self._in_body = None, False
+        self._length, self._in_body, self._has_head = None, False, False
         super().set_response_params(**options)
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes from the connection."""
+        if data and self._has_head and self._payload is not None and self._payload.is_eof():
+            # Nothing was asked for. The next request would take this for its reply.
+            self.fail(GarbledError())
+            return
         self._overhead.receive(len(data))
         if self._in_body:
             self._receive_body(data)
@@ -210,11 +241,13 @@ class _Handler(ResponseHandler):
 
     def feed_data(self, data: Any, size: int = 0) -> None:
         """Take a complete head."""
-        if 100 <= data[0].code < 200:
+        message = data[0]
+        if 100 <= message.code < 200:
             self._overhead.take_informational()
+        elif not message.chunked and "Content-Length" in message.headers:
+            self._length = int(message.headers["Content-Length"])
+        self._has_head = is_final(message.code)
         if not self._overhead.is_too_much:
-            if not data[0].chunked and "Content-Length" in data[0].headers:
-                self._length = int(data[0].headers["Content-Length"])
             super().feed_data(data, size)
 
     def _receive_body(self, data: bytes) -> None:

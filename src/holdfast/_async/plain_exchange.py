@@ -10,7 +10,7 @@ import aiohttp
 from aiohttp.http import HttpProcessingError
 
 from holdfast._async.exchange_limits import ExchangeLimits
-from holdfast.protocol.http import head_bytes
+from holdfast.protocol.http import Request
 
 
 class GarbledError(aiohttp.ClientError):
@@ -39,20 +39,26 @@ class PlainResponse:
         self.connection.close()
 
 
+def is_final(status: int) -> bool:
+    """Return whether no other reply to the same request follows."""
+    return status >= HTTPStatus.OK or status == HTTPStatus.SWITCHING_PROTOCOLS
+
+
 async def exchange_plain(
-    connection: Any, limits: ExchangeLimits, head: str, headers: dict[str, str], body: bytes | None
+    connection: Any, limits: ExchangeLimits, request: Request, target: str, host: str
 ) -> PlainResponse:
-    """Send a request whose first line is `head`, and return the reply."""
+    """Send `request` for the path `target` of `host`, and return the reply."""
     protocol = connection.protocol
     transport = protocol.transport
     if transport is None or transport.is_closing():
         raise aiohttp.ClientConnectionResetError("the connection is closed")
-    # The system takes it at once, or the event loop sends the rest: `body` is short.
-    transport.write(head_bytes(head, headers) + (body or b""))
+    # The system takes it at once, or the event loop sends the rest: the body is short. Secrets are
+    # not put in variables: a traceback may show those.
+    transport.write(request.whole(target, host))
     limits.sent = True
     try:
         message, content = await protocol.read()
-        while 100 <= message.code < 200 and message.code != HTTPStatus.SWITCHING_PROTOCOLS:
+        while not is_final(message.code):
             message, content = await protocol.read()
     except HttpProcessingError:
         raise GarbledError from None

@@ -18,10 +18,11 @@ except ModuleNotFoundError as missing:
     ) from None
 
 from holdfast._async.connections import (
-    RECEIVE_SIZE,
+    ClosedError,
     Connector,
     ForbiddenAddressError,
     OverheadError,
+    receive_more_at_once,
 )
 from holdfast._async.exchange_limits import ExchangeLimits, ExchangeTimer
 from holdfast._async.plain_exchange import GarbledError, PlainResponse
@@ -34,6 +35,7 @@ from holdfast.protocol import transport_errors
 from holdfast.protocol.http import Request
 
 TABLE: Final[transport_errors.Table] = {
+    ClosedError: None,
     OverheadError: transport_errors.OVERHEAD,
     GarbledError: transport_errors.GARBLED,
     ForbiddenAddressError: transport_errors.PRIVATE_ADDRESS,
@@ -126,7 +128,7 @@ class AsyncResponse:
         waits = content.total_bytes == self._taken and not content.is_eof()
         try:
             if waits:
-                _receive_more_at_once(self._connection)
+                receive_more_at_once(self._connection)
                 self._limits.wait_for_body()
             chunk = await self._receive()
             self._taken += len(chunk)
@@ -162,18 +164,12 @@ class AsyncResponse:
 
 def _releasing(response: PlainResponse | aiohttp.ClientResponse) -> Callable[[], None]:
     def release() -> None:
-        if response.content.at_eof():
+        if response.content.is_eof():  # all of it has arrived, if not all was read
             response.release()
         else:
             response.close()
 
     return release
-
-
-def _receive_more_at_once(transport: Any) -> None:
-    """Let the event loop receive more bytes at a time: each receive costs the same."""
-    if hasattr(transport, "max_size"):
-        transport.max_size = RECEIVE_SIZE
 
 
 class AsyncTransport:
@@ -204,11 +200,7 @@ class AsyncTransport:
         try:
             response = await connector.exchange(
                 limits,
-                request.method,
-                request.url,
-                # Secrets are not put in variables: a traceback may show those.
-                headers=request.header_values(),
-                body=request.body if isinstance(request.body, bytes) else None,
+                request,
                 streamed=body,
                 **self._connection_options(proxy, secure=request.is_secure),
             )

@@ -86,6 +86,17 @@ class LimitedResponse(http.client.HTTPResponse):
         data: bytes = self.fp.read1(count)
         return data
 
+    def has_more(self) -> bool:
+        """Return whether bytes have arrived, and were not taken, that are not of this reply."""
+        return not self.isclosed() and bool(self._ahead())
+
+    def _ahead(self) -> bytes:
+        """Return bytes that were received already, without taking them."""
+        self._reader.is_paused = True
+        ahead: bytes = self.fp.peek()
+        self._reader.is_paused = False
+        return ahead
+
     def begin(self) -> None:
         """Read the head."""
         self._reader.in_head = True
@@ -117,9 +128,7 @@ class LimitedResponse(http.client.HTTPResponse):
         data: bytes = super()._read1_chunked(n)  # type: ignore[misc]
         if len(data) >= SMALL_CHUNK or self.chunk_left != 0:
             return data
-        self._reader.is_paused = True
-        ahead = self.fp.peek()
-        self._reader.is_paused = False
+        ahead = self._ahead()
         pieces, position, left = [data], 0, n - len(data)
         while (head := CHUNK_HEAD.match(ahead, position)) is not None:
             size = int(head[1], 16)

@@ -6,8 +6,6 @@ used here, and sends the body apart from the head. See `_async/plain_exchange.py
 
 import http.client
 import re
-import ssl
-from contextlib import suppress
 from typing import Any, Final
 
 from urllib3 import exceptions as library
@@ -15,12 +13,12 @@ from urllib3.connectionpool import HTTPConnectionPool
 
 from holdfast._sync.connections import LimitedResponse
 from holdfast._sync.exchange_limits import ExchangeLimits
-from holdfast.protocol.http import MAX_DIGITS, head_bytes
+from holdfast.protocol.http import MAX_DIGITS, Request
 
 # A head that is parsed here: without a continued line, a wrong character, or a coded body.
 SIMPLE_HEAD: Final = re.compile(
     rb"HTTP/1\.1 ([2-5][0-9][0-9])(?: [ -~]*)?\r\n"
-    rb"((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ -~]*\r\n){1,100})\r\n"
+    rb"((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[ -~]*\r\n){1,99})\r\n"  # http.client reads 99 fields, too
 )
 FRAMING: Final = ("transfer-encoding", "connection")
 WITHOUT_BODY: Final = frozenset({204, 304})
@@ -35,13 +33,18 @@ class PlainResponse:
     """
 
     def __init__(
-        self, pool: HTTPConnectionPool, connection: Any, response: LimitedResponse
+        self,
+        pool: HTTPConnectionPool,
+        connection: Any,
+        response: LimitedResponse,
+        *,
+        may_reuse: bool,
     ) -> None:
         self._pool = pool
         self._connection = connection
         self._response = response
         self._left: int | None = None  # bytes of the body, if their number is known
-        self._may_reuse = True
+        self._may_reuse = may_reuse
         self.status = 0
         self.headers: dict[str, str] = {}
         self.closed = False
@@ -55,8 +58,10 @@ class PlainResponse:
         self.status = response.status
         for name, value in response.headers.items():
             self._add_field(name.lower(), value)
-        self._left = None if response.chunked else response.length
-        self._may_reuse = not response.will_close
+        if not response.chunked:
+            length = _one_length(self.headers.get("content-length", ""))
+            self._left = length if response.length is None else response.length
+        self._may_reuse = self._may_reuse and not response.will_close
 
     def _read_simple_head(self) -> bool:
         """Read the head if all of it has arrived and it is an ordinary one."""
@@ -107,32 +112,55 @@ class PlainResponse:
 
     def _end(self, *, reuse: bool) -> None:
         self.closed = True
-        if not reuse:
+        if not reuse or self._response.has_more():
             self._connection.close()
         self._response.close()
         self._pool._put_conn(self._connection)  # noqa: SLF001
 
 
+def _one_length(value: str) -> int | None:
+    """Return the Content-Length if `value` is one, perhaps repeated; raise an error if two differ.
+
+    http.client uses the first of several fields.
+    """
+    try:
+        lengths = {int(each) for each in value.split(",")}
+    except ValueError:
+        return None
+    if len(lengths) > 1:
+        raise library.InvalidHeader("the head has different lengths")
+    length = lengths.pop()
+    return None if length < 0 else length
+
+
 def exchange_plain(
-    pool: HTTPConnectionPool, limits: ExchangeLimits, head: str, headers: dict[str, str], body: Any
+    pool: HTTPConnectionPool, limits: ExchangeLimits, request: Request, target: str
 ) -> PlainResponse:
-    """Send a request whose first line is `head`, and return the reply."""
-    data = head_bytes(head, headers) + (body or b"")
+    """Send `request` for the path `target`, and return the reply."""
     connection: Any = pool._get_conn()  # noqa: SLF001
     try:
         if connection.sock is None:
             connection.connect()
         else:
             limits.check_peer(connection.sock)
-        with suppress(BrokenPipeError, ConnectionResetError):  # there may be a reply nevertheless
-            connection.send(data)
-            limits.sent = True
-        response = PlainResponse(pool, connection, LimitedResponse(connection.sock))
+        _send(connection, limits, request, target)
+        reader = LimitedResponse(connection.sock)
+        # After half a request, the peer would take the next request for the other half.
+        response = PlainResponse(pool, connection, reader, may_reuse=limits.sent)
         response.read_head()
-    except BaseException as error:
+    except BaseException:
         connection.close()
         pool._put_conn(connection)  # noqa: SLF001
-        if isinstance(error, ssl.SSLError):
-            raise library.SSLError(error) from None
         raise
     return response
+
+
+def _send(connection: Any, limits: ExchangeLimits, request: Request, target: str) -> None:
+    try:
+        # Secrets are not put in variables: a traceback may show those.
+        connection.send(request.whole(target, request.host))
+        limits.sent = True
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # there may be a reply nevertheless
+    except TimeoutError as error:
+        raise library.ProtocolError(error) from None  # so it is known from one while reading

@@ -5,6 +5,7 @@ Only this file, `connections`, `exchange_limits` and `plain_exchange` import url
 
 import http.client
 import io
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -43,6 +44,7 @@ TABLE: Final[transport_errors.Table] = {
     library.TimeoutError: transport_errors.READ_TIMEOUT,
     TimeoutError: transport_errors.READ_TIMEOUT,
     library.SSLError: transport_errors.TLS,
+    ssl.SSLError: transport_errors.TLS,
     library.ProxyError: transport_errors.PROXY,
     library.ProxySchemeUnsupported: transport_errors.PROXY,
     library.ProtocolError: transport_errors.BROKEN,
@@ -120,7 +122,6 @@ class Response:
         self._scrubber = scrubber
         self.address = limits.address
         self.status = response.status
-        # urllib3 joins fields of the same name by commas.
         self.headers = scrubber.headers({name: response.headers[name] for name in response.headers})
 
     def chunks(self) -> Iterator[bytes]:
@@ -237,13 +238,7 @@ class Transport(ForkAware):
                 decode_content=False,
             )
         limits.connect_seconds()  # raises an error when no time is left
-        return exchange_plain(
-            self._pool(parts[1], manager),
-            limits,
-            f"{request.method} {parts[4]} HTTP/1.1",
-            {"Host": request.host, **request.header_values()},
-            request.body,
-        )
+        return exchange_plain(self._pool(parts[1], manager), limits, request, parts[4])
 
     def _pool(self, origin: str, manager: urllib3.PoolManager) -> urllib3.HTTPConnectionPool:
         """Return the connections to `origin`. Finding them takes urllib3 long."""

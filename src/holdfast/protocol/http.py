@@ -15,8 +15,8 @@ PIECE_SIZE = 1 << 18
 MAX_DIGITS = 18  # the most digits of a plausible Content-Length
 USUAL_PORTS = {"http": ":80", "https": ":443"}
 EMPTY_LENGTHS = {"POST": 0, "PUT": 0, "PATCH": 0}  # methods that announce a body of no bytes
-# An ordinary URL: its origin, of scheme and host, and the rest.
-PLAIN_URL = re.compile(r"((https?)://([\w.:\[\]-]+))(/[!-\"$-~]*)", re.ASCII)
+# An ordinary URL: its origin, of scheme and host, and the rest, which needs no quoting.
+PLAIN_URL = re.compile(r"((https?)://([\w.:\[\]-]+))(/[!$-;=?-Z_a-z~]*)", re.ASCII)
 MAX_REPLY = 1 << 20  # an API's reply is a few hundred bytes; an error page may be larger
 
 
@@ -113,6 +113,12 @@ class Request:
             },
             **({} if length is None else {"Content-Length": str(length)}),
         }
+
+    def whole(self, target: str, host: str) -> bytes:
+        """Return what is sent for the path `target` of `host`, with secrets and a whole body."""
+        return head_bytes(
+            f"{self.method} {target} HTTP/1.1", {"Host": host, **self.header_values()}
+        ) + (self.body if isinstance(self.body, bytes) else b"")
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
