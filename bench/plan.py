@@ -43,7 +43,7 @@ class Plan:
     @property
     def large_rounds(self) -> int:
         """Rounds of large transfers."""
-        return 1 if self.quick else 3
+        return 1 if self.quick else 5
 
     @property
     def start_rounds(self) -> int:

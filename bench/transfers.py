@@ -39,13 +39,14 @@ def run(plan: Plan) -> None:
             rate = size / hash_seconds(plan.large_file) / 1e6
             plan.results.add("transfers", "sha256", "SHA-256", "MB/s", rate)
 
-        candidates: list[Callable[[int], None]] = [sha256]
+        candidates: list[Callable[[int], None]] = []
         for work in WORKS:
             for name, worker in workers.items():
                 if (name, work) not in CANNOT:
                     do = partial(worker.run, Task(work))
                     once = partial(transfer, work, name, do)
-                    candidates.append(plan.results.tolerant(name, once))
+                    # The limit is measured beside each transfer: the clock of a processor varies.
+                    candidates += [sha256, plan.results.tolerant(name, once)]
             if curl.has_curl():
                 candidates.append(partial(transfer, work, "curl", partial(_curl, plan, work)))
         take_turns(plan.large_rounds, candidates)

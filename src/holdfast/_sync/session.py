@@ -30,9 +30,11 @@ class _Locks(ForkAware):
     Attributes:
         calls: Limits the number of calls at once.
         turn: Held by the request that waits for its turn under the rate limit.
+        alone: A set of these locks only.
     """
 
     def __init__(self) -> None:
+        self.alone = frozenset({self})
         self.after_fork_in_child()
         self.watch_forks()
 
@@ -69,7 +71,7 @@ class _LimitedCall:
         self._held = None if self._locks in calling else self._locks.calls
         if self._held is not None:
             self._held.acquire()
-        self._token = _calling.set(calling | {self._locks})
+        self._token = _calling.set(calling | self._locks.alone if calling else self._locks.alone)
         operation, cid, total = self._arguments
         self._call = Call(operation, cid=cid, total=total, hook=self._config.on_event)
         return self._call

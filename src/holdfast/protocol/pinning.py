@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.errors import InvalidCIDError, ProviderError, SerializationError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
@@ -100,16 +101,17 @@ class PinningAPI:
     def _read_added(self, reply: Reply) -> Added:
         value = self.read_json(reply)
         found = value if isinstance(value, dict) else {}
-        cid, pin_id = found.get("IpfsHash"), found.get("ID")
+        text, pin_id = found.get("IpfsHash"), found.get("ID")
+        text = text if isinstance(text, str) else ""
         try:
-            CID.parse(cid if isinstance(cid, str) else "")
+            cid = Reference(text, CID.parse(text))  # so that it is parsed only once
         except InvalidCIDError:
             raise failure(
                 "the provider's reply holds no CID (IpfsHash)", reply, secret=self.token
             ) from None
         # The service sends isDuplicate only where it is true.
         return Added(
-            cid=str(cid),
+            cid=cid,
             duplicate=found.get("isDuplicate") is True,
             pin_id=pin_id if isinstance(pin_id, str) else None,
         )

@@ -173,8 +173,8 @@ class AsyncBaseProvider(
         """Store the JSON `text` under `name`; return its CID."""
         async with self.call("store") as call:
             added = await self.add_json(text, PinInfo(name=name), call)
-            call.cid = added.cid
-            return added.cid
+            call.cid = str(added.cid)
+            return call.cid
 
     async def get_json(self, cid: str) -> Any:
         """Return the JSON value at `cid`."""
@@ -187,8 +187,8 @@ class AsyncBaseProvider(
         """Store the bytes of `source` as a file called `name`; return its CID."""
         async with self.call("upload", total=False) as call:
             added = await self.add_file(source, PinInfo(name=name), call, progress or _ignore)
-            call.cid = added.cid
-            return added.cid
+            call.cid = str(added.cid)
+            return call.cid
 
     async def get_file(
         self,

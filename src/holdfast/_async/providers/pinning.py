@@ -6,8 +6,8 @@ from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.secret import Secret
-from holdfast.content.cid import CID
 from holdfast.content.profiles import profile_for
+from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError
 from holdfast.files.sources import Progress, Source
 from holdfast.files.upload_check import WrittenLayout, compare_json
@@ -62,7 +62,7 @@ class AsyncPinProvider(AsyncHTTPProvider, AsyncListing):
         added = await self.run(exchange, call)
         if checked is not None:
             call.cid = added.cid
-            await run_blocking(self._layout.compare, checked, CID.parse(added.cid))
+            await run_blocking(self._layout.compare, checked, Reference.parse(added.cid).cid)
         return added
 
     async def unpin(self, cid: str, call: Call, /) -> None:

@@ -169,8 +169,8 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
         """Store the JSON `text` under `name`; return its CID."""
         with self.call("store") as call:
             added = self.add_json(text, PinInfo(name=name), call)
-            call.cid = added.cid
-            return added.cid
+            call.cid = str(added.cid)
+            return call.cid
 
     def get_json(self, cid: str) -> Any:
         """Return the JSON value at `cid`."""
@@ -183,8 +183,8 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
         """Store the bytes of `source` as a file called `name`; return its CID."""
         with self.call("upload", total=False) as call:
             added = self.add_file(source, PinInfo(name=name), call, progress or _ignore)
-            call.cid = added.cid
-            return added.cid
+            call.cid = str(added.cid)
+            return call.cid
 
     def get_file(
         self,

@@ -8,8 +8,8 @@ from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.secret import Secret
-from holdfast.content.cid import CID
 from holdfast.content.profiles import profile_for
+from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError
 from holdfast.files.sources import Progress, Source
 from holdfast.files.upload_check import WrittenLayout, compare_json
@@ -62,7 +62,7 @@ class PinProvider(HTTPProvider, Listing):
         added = self.run(exchange, call)
         if checked is not None:
             call.cid = added.cid
-            run_blocking(self._layout.compare, checked, CID.parse(added.cid))
+            run_blocking(self._layout.compare, checked, Reference.parse(added.cid).cid)
         return added
 
     def unpin(self, cid: str, call: Call, /) -> None:

@@ -119,11 +119,12 @@ def fetch_blocks(
         for chunk in response.chunks():
             if ended():
                 raise ProviderError("The node is stopping")
-            limits.count(len(chunk), wanted.useful)
             for block in reader.update(chunk):
                 yield from wanted.take(*block)
             if wanted.is_complete:
                 return
+            # Afterwards: a chunk may be large, and its blocks count as useful.
+            limits.count(len(chunk), wanted.useful)
         reader.finish()
     finally:
         response.close()
