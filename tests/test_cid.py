@@ -4,11 +4,12 @@ import copy
 import pickle
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from holdfast.content import multibase, varint
 from holdfast.content.cid import CID, DAG_PB, IDENTITY, RAW, SHA2_256
+from holdfast.content.hashes import has_wrong_length
 from holdfast.content.reference import Reference
 from holdfast.errors import InvalidCIDError
 from tests.support import EMPTY_FILE_V0, HELLO_CID
@@ -158,6 +159,7 @@ def test_cids_round_trip(version, codec, hash_code, digest):
     elif hash_code == SHA2_256:
         cid = CID(1, codec, SHA2_256, (digest + bytes(32))[:32])
     else:
+        assume(not has_wrong_length(hash_code, len(digest)))
         cid = CID(1, codec, hash_code, digest)
     assert CID.parse(str(cid)) == cid
 
