@@ -28,12 +28,12 @@ class Plan:
     @property
     def small_rounds(self) -> int:
         """Rounds of small requests."""
-        return 3 if self.quick else 5
+        return 3 if self.quick else 11
 
     @property
     def small_seconds(self) -> float:
         """Seconds of each candidate in a round of small requests."""
-        return 0.2 if self.quick else 0.7
+        return 0.2 if self.quick else 0.35
 
     @property
     def node_seconds(self) -> float:

@@ -26,6 +26,11 @@ class Figure:
         """The figure that counts."""
         return statistics.median(self.values)
 
+    def in_round(self, number: int, rounds: int) -> float:
+        """Return the median of one of the rounds, each of which has as many values."""
+        size = len(self.values) // rounds
+        return statistics.median(self.values[number * size : (number + 1) * size])
+
     @property
     def spread(self) -> float:
         """How far the rounds lie apart, as a part of the median."""
@@ -77,15 +82,18 @@ class Results:
         """Return the goals whose figures are there, with what was reached."""
         found = []
         for goal in GOALS:
-            ours = self.median(goal.work, goal.ours)
-            limits = [self.median(*each) for each in goal.against]
-            if ours is None or None in limits:
+            ours = self.figures.get((goal.work, goal.ours))
+            others = [each for key in goal.against if (each := self.figures.get(key)) is not None]
+            if ours is None or len(others) < len(goal.against):
                 continue
-            limit = min(each for each in limits if each is not None)
+            limit = min(each.median for each in others)
+            ratio = _ratio_of_rounds(ours, others)
             cpu = self.median(f"{goal.work}-cpu", goal.ours)
-            others = self.median(f"{goal.work}-cpu", goal.against[0][1])
-            by_cpu = others / cpu if cpu and others else None
-            found.append(Ratio(goal.title, goal.goal, goal.at_most, ours, limit, by_cpu))
+            cpu_of_other = self.median(f"{goal.work}-cpu", goal.against[0][1])
+            by_cpu = cpu_of_other / cpu if cpu and cpu_of_other else None
+            found.append(
+                Ratio(goal.title, goal.goal, goal.at_most, ours.median, limit, ratio, by_cpu)
+            )
         return found
 
     def to_json(self) -> dict[str, Any]:
@@ -124,8 +132,9 @@ class Results:
 class Ratio:
     """Ours against a limit, and the goal for it.
 
-    `by_cpu` is the same by the CPU time of the client, which depends less on what else the machine
-    does.
+    `ratio` is the median of the ratios of the rounds: what slows the machine down for some seconds
+    slows both. `by_cpu` is the same by the CPU time of the client, which depends less on what else
+    the machine does.
     """
 
     title: str
@@ -133,18 +142,29 @@ class Ratio:
     at_most: bool
     ours: float
     against: float
+    ratio: float
     by_cpu: float | None = None
-
-    @property
-    def ratio(self) -> float:
-        """Ours in units of the other."""
-        return self.ours / self.against
 
     @property
     def met(self) -> bool:
         """Whether the goal is met, as it is printed."""
         shown = round(self.ratio, 2)
         return shown <= self.goal if self.at_most else shown >= self.goal
+
+
+def _ratio_of_rounds(ours: Figure, others: list[Figure]) -> float:
+    """Return the median of ours divided by the least of the others, round by round.
+
+    What was measured several times in a round counts with the median of that round. Figures that
+    were not taken in rounds are compared as they are.
+    """
+    rounds = len(ours.values)
+    if any(len(each.values) % rounds for each in others):
+        return ours.median / min(each.median for each in others)
+    limits = [min(each.in_round(number, rounds) for each in others) for number in range(rounds)]
+    return statistics.median(
+        value / limit for value, limit in zip(ours.values, limits, strict=True)
+    )
 
 
 def take_turns(rounds: int, candidates: Sequence[Callable[[int], None]]) -> None:
