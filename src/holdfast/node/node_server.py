@@ -29,6 +29,7 @@ class LimitedServer(uvicorn.Server):
     before_shutdown: Callable[[], None] | None = None
     _acceptor: Acceptor | None = None
     _buffer: memoryview | None = None
+    _unread: set[NodeProtocol]
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to accept connections of the one socket."""
@@ -37,13 +38,14 @@ class LimitedServer(uvicorn.Server):
         if self.started:
             limits = ConnectionLimits().within_descriptors()
             self._buffer = memoryview(bytearray(BODY_SIZE))
+            self._unread = set()
             self._acceptor = Acceptor(listener, self._make_protocol, limits)
             if self.announce is not None:
                 self.announce()
 
     def _make_protocol(self) -> NodeProtocol:
         protocol = NodeProtocol(self.config, self.server_state, self.lifespan.state)
-        protocol.buffer = self._buffer
+        protocol.buffer, protocol.unread = self._buffer, self._unread
         return protocol
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

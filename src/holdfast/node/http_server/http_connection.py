@@ -20,6 +20,7 @@ MAX_HEAD: Final = 32 << 10
 MAX_HEADERS: Final = 100
 RECEIVE_SIZE: Final = 16 << 10  # the most bytes that are read ahead of a connection
 BODY_SIZE: Final = 1 << 20  # the same for a body that the application reads
+MAX_UNREAD: Final = 16  # connections that may have so many bytes that it has not taken yet
 WRITE_BUFFER: Final = 32 << 10  # bytes that wait for the client besides the system's own buffer
 
 # ASGI extensions: the transport, to abort the connection; a function that waits until the client
@@ -40,10 +41,13 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
         on_lost: Called when the connection has ended.
         buffer: Where bytes are received, `BODY_SIZE` of them; connections of one event loop can
             share it.
+        unread: The connections with many bytes that the application has not taken yet; shared in
+            the same way. Many clients may send at the same moment.
     """
 
     on_lost: Callable[[], None] | None = None
     buffer: memoryview | None = None
+    unread: "set[NodeProtocol]"
     _timer: asyncio.TimerHandle | None = None
     _is_body_only = False  # whether the next bytes are of a body, and not its last ones
 
@@ -52,7 +56,10 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
         self.conn._receive_buffer = _LimitedHeads()  # noqa: SLF001 - h11 has no setting for it
         # Low is 0, because `DirectSender` needs an empty buffer.
         transport.set_write_buffer_limits(high=WRITE_BUFFER, low=0)
-        super().connection_made(StallLimit(transport, self.loop))  # type: ignore[arg-type]
+        if not hasattr(self, "unread"):
+            self.unread = set()
+        taken = partial(self.unread.discard, self)
+        super().connection_made(StallLimit(transport, self.loop, taken))  # type: ignore[arg-type]
         self._wait()
 
     # Without an own buffer, asyncio reads 256 KiB at a time and keeps pipelined requests in memory.
@@ -65,8 +72,10 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
         self._is_body_only = self._body_left() > RECEIVE_SIZE
         if self.buffer is None:
             self.buffer = memoryview(bytearray(BODY_SIZE))
-        # The last bytes go through h11, which then knows that the body has ended.
-        size = min(BODY_SIZE, self._body_left() - 1) if self._is_body_only else RECEIVE_SIZE
+        size = RECEIVE_SIZE
+        if self._is_body_only and len(self.unread) < MAX_UNREAD:
+            # The last bytes go through h11, which then knows that the body has ended.
+            size = min(BODY_SIZE, self._body_left() - 1)
         return self.buffer[:size]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -82,6 +91,8 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
         cycle.body = data if not cycle.body else bytes(cycle.body) + data
         cycle.message_event.set()
         self.flow.pause_reading()
+        if nbytes > RECEIVE_SIZE:
+            self.unread.add(self)
 
     def _body_left(self) -> int:
         """Return how many bytes of the body have not arrived, if the application reads it; else 0.
@@ -122,6 +133,7 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer, and call `on_lost`."""
+        self.unread.discard(self)
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
@@ -167,9 +179,15 @@ class _LimitedHeads(ReceiveBuffer):
 class StallLimit:
     """A transport that aborts the connection when the client reads too little of a reply."""
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        on_resume: Callable[[], None] | None = None,
+    ) -> None:
         self._transport = transport
         self._loop = loop
+        self._on_resume = on_resume
         self._held: list[bytes] | None = None
         self._written = 0
         self._is_watched = False
@@ -177,6 +195,12 @@ class StallLimit:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+    def resume_reading(self) -> None:
+        """Read on: the application has taken what came before."""
+        if self._on_resume is not None:
+            self._on_resume()
+        self._transport.resume_reading()
 
     def write(self, data: bytes) -> None:
         """Send `data`; what the client does not read at once waits in the buffer."""

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from holdfast.node.http_server.http_connection import TAKE_BODY
 from holdfast.node.http_server.refusals import Refusal, bad_request
@@ -46,7 +46,8 @@ class RequestBody:
             is_piece = not piece and len(chunk) >= PIECE_SIZE
             if not is_piece:
                 piece += chunk
-            kept = len(chunk) if is_piece else 2 * len(piece)
+            # For a while, what is made of a piece is held beside it.
+            kept = 2 * (len(chunk) if is_piece else len(piece))
             kept += 0 if held is None else held()
             self._share.hold(kept, progress=progress >= PROGRESS_BYTES)
             if progress >= PROGRESS_BYTES:
@@ -55,36 +56,45 @@ class RequestBody:
                 self._check_share()
                 yield chunk if is_piece else bytes(piece)
                 piece.clear()
+            chunk = b""  # noqa: PLW2901 - it may be large: hold it no longer than its reader
         if piece:
             yield bytes(piece)
 
     async def _chunks(self) -> AsyncIterator[bytes]:
         """Yield the body in the chunks in which it arrives."""
-        stream = aiter(self._request.stream())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._idle_seconds
         received = 0
-        while True:
+        has_more = True
+        while has_more:
             self._check_share()
             try:
                 async with asyncio.timeout_at(deadline) as timer:
                     self._share.on_end = partial(timer.reschedule, 0)
-                    chunk = await anext(stream, None)
+                    chunk, has_more = await self._receive()
             except TimeoutError:
                 if not self._share.is_ended:
                     raise Refusal(408, "The body arrived too slowly") from None
-            except ClientDisconnect:
-                raise bad_request("The body ended early") from None
             finally:
                 self._share.on_end = None
             self._check_share()
-            if chunk is None:
-                return
             received += len(chunk)
-            yield chunk
+            if chunk:
+                yield chunk
+            chunk = b""
             if received >= IDLE_BYTES:
                 deadline = loop.time() + self._idle_seconds
                 received = 0
+
+    async def _receive(self) -> tuple[bytes, bool]:
+        """Return the next bytes of the body, and whether more follow.
+
+        `Request.stream` of Starlette would keep each chunk until the next one comes.
+        """
+        message = await self._request.receive()
+        if message["type"] == "http.disconnect":
+            raise bad_request("The body ended early")
+        return message.get("body", b""), message.get("more_body", False)
 
     def _check_share(self) -> None:
         if self._share.is_ended:

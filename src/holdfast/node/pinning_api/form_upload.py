@@ -183,6 +183,7 @@ async def feed_all(upload: FormUpload, body: RequestBody, threads: CapacityLimit
 
     async def feed() -> None:
         await run_sync(upload.feed, fed[0], limiter=threads)
+        fed.clear()
 
     try:
         async for piece in body.pieces(lambda: upload.held + sum(map(len, fed))):
@@ -190,6 +191,7 @@ async def feed_all(upload: FormUpload, body: RequestBody, threads: CapacityLimit
                 await feeding
             fed[:] = [piece]
             feeding = asyncio.create_task(feed())
+            del piece  # so that the thread lets go of it when it has fed it
     finally:
         if feeding is not None:  # the thread must be done before the upload is closed
             await feeding
