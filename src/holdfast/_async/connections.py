@@ -100,7 +100,7 @@ class Connector(aiohttp.TCPConnector):
             if parts is None:
                 return await self._streamed(library_request, connection, limits)
             host = library_request.headers["Host"]
-            return await exchange_plain(connection, limits, request, parts[4], host)
+            return await exchange_plain(connection, limits, request, parts[2], host)
         except BaseException:
             # Closing would first wait for the peer to take the buffered bytes, perhaps for ever.
             if connection.protocol is not None:

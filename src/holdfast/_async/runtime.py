@@ -12,14 +12,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, ParamSpec, Self, TypeVar, cast
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
+from holdfast.content.budgets import SMALL_BATCH
 from holdfast.files.background import DEPTH
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-INLINE_SIZE: Final = 1 << 16  # bytes that are hashed as fast as a thread is called
 
 now = time.monotonic
 sleep = asyncio.sleep
@@ -42,7 +41,7 @@ async def compute(size: int, function: Callable[P, T], /, *args: P.args, **kwarg
 
     Many bytes are left to a worker thread. For few bytes, that costs more than the computation.
     """
-    if size <= INLINE_SIZE:
+    if size <= SMALL_BATCH:
         return function(*args, **kwargs)
     return await run_blocking(function, *args, **kwargs)
 

@@ -29,7 +29,7 @@ from holdfast._async.plain_exchange import GarbledError, PlainResponse
 from holdfast._async.request_body import StreamedBody
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, Timeouts, network
-from holdfast.config.secret import MAX_SCRUBBERS, Scrubber, Secret
+from holdfast.config.secret import Scrubber, Secret
 from holdfast.errors import ClientClosedError
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import Request
@@ -181,7 +181,7 @@ class AsyncTransport:
         self._timer = ExchangeTimer()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tls: ssl.SSLContext | None = None
-        self._scrubbers: dict[tuple[tuple[Secret, ...], Secret | None], Scrubber] = {}
+        self._scrubbers = network.Scrubbers(config)
         self._closed = False
 
     async def send(
@@ -227,7 +227,7 @@ class AsyncTransport:
             peer=request.peer,
             limits=limits,
             body=body,
-            scrubber=self._scrubber(request.secrets, proxy),
+            scrubber=self._scrubbers.mask_for(request.secrets, proxy),
         )
         del response  # it holds unmasked headers
         if body is not None and reply.status < 300:
@@ -236,16 +236,6 @@ class AsyncTransport:
                 await reply.aclose()
                 raise body.source_error or transport_errors.UNSENT.error(request.peer)
         return reply
-
-    def _scrubber(self, secrets: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
-        """Return the mask for replies to requests with `secrets`: the same for most requests."""
-        found = self._scrubbers.get((secrets, proxy))
-        if found is None:
-            if len(self._scrubbers) >= MAX_SCRUBBERS:
-                self._scrubbers.clear()
-            found = Scrubber((*secrets, *network.secrets(self._config, proxy)))
-            self._scrubbers[secrets, proxy] = found
-        return found
 
     def _translated(
         self, error: Exception, request: Request, limits: ExchangeLimits, *, sent: bool

@@ -24,7 +24,7 @@ from holdfast._sync.plain_exchange import PlainResponse, exchange_plain
 from holdfast.calls import NEVER, Deadline
 from holdfast.config import ClientConfig, network
 from holdfast.config.limits import Timeouts
-from holdfast.config.secret import MAX_SCRUBBERS, Scrubber, Secret
+from holdfast.config.secret import Scrubber, Secret
 from holdfast.errors import ClientClosedError
 from holdfast.forks import ForkAware
 from holdfast.protocol import transport_errors
@@ -173,7 +173,7 @@ class Transport(ForkAware):
         self._config = config
         self._managers: dict[tuple[Secret | None, bool], urllib3.PoolManager] = {}
         self._pools: dict[str, urllib3.HTTPConnectionPool] = {}
-        self._scrubbers: dict[tuple[tuple[Secret, ...], Secret | None], Scrubber] = {}
+        self._scrubbers = network.Scrubbers(config)
         self._lock = threading.Lock()
         self._closed = False
         self.watch_forks()
@@ -212,7 +212,7 @@ class Transport(ForkAware):
             limits.release()
             response.close()
             raise transport_errors.UNSENT.error(request.peer)
-        scrubber = self._scrubber(request.secrets, proxy)
+        scrubber = self._scrubbers.mask_for(request.secrets, proxy)
         return Response(response, peer=request.peer, limits=limits, scrubber=scrubber)
 
     def _exchange(
@@ -238,7 +238,7 @@ class Transport(ForkAware):
                 decode_content=False,
             )
         limits.connect_seconds()  # raises an error when no time is left
-        return exchange_plain(self._pool(parts[1], manager), limits, request, parts[4])
+        return exchange_plain(self._pool(parts[1], manager), limits, request, parts[2])
 
     def _pool(self, origin: str, manager: urllib3.PoolManager) -> urllib3.HTTPConnectionPool:
         """Return the connections to `origin`. Finding them takes urllib3 long."""
@@ -248,16 +248,6 @@ class Transport(ForkAware):
                 self._pools.clear()
             pool = self._pools[origin] = manager.connection_from_url(origin)
         return pool
-
-    def _scrubber(self, secrets: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
-        """Return the mask for replies to requests with `secrets`: the same for most requests."""
-        found = self._scrubbers.get((secrets, proxy))
-        if found is None:
-            if len(self._scrubbers) >= MAX_SCRUBBERS:
-                self._scrubbers.clear()
-            found = Scrubber((*secrets, *network.secrets(self._config, proxy)))
-            self._scrubbers[secrets, proxy] = found
-        return found
 
     def _manager(self, proxy: Secret | None, *, secure: bool) -> urllib3.PoolManager:
         with self._lock:

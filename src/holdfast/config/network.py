@@ -2,13 +2,16 @@
 
 import base64
 import ssl
+from typing import Final
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from holdfast.config.checks import address_error, is_loopback
 from holdfast.config.client_config import ClientConfig
-from holdfast.config.secret import Secret
+from holdfast.config.secret import Scrubber, Secret
 from holdfast.errors import ConfigError
+
+MAX_SCRUBBERS: Final = 20  # that are kept: a token of `with_options` needs its own
 
 
 def proxy_for(url: str, config: ClientConfig) -> Secret | None:
@@ -57,3 +60,21 @@ def secrets(config: ClientConfig, proxy: Secret | None) -> tuple[Secret | None, 
         return config.provider_token, config.gateway_token
     password = Secret(unquote(urlsplit(proxy.reveal()).password or ""))
     return config.provider_token, config.gateway_token, password, split_proxy(proxy)[1]
+
+
+class Scrubbers:
+    """The masks for replies. Most requests have the same credentials, and so the same mask."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._known: dict[tuple[tuple[Secret, ...], Secret | None], Scrubber] = {}
+
+    def mask_for(self, sent: tuple[Secret, ...], proxy: Secret | None) -> Scrubber:
+        """Return the mask for the reply to a request with the credentials `sent`."""
+        found = self._known.get((sent, proxy))
+        if found is None:
+            if len(self._known) >= MAX_SCRUBBERS:
+                self._known.clear()
+            found = Scrubber((*sent, *secrets(self._config, proxy)))
+            self._known[sent, proxy] = found
+        return found

@@ -11,7 +11,6 @@ MASK = "********"
 MIN_ECHO: Final = 8
 """The shortest credential that is masked in replies; a shorter one is in many by chance."""
 
-MAX_SCRUBBERS: Final = 20  # that a transport keeps: a token of `with_options` needs its own
 UNQUOTINGS: Final = 3  # how many times over an address may be quoted
 MAX_QUOTED: Final = 1 << 16  # bytes that are searched for quoted credentials, which is slow
 

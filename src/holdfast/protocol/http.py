@@ -16,7 +16,7 @@ MAX_DIGITS = 18  # the most digits of a plausible Content-Length
 USUAL_PORTS = {"http": ":80", "https": ":443"}
 EMPTY_LENGTHS = {"POST": 0, "PUT": 0, "PATCH": 0}  # methods that announce a body of no bytes
 # An ordinary URL: its origin, of scheme and host, and the rest, which needs no quoting.
-PLAIN_URL = re.compile(r"((https?)://([\w.:\[\]-]+))(/[!$-;=?-Z_a-z~]*)", re.ASCII)
+PLAIN_URL = re.compile(r"(https?://[\w.:\[\]-]+)(/[!$-;=?-Z_a-z~]*)", re.ASCII)
 MAX_REPLY = 1 << 20  # an API's reply is a few hundred bytes; an error page may be larger
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from holdfast._async.reads.batches import in_batches, reuse_freed_memory, total
 from holdfast._async.reads.peer import AsyncPeer
-from holdfast._async.runtime import AsyncWorker, AsyncWriter, run_blocking
+from holdfast._async.runtime import AsyncWorker, AsyncWriter, compute, run_blocking
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.budgets import SMALL_BATCH
 from holdfast.content.cid import CID
@@ -157,10 +157,7 @@ class AsyncStream(Generic[P]):
 
     async def _absorb(self, chunks: list[bytes]) -> None:
         """Feed bytes of the beginning to the proof."""
-        if total(chunks) <= SMALL_BATCH:
-            self._pieces += self.proof.update_all(chunks)
-        else:
-            self._pieces += await run_blocking(self.proof.update_all, chunks)
+        self._pieces += await compute(total(chunks), self.proof.update_all, chunks)
 
     async def _see_end(self) -> None:
         """Find out whether a short body is complete or broke off."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from holdfast._sync.reads.batches import in_batches, reuse_freed_memory, total
 from holdfast._sync.reads.peer import Peer
-from holdfast._sync.runtime import Worker, Writer, run_blocking
+from holdfast._sync.runtime import Worker, Writer, compute, run_blocking
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.budgets import SMALL_BATCH
 from holdfast.content.cid import CID
@@ -159,10 +159,7 @@ class Stream(Generic[P]):
 
     def _absorb(self, chunks: list[bytes]) -> None:
         """Feed bytes of the beginning to the proof."""
-        if total(chunks) <= SMALL_BATCH:
-            self._pieces += self.proof.update_all(chunks)
-        else:
-            self._pieces += run_blocking(self.proof.update_all, chunks)
+        self._pieces += compute(total(chunks), self.proof.update_all, chunks)
 
     def _see_end(self) -> None:
         """Find out whether a short body is complete or broke off."""
