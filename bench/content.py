@@ -1,4 +1,4 @@
-"""What is stored and retrieved: many distinct documents of 1 KB, and one large file."""
+"""The content of the benchmarks: many distinct documents of 1 KB, and one large file."""
 
 import hashlib
 import json

@@ -8,10 +8,10 @@ OURS = "holdfast"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a ratio of ours to others shall be: at least `goal`, or at most.
+    """A ratio of our figure to others, and the goal for it: a lower or an upper limit.
 
     Attributes:
-        title: What is compared, for the table.
+        title: The name of the comparison in the table.
         work: The work; its figure of candidate `ours` is divided by the least of `against`.
         against: Pairs of a work and a candidate.
         goal: The ratio wanted.

@@ -18,7 +18,7 @@ KUBO: Path = ENGINES["kubo_binary"]()
 KUBO_VERSION: str = ENGINES["VERSION"]
 START_TIME = 60.0  # seconds
 AUTHORIZATION = f"Authorization: Bearer {TOKEN}"
-# The layout in which ours stores an upload: what is left out comes from Kubo's configuration.
+# The layout of our uploads. For other options Kubo uses its configuration.
 KUBO_LAYOUT = "cid-version=1&raw-leaves=true&chunker=size-1048576&max-file-links=1024"
 
 

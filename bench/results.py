@@ -79,7 +79,7 @@ class Results:
         return None if found is None else found.median
 
     def ratios(self) -> list["Ratio"]:
-        """Return the goals whose figures are there, with what was reached."""
+        """Return the ratio for each goal whose figures were measured."""
         found = []
         for goal in GOALS:
             ours = self.figures.get((goal.work, goal.ours))
@@ -153,9 +153,9 @@ class Ratio:
 
 
 def _ratio_of_rounds(ours: Figure, others: list[Figure]) -> float:
-    """Return the median of ours divided by the least of the others, round by round.
+    """Divide our figure by the smallest of the others in each round; return the median.
 
-    What was measured several times in a round counts with the median of that round. Figures that
+    Where a round has several figures, their median counts. Figures that
     were not taken in rounds are compared as they are.
     """
     rounds = len(ours.values)

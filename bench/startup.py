@@ -28,7 +28,7 @@ NEEDS = {"holdfast": ("urllib3",), "holdfast, async": ("urllib3", "aiohttp")}
 
 
 def run(plan: Plan) -> None:
-    """Measure the start of fresh processes, and count what is installed."""
+    """Measure the start of fresh processes; count the packages and bytes installed."""
     folders = {name: folder for name in PYTHON if (folder := plan.peers.python(name))}
     works: list[Callable[[int], None]] = []
     for name, statement in IMPORTS.items():

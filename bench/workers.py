@@ -105,7 +105,7 @@ class Worker:
 def python_worker(
     client: str, url: str, folder: Path, *, verify: bool = True, packages: Path | None = None
 ) -> Worker:
-    """Start a worker of `bench.clients`, with the packages of a peer in front of ours."""
+    """Start a worker of `bench.clients`. The packages of a peer, if given, are found first."""
     options = [] if verify else ["--unverified"]
     command = [sys.executable, "-m", "bench.clients", client, url, str(folder), *options]
     return Worker(command, {"PYTHONPATH": str(packages)} if packages else None)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TOKEN = "bench-token"  # noqa: S105 - of nobody
+TOKEN = "bench-token"  # noqa: S105 - no real token
 
 
 @dataclass(frozen=True, slots=True)

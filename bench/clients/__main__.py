@@ -101,7 +101,7 @@ class Meter:
         self._start = time.perf_counter()
 
     def result(self, count: int) -> Result:
-        """Return what was measured."""
+        """Return the time, the CPU time and the peak of memory since the start."""
         seconds = time.perf_counter() - self._start
         return Result(count, seconds, time.process_time() - self._cpu, peak_memory())
 
