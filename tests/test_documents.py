@@ -192,7 +192,8 @@ MODULES = ["holdfast"] + [
 def test_the_examples_in_docstrings_run(name):
     module = importlib.import_module(name)
     assert module.__doc__, name
-    failed, _ = doctest.testmod(module, raise_on_error=False)
+    clients = {"AsyncClient": holdfast.AsyncClient, "Client": holdfast.Client}
+    failed, _ = doctest.testmod(module, extraglobs=clients, raise_on_error=False)
     assert failed == 0
 
 

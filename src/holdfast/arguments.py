@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Final
 
-from holdfast.records import StoreOptions
+from holdfast.records import PinInfo, StoreOptions, now_ms
 
 DEFAULT_FILE_NAME: Final = "client-file"
 
@@ -32,6 +32,42 @@ def file_name(given: str | None, own: str | None) -> str:
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise ValueError("name must be a file name: not empty, without slashes, not '.' or '..'")
     return sendable(name)
+
+
+def json_info(name: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
+    """Return what to store with a JSON value. The spec gives it a name if the user does not."""
+    if name is None and keyvalues is None:
+        return PinInfo(name=f"client-{now_ms()}")
+    if name is None:
+        name = f"client-{now_ms()}"
+    else:
+        check_text("name", name)
+    return PinInfo(name=sendable(name), keyvalues=checked_keyvalues(keyvalues), given=True)
+
+
+def file_info(given: str | None, own: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
+    """Return what to store with a file."""
+    return PinInfo(
+        name=file_name(given, own),
+        keyvalues=checked_keyvalues(keyvalues),
+        given=given is not None or keyvalues is not None,
+    )
+
+
+def checked_keyvalues(keyvalues: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return key-values as a new mapping; raise TypeError unless they are texts and numbers."""
+    if keyvalues is None:
+        return {}
+    if not isinstance(keyvalues, Mapping):
+        raise TypeError(f"keyvalues must be a mapping, not {type(keyvalues).__name__}")
+    for key, value in keyvalues.items():
+        check_text("a key of keyvalues", key)
+        if not isinstance(value, str | int | float | bool):
+            raise TypeError(
+                f"keyvalues[{key!r}] must be a string, a number or a bool, "
+                f"not {type(value).__name__}"
+            )
+    return dict(keyvalues)
 
 
 def check_progress(progress: Any) -> None:

@@ -10,42 +10,74 @@ common work. Any other class with these methods works too. Every provider should
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, Final, Protocol, Self, TypeGuard, TypeVar, cast, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 from holdfast.calls import Call
-from holdfast.config import ClientConfig
+from holdfast.capabilities import (
+    REFUSALS,
+    Annotating,
+    AsyncAnnotating,
+    AsyncBrowsing,
+    AsyncCarImport,
+    AsyncDirectories,
+    AsyncFinding,
+    AsyncListing,
+    AsyncOpenable,
+    AsyncPinning,
+    AsyncUpdating,
+    Browsing,
+    CarExport,
+    CarImport,
+    Directories,
+    Finding,
+    Linkable,
+    Listing,
+    Openable,
+    Pinning,
+    Reconfigurable,
+    Updating,
+)
 from holdfast.content.cid import CID
 from holdfast.errors import UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.sources import Progress, Source
-from holdfast.records import Added, Pin, PinInfo
+from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
 
 __all__ = [
     "CID",
     "Added",
+    "Annotating",
+    "AsyncAnnotating",
+    "AsyncBrowsing",
     "AsyncCarImport",
     "AsyncDirectories",
+    "AsyncFinding",
     "AsyncListing",
     "AsyncOpenable",
     "AsyncPinning",
     "AsyncStorageProvider",
+    "AsyncUpdating",
+    "Browsing",
     "Call",
     "CarExport",
     "CarImport",
     "DeclaresCapabilities",
     "Directories",
+    "Entry",
+    "Finding",
     "Linkable",
     "Listing",
     "Openable",
     "Pin",
+    "PinFilter",
     "PinInfo",
     "Pinning",
     "Progress",
     "Reconfigurable",
     "Source",
     "StorageProvider",
+    "Updating",
     "ask",
     "has_capability",
 ]
@@ -129,140 +161,6 @@ class AsyncStorageProvider(Protocol):
     @abstractmethod
     async def aclose(self) -> None:
         """Release connections and files; twice is fine. Later calls raise ClientClosedError."""
-
-
-@runtime_checkable
-class Linkable(Protocol):
-    """Returns links to its content."""
-
-    @abstractmethod
-    def url(self, cid: str) -> str:
-        """Return a link to `cid` that can be shared."""
-
-
-@runtime_checkable
-class Reconfigurable(Protocol):
-    """Can be copied with other options and the same connections."""
-
-    @abstractmethod
-    def with_config(self, config: ClientConfig) -> Self:
-        """Return a copy with `config` over the same connections; ConfigError if they differ."""
-
-
-@runtime_checkable
-class Openable(Protocol):
-    """Reads parts of files."""
-
-    @abstractmethod
-    def open_file(self, cid: str) -> Any:
-        """Return the file at `cid`, readable and seekable, like a `holdfast.ContentFile`."""
-
-
-@runtime_checkable
-class AsyncOpenable(Protocol):
-    """`Openable`, awaited."""
-
-    @abstractmethod
-    async def open_file(self, cid: str) -> Any:
-        """Return the file at `cid`, readable and seekable, like a `holdfast.AsyncContentFile`."""
-
-
-@runtime_checkable
-class Listing(Protocol):
-    """Lists its pins."""
-
-    @abstractmethod
-    def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return the pins whose name contains `name`, newest first, at most `limit` of them."""
-
-
-@runtime_checkable
-class AsyncListing(Protocol):
-    """`Listing`, awaited."""
-
-    @abstractmethod
-    async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return the pins whose name contains `name`, newest first, at most `limit` of them."""
-
-
-@runtime_checkable
-class Pinning(Protocol):
-    """Pins content that exists elsewhere."""
-
-    @abstractmethod
-    def pin(self, cid: str, info: PinInfo) -> Pin:
-        """Pin `cid`; return the pin as soon as the provider has accepted the request."""
-
-
-@runtime_checkable
-class AsyncPinning(Protocol):
-    """`Pinning`, awaited."""
-
-    @abstractmethod
-    async def pin(self, cid: str, info: PinInfo) -> Pin:
-        """Pin `cid`; return the pin as soon as the provider has accepted the request."""
-
-
-@runtime_checkable
-class Directories(Protocol):
-    """Stores whole directories."""
-
-    @abstractmethod
-    def add_directory(
-        self, folder: Path, info: PinInfo, *, progress: Progress | None = None
-    ) -> Added:
-        """Store the files below `folder` under one CID."""
-
-
-@runtime_checkable
-class AsyncDirectories(Protocol):
-    """`Directories`, awaited."""
-
-    @abstractmethod
-    async def add_directory(
-        self, folder: Path, info: PinInfo, *, progress: Progress | None = None
-    ) -> Added:
-        """Store the files below `folder` under one CID."""
-
-
-@runtime_checkable
-class CarImport(Protocol):
-    """Imports archives (CAR). The CIDs stay the same."""
-
-    @abstractmethod
-    def import_car(self, pieces: Iterable[bytes]) -> list[str]:
-        """Import an archive and pin its roots; return their CIDs."""
-
-
-@runtime_checkable
-class AsyncCarImport(Protocol):
-    """`CarImport`, awaited."""
-
-    @abstractmethod
-    async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
-        """Import an archive and pin its roots; return their CIDs."""
-
-
-@runtime_checkable
-class CarExport(Protocol):
-    """Exports archives (CAR)."""
-
-    @abstractmethod
-    def export_car(self, cid: str) -> Iterator[bytes]:
-        """Yield the archive of everything under `cid`."""
-
-
-REFUSALS: Final[Mapping[str, str]] = {
-    "Linkable": "has no addresses to share; share the CID",
-    "Reconfigurable": "takes no other options; make a new client",
-    "Openable": "cannot open files in parts; use download",
-    "Listing": "cannot list what it keeps; keep the CIDs of your records",
-    "Pinning": "cannot pin content by its CID; download it and upload it here",
-    "Directories": "cannot store directories; upload the files one by one",
-    "CarImport": "cannot import archives; upload the files",
-    "CarExport": "cannot export archives; download the files",
-}
-"""For each capability, the error message of a provider without it, with the alternative."""
 
 
 class DeclaresCapabilities:

@@ -102,7 +102,7 @@ async def test_json_is_added_as_a_file_unless_the_provider_says_otherwise():
     await AsyncClient(provider).upload(b"x", name="b.txt")
     assert provider.added == [
         ("application/json", PinInfo(name="a"), "store"),
-        ("", PinInfo(name="b.txt"), "upload"),
+        ("", PinInfo(name="b.txt", given=True), "upload"),
     ]
     assert provider.blocks[CID.of_raw(b"[1]")] == b"[1]"
 

@@ -83,13 +83,15 @@ def progress_bar(
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def size_text(size: int) -> str:
-    """Return a number of bytes for people.
+def size_text(size: int | None) -> str:
+    """Return a number of bytes for people; "-" if it is not known.
 
     Example:
         >>> size_text(999), size_text(1_500_000)
         ('999 B', '1.5 MB')
     """
+    if size is None:
+        return "-"
     amount = float(size)
     for unit in ("B", "kB", "MB", "GB"):
         if amount < 1000:
@@ -98,8 +100,10 @@ def size_text(size: int) -> str:
     return f"{amount:.1f} TB"
 
 
-def time_text(milliseconds: int) -> str:
+def time_text(milliseconds: int | None) -> str:
     """Return a time in this machine's time zone; as its number if no calendar has it."""
+    if milliseconds is None:
+        return "-"
     try:
         moment = datetime.fromtimestamp(milliseconds / 1000).astimezone()
     except (ValueError, OverflowError, OSError):

@@ -26,6 +26,7 @@ from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
 from holdfast.provider import (
+    AsyncAnnotating,
     AsyncOpenable,
     AsyncStorageProvider,
     DeclaresCapabilities,
@@ -38,7 +39,12 @@ JSON_TYPE = "application/json"
 
 
 class AsyncBaseProvider(
-    DeclaresCapabilities, AsyncStorageProvider, AsyncOpenable, Linkable, Reconfigurable
+    DeclaresCapabilities,
+    AsyncStorageProvider,
+    AsyncAnnotating,
+    AsyncOpenable,
+    Linkable,
+    Reconfigurable,
 ):
     """A provider over a reader and three methods: `add_file`, `unpin` and `check_credentials`.
 
@@ -171,10 +177,14 @@ class AsyncBaseProvider(
 
     async def put_json(self, text: str, *, name: str) -> str:
         """Store the JSON `text` under `name`; return its CID."""
+        return str((await self.pin_json(text, PinInfo(name=name))).cid)
+
+    async def pin_json(self, text: str, info: PinInfo) -> Added:
+        """Store the JSON `text` with a name and key-values."""
         async with self.call("store") as call:
-            added = await self.add_json(text, PinInfo(name=name), call)
+            added = await self.add_json(text, info, call)
             call.cid = str(added.cid)
-            return call.cid
+            return added
 
     async def get_json(self, cid: str) -> Any:
         """Return the JSON value at `cid`."""
@@ -185,10 +195,16 @@ class AsyncBaseProvider(
 
     async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
         """Store the bytes of `source` as a file called `name`; return its CID."""
+        return str((await self.pin_file(source, PinInfo(name=name), progress=progress)).cid)
+
+    async def pin_file(
+        self, source: Source, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Store the bytes of `source` as a file, with a name and key-values."""
         async with self.call("upload", total=False) as call:
-            added = await self.add_file(source, PinInfo(name=name), call, progress or _ignore)
+            added = await self.add_file(source, info, call, progress or _ignore)
             call.cid = str(added.cid)
-            return call.cid
+            return added
 
     async def get_file(
         self,

@@ -28,6 +28,7 @@ from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
 from holdfast.provider import (
+    Annotating,
     DeclaresCapabilities,
     Linkable,
     Openable,
@@ -39,7 +40,14 @@ from holdfast.records import Added, PinInfo
 JSON_TYPE = "application/json"
 
 
-class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Reconfigurable):
+class BaseProvider(
+    DeclaresCapabilities,
+    StorageProvider,
+    Annotating,
+    Openable,
+    Linkable,
+    Reconfigurable,
+):
     """A provider over a reader and three methods: `add_file`, `unpin` and `check_credentials`.
 
     A subclass defines these. The base class does the rest: JSON, targets of downloads, events,
@@ -167,10 +175,14 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
 
     def put_json(self, text: str, *, name: str) -> str:
         """Store the JSON `text` under `name`; return its CID."""
+        return str((self.pin_json(text, PinInfo(name=name))).cid)
+
+    def pin_json(self, text: str, info: PinInfo) -> Added:
+        """Store the JSON `text` with a name and key-values."""
         with self.call("store") as call:
-            added = self.add_json(text, PinInfo(name=name), call)
+            added = self.add_json(text, info, call)
             call.cid = str(added.cid)
-            return call.cid
+            return added
 
     def get_json(self, cid: str) -> Any:
         """Return the JSON value at `cid`."""
@@ -181,10 +193,14 @@ class BaseProvider(DeclaresCapabilities, StorageProvider, Openable, Linkable, Re
 
     def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
         """Store the bytes of `source` as a file called `name`; return its CID."""
+        return str((self.pin_file(source, PinInfo(name=name), progress=progress)).cid)
+
+    def pin_file(self, source: Source, info: PinInfo, *, progress: Progress | None = None) -> Added:
+        """Store the bytes of `source` as a file, with a name and key-values."""
         with self.call("upload", total=False) as call:
-            added = self.add_file(source, PinInfo(name=name), call, progress or _ignore)
+            added = self.add_file(source, info, call, progress or _ignore)
             call.cid = str(added.cid)
-            return call.cid
+            return added
 
     def get_file(
         self,

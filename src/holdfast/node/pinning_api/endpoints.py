@@ -230,7 +230,7 @@ def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as t
     reply: dict[str, Any] = {
         "IpfsHash": pin.cid,
         "PinSize": pin.size,
-        "Timestamp": iso_time(pin.created),
+        "Timestamp": iso_time(pin.created or 0),
         "ID": pin.id,
         "Name": pin.name,
         "NumberOfFiles": pin.files,
@@ -249,7 +249,7 @@ def _pin_row(pin: Pin) -> dict[str, Any]:
         "ipfs_pin_hash": pin.cid,
         "size": pin.size,
         "user_id": "local",
-        "date_pinned": iso_time(pin.created),
+        "date_pinned": iso_time(pin.created or 0),
         "date_unpinned": None if pin.removed is None else iso_time(pin.removed),
         "metadata": {"name": pin.name or None, "keyvalues": dict(pin.keyvalues) or None},
         "regions": REGIONS,

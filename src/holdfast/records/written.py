@@ -1,18 +1,13 @@
-"""The values that go in and out of clients and providers: records, messages, options and pins.
-
-All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
-"""
+"""What clients write and return: records, messages and options."""
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from holdfast.errors import SerializationError
 
 T = TypeVar("T")
-
-EntryKind: TypeAlias = Literal["file", "directory", "symlink"]
 
 
 def now_ms() -> int:
@@ -29,6 +24,8 @@ class ClientRecord(Generic[T]):
         timestamp: Milliseconds by this machine's clock, taken when the record was made.
         data: The value that was stored; always None for an upload.
         size: Characters of the JSON text for `store` and `send`, bytes for `upload`.
+        duplicate: Whether the content was pinned there before; None if the provider does not say.
+            It is not compared, and not part of `to_dict`.
 
     Example:
         >>> ClientRecord(cid="bafkqaaa", timestamp=1700000000000, data=[1], size=3).to_dict()
@@ -39,6 +36,7 @@ class ClientRecord(Generic[T]):
     timestamp: int
     size: int
     data: T | None = None
+    duplicate: bool | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain JSON data, without ``data`` if that is None."""
@@ -126,97 +124,6 @@ class StoreOptions:
         if unknown:
             raise TypeError(f"unknown option {unknown[0]!r}; known are {' and '.join(known)}")
         return cls(**options)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pin:
-    """One pin: content that a provider stores, or stored until `removed`.
-
-    Attributes:
-        id: The provider's identifier of the pin.
-        cid: The CID, as it was given or computed.
-        name: A name for people; may be empty.
-        keyvalues: Further metadata of the user.
-        size: The bytes of all its blocks.
-        files: The number of files in it.
-        type: A media type, or ``directory``.
-        created: When it was pinned, in milliseconds.
-        removed: When it was unpinned, in milliseconds; None while it is pinned.
-
-    Example:
-        >>> Pin(id="1", cid="bafkqaaa", name="empty.txt").removed is None
-        True
-    """
-
-    id: str
-    cid: str
-    name: str = ""
-    keyvalues: Mapping[str, Any] = field(default_factory=dict)
-    size: int = 0
-    files: int = 1
-    type: str = ""
-    created: int = 0
-    removed: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PinInfo:
-    """Metadata that a provider stores with a new pin.
-
-    Attributes:
-        name: The name of the pin; for an uploaded file, its file name.
-        keyvalues: Further metadata of the user.
-
-    Example:
-        >>> PinInfo(name="report.pdf")
-        PinInfo(name='report.pdf', keyvalues={})
-    """
-
-    name: str = ""
-    keyvalues: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Added:
-    """The result of adding content to a provider.
-
-    Attributes:
-        cid: The CID under which the provider pinned the content.
-        duplicate: Whether it was pinned there before; None if the provider does not say.
-        pin_id: The provider's identifier of the pin; None if it has none.
-
-    Example:
-        >>> Added(cid="bafkqaaa", duplicate=True).pin_id is None
-        True
-    """
-
-    cid: str
-    duplicate: bool | None = None
-    pin_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One name in a directory, and the content under it.
-
-    A directory's block holds names and CIDs only. So `size` and `kind` are None if the block of
-    the entry itself was not read, except for raw blocks, which are files.
-
-    Attributes:
-        name: The name in the directory.
-        cid: The CID of the content.
-        size: The bytes of a file.
-        kind: ``file``, ``directory`` or ``symlink``.
-
-    Example:
-        >>> Entry(name="a.txt", cid="bafkqaaa", size=0, kind="file").name
-        'a.txt'
-    """
-
-    name: str
-    cid: str
-    size: int | None = None
-    kind: EntryKind | None = None
 
 
 def _member(value: Any, key: str, kind: type[T]) -> T:

@@ -1,0 +1,19 @@
+"""The client that applications use: checks arguments, calls the provider, and returns records."""
+
+from holdfast._async.client.folders import AsyncFolderCalls
+from holdfast._async.client.many import AsyncManyCalls
+
+
+class AsyncClient(AsyncManyCalls, AsyncFolderCalls):
+    """Stores JSON, files and messages by content, and reads them back.
+
+    Make one with `init`, use it from any number of tasks, and close it, best with ``async with``.
+    A client from ``AsyncClient(provider=…)`` does not close the provider: do that yourself.
+
+    Example:
+        >>> from holdfast import ClientConfig
+        >>> async def main(config: ClientConfig) -> None:
+        ...     async with await AsyncClient.init(config) as client:
+        ...         record = await client.store({"hello": "world"})
+        ...         print(await client.retrieve(record.cid))
+    """

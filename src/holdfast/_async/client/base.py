@@ -1,0 +1,120 @@
+"""What all parts of a client share: the provider, the configuration, opening and closing."""
+
+from collections.abc import Mapping
+from typing import Any, NoReturn, Self, Unpack
+
+from holdfast._async.client.plain_adding import AsyncPlainAdding
+from holdfast.config import ClientConfig, ConfigFields
+from holdfast.config.wrapping import takes_secrets
+from holdfast.content.reference import Reference
+from holdfast.errors import ClientClosedError
+from holdfast.provider import AsyncStorageProvider, Linkable, Reconfigurable, ask, has_capability
+from holdfast.registry import build_async_provider
+
+
+class AsyncClientBase:
+    """The provider of a client, its configuration, and its life from `init` to closing."""
+
+    def __init__(
+        self, provider: AsyncStorageProvider, *, config: ClientConfig | None = None
+    ) -> None:
+        self._provider = provider
+        self._config = config or getattr(provider, "config", None) or ClientConfig()
+        self._adding = AsyncPlainAdding.of(provider)
+        self._owns_provider = False
+        self._closed = False
+        if not isinstance(provider, AsyncStorageProvider):
+            del provider  # it may be a token, passed by mistake
+            raise TypeError(
+                f"{type(self._provider).__name__} does not implement AsyncStorageProvider; to "
+                "make a client from a configuration, use AsyncClient.init(…)"
+            )
+
+    @classmethod
+    @takes_secrets
+    async def init(
+        cls,
+        config: ClientConfig | Mapping[str, Any] | None = None,
+        /,
+        **fields: Unpack[ConfigFields],
+    ) -> Self:
+        """Return a client for `config`: a `ClientConfig`, a mapping, or keywords, which override.
+
+        Nothing is sent. Raise ConfigError for a wrong or missing field.
+        """
+        settings = ClientConfig.of(config, **fields)
+        client = cls(build_async_provider(settings), config=settings)
+        client._owns_provider = True
+        return client
+
+    @property
+    def provider(self) -> AsyncStorageProvider:
+        """The provider that stores the content."""
+        return self._provider
+
+    @property
+    def config(self) -> ClientConfig:
+        """The configuration of the client."""
+        return self._config
+
+    @takes_secrets
+    def with_options(self, **changes: Unpack[ConfigFields]) -> Self:
+        """Return a client with other options and the same connections. Close this client only.
+
+        Example:
+            >>> async def first_look(client: AsyncClient, cid: str) -> object:
+            ...     return await client.with_options(verify=False).retrieve(cid)
+        """
+        config = self._config.with_options(**changes)
+        provider: Any = ask(self._provider, Reconfigurable).with_config(config)
+        return type(self)(provider, config=config)
+
+    async def test_connection(self) -> bool:
+        """Return True if the provider accepts the credentials; raise an error otherwise.
+
+        Example:
+            >>> async def example(client: AsyncClient) -> bool:
+            ...     return await client.test_connection()
+        """
+        self._check_open()
+        await self._provider.test_authentication()
+        return True
+
+    def url(self, cid: str) -> str:
+        """Return a link to `cid` that can be shared; no request is sent.
+
+        Example:
+            >>> def example(client: AsyncClient, cid: str) -> str:
+            ...     return client.url(cid)
+        """
+        reference = Reference.parse(cid)
+        if has_capability(self._provider, Linkable):
+            return self._provider.url(reference)
+        return f"ipfs://{reference}"
+
+    async def aclose(self) -> None:
+        """Close the connections of a client that `init` made. A second time does nothing."""
+        self._closed = True
+        if self._owns_provider:
+            await self._provider.aclose()
+
+    async def __aenter__(self) -> Self:
+        self._check_open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._closed else ""
+        return f"<{type(self).__name__}: {type(self._provider).__name__}{state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be pickled: it holds connections and a token; "
+            "make one with init() where it is needed"
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClientClosedError

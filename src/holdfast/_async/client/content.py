@@ -1,0 +1,166 @@
+"""The methods of a client for JSON values, files and messages."""
+
+import os
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from holdfast import arguments
+from holdfast._async.client.base import AsyncClientBase
+from holdfast._async.content_file import AsyncContentFile
+from holdfast._async.runtime import run_blocking, run_interruptible
+from holdfast.content.reference import Reference
+from holdfast.files.blob import Blob
+from holdfast.files.sources import Progress, Uploadable, open_source
+from holdfast.protocol import json_text
+from holdfast.provider import AsyncOpenable, ask
+from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
+
+T = TypeVar("T")
+
+
+class AsyncContentCalls(AsyncClientBase):
+    """Stores and reads JSON values, files and messages."""
+
+    async def store(
+        self,
+        data: T,
+        options: StoreOptions | Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+    ) -> ClientRecord[T]:
+        """Store a JSON-compatible value; raise SerializationError for any other.
+
+        Args:
+            data: The value.
+            options: Reserved; see `StoreOptions`.
+            name: The name of the pin; by default ``client-`` and the time in milliseconds.
+            keyvalues: Metadata of your own for the pin, by which `pins` can find it.
+
+        Example:
+            >>> async def example(client: AsyncClient) -> str:
+            ...     record = await client.store({"name": "Zoë", "tags": ["a", "b"]})
+            ...     return record.cid
+        """
+        self._check_open()
+        arguments.warn_if_encrypt(options)
+        text = json_text.to_text(data)
+        info = arguments.json_info(name, keyvalues)
+        added = await self._adding.pin_json(text, info)
+        return ClientRecord(
+            cid=added.cid,
+            timestamp=now_ms(),
+            data=data,
+            size=len(text),
+            duplicate=added.duplicate,
+        )
+
+    async def retrieve(self, cid: str) -> Any:
+        """Return the JSON value at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
+
+        Example:
+            >>> async def example(client: AsyncClient, cid: str) -> object:
+            ...     return await client.retrieve(f"https://ipfs.io/ipfs/{cid}")
+        """
+        self._check_open()
+        return await self._provider.get_json(Reference.parse(cid))
+
+    async def upload(
+        self,
+        file: Uploadable,
+        options: StoreOptions | Mapping[str, Any] | None = None,
+        *,
+        name: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> ClientRecord[None]:
+        """Store a file: a path, bytes, an open binary file, a `Blob`, or an iterable of bytes.
+
+        Args:
+            file: The content. It is streamed, and never held in memory as a whole. An open file is
+                read from its current position. A source that can be read only once (a generator, a
+                pipe) is not sent again when the connection breaks.
+            options: Reserved; see `StoreOptions`.
+            name: The file name to send; by default the file's own, else ``client-file``.
+            keyvalues: Metadata of your own for the pin, by which `pins` can find it.
+            progress: Called with the bytes sent so far and the total, or None if not known.
+
+        Example:
+            >>> async def example(client: AsyncClient) -> int:
+            ...     record = await client.upload(b"hello", name="greeting.txt")
+            ...     return record.size
+        """
+        self._check_open()
+        arguments.warn_if_encrypt(options)
+        arguments.check_progress(progress)
+        source = await run_interruptible(open_source, file)
+        try:
+            info = arguments.file_info(name, source.name, keyvalues)
+            added = await self._adding.pin_file(source, info, progress=progress)
+            size = source.bytes_read if source.size is None else source.size
+        finally:
+            await run_blocking(source.close)
+        return ClientRecord(cid=added.cid, timestamp=now_ms(), size=size, duplicate=added.duplicate)
+
+    async def download(
+        self,
+        cid: str,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+    ) -> Blob:
+        """Return the file at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
+
+        Args:
+            cid: The file to read.
+            to: The path to write it to. The file appears complete or not at all, and the blob reads
+                from it. After an interruption, the verified bytes stay in `cache_path`, and the
+                next download continues after them.
+            progress: Called with the bytes received so far and the total, or None if not known.
+
+        Example:
+            >>> async def example(client: AsyncClient, cid: str) -> bytes:
+            ...     blob = await client.download(cid)
+            ...     return blob.read()
+        """
+        self._check_open()
+        arguments.check_progress(progress)
+        return await self._provider.get_file(Reference.parse(cid), to=to, progress=progress)
+
+    async def open(self, cid: str) -> AsyncContentFile:
+        """Return the file at `cid`, seekable; parts are fetched and verified as they are read.
+
+        Example:
+            >>> async def last_line(client: AsyncClient, cid: str) -> bytes:
+            ...     async with await client.open(cid) as file:
+            ...         file.seek(-200, 2)
+            ...         return (await file.read()).splitlines()[-1]
+        """
+        self._check_open()
+        reference = Reference.parse(cid)
+        opened: AsyncContentFile = await ask(self._provider, AsyncOpenable).open_file(reference)
+        return opened
+
+    async def send(self, recipient_id: str, message: str) -> ClientRecord[ClientMessage]:
+        """Store a message for `recipient_id` as plain JSON. Pass on the CID: it is not delivered.
+
+        Example:
+            >>> async def example(client: AsyncClient) -> str:
+            ...     record = await client.send("alice", "hi")
+            ...     return record.cid
+        """
+        self._check_open()
+        arguments.check_message(recipient_id, message)
+        built = ClientMessage(recipient_id=recipient_id, payload=message, timestamp=now_ms())
+        kept = await self.store(built.to_dict())
+        return ClientRecord(cid=kept.cid, timestamp=kept.timestamp, data=built, size=kept.size)
+
+    async def receive(self, cid: str) -> ClientMessage:
+        """Return the message at `cid`; raise SerializationError for JSON of another shape.
+
+        Example:
+            >>> async def example(client: AsyncClient, cid: str) -> str:
+            ...     message = await client.receive(cid)
+            ...     return message.payload
+        """
+        return ClientMessage.from_dict(await self.retrieve(cid))

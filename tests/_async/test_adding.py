@@ -1,0 +1,80 @@
+"""What a client passes to providers with and without the capability `Annotating`."""
+
+import pytest
+
+from holdfast import AsyncClient, AsyncLocalProvider, ClientConfig
+from holdfast.errors import UnsupportedError
+from tests.support import HELLO_CID
+
+
+class AsyncSpecOnly:
+    """Only the methods of the spec."""
+
+    async def put_json(self, text, *, name):
+        self.name = name
+        return HELLO_CID
+
+    async def get_json(self, cid): ...
+
+    async def put_file(self, source, *, name, progress=None):
+        self.name = name
+        return HELLO_CID
+
+    async def get_file(self, cid, *, to=None, progress=None): ...
+
+    async def delete(self, cid): ...
+
+    async def test_authentication(self): ...
+
+    async def aclose(self): ...
+
+
+class AsyncOverriding(AsyncLocalProvider):
+    """A provider of ours with one method of the spec overridden."""
+
+    stored = 0
+
+    async def put_json(self, text, *, name):
+        self.stored += 1
+        return await super().put_json(text, name=name)
+
+
+async def test_a_provider_of_the_spec_gets_the_name():
+    provider = AsyncSpecOnly()
+    client = AsyncClient(provider)
+    record = await client.store([1], name="one")
+    assert (provider.name, record.duplicate) == ("one", None)
+    record = await client.upload(b"hello", name="two")
+    assert (provider.name, record.duplicate) == ("two", None)
+
+
+async def test_a_provider_of_the_spec_keeps_no_key_values():
+    client = AsyncClient(AsyncSpecOnly())
+    with pytest.raises(UnsupportedError, match="SpecOnly keeps no key-values; leave keyvalues out"):
+        await client.store([1], keyvalues={"a": 1})
+    with pytest.raises(UnsupportedError, match="keeps no key-values"):
+        await client.upload(b"hello", keyvalues={"a": 1})
+
+
+async def test_a_subclass_that_overrides_the_spec_is_called(tmp_path):
+    provider = AsyncOverriding(ClientConfig(path=tmp_path))
+    client = AsyncClient(provider)
+    await client.store([1])
+    assert provider.stored == 1
+    await client.store([2], keyvalues={"a": "b"})
+    pins = await client.pins()
+    assert dict(pins[0].keyvalues) == {"a": "b"}
+    await provider.aclose()
+
+
+async def test_the_second_time_is_a_duplicate(tmp_path):
+    async with await AsyncClient.init(path=tmp_path) as client:
+        assert [(await client.store([1])).duplicate for _ in range(2)] == [False, True]
+        assert [(await client.upload(b"x")).duplicate for _ in range(2)] == [False, True]
+
+
+@pytest.mark.parametrize("keyvalues", ["a", {1: "x"}, {"a": None}, {"a": []}])
+async def test_key_values_are_texts_and_numbers(tmp_path, keyvalues):
+    async with await AsyncClient.init(path=tmp_path) as client:
+        with pytest.raises(TypeError, match="keyvalues"):
+            await client.store([1], keyvalues=keyvalues)

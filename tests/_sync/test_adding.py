@@ -1,0 +1,82 @@
+# WARNING: this file is generated from tests/_async/test_adding.py
+# by scripts/generate_sync.py. Change the original instead.
+"""What a client passes to providers with and without the capability `Annotating`."""
+
+import pytest
+
+from holdfast import Client, ClientConfig, LocalProvider
+from holdfast.errors import UnsupportedError
+from tests.support import HELLO_CID
+
+
+class SpecOnly:
+    """Only the methods of the spec."""
+
+    def put_json(self, text, *, name):
+        self.name = name
+        return HELLO_CID
+
+    def get_json(self, cid): ...
+
+    def put_file(self, source, *, name, progress=None):
+        self.name = name
+        return HELLO_CID
+
+    def get_file(self, cid, *, to=None, progress=None): ...
+
+    def delete(self, cid): ...
+
+    def test_authentication(self): ...
+
+    def close(self): ...
+
+
+class Overriding(LocalProvider):
+    """A provider of ours with one method of the spec overridden."""
+
+    stored = 0
+
+    def put_json(self, text, *, name):
+        self.stored += 1
+        return super().put_json(text, name=name)
+
+
+def test_a_provider_of_the_spec_gets_the_name():
+    provider = SpecOnly()
+    client = Client(provider)
+    record = client.store([1], name="one")
+    assert (provider.name, record.duplicate) == ("one", None)
+    record = client.upload(b"hello", name="two")
+    assert (provider.name, record.duplicate) == ("two", None)
+
+
+def test_a_provider_of_the_spec_keeps_no_key_values():
+    client = Client(SpecOnly())
+    with pytest.raises(UnsupportedError, match="SpecOnly keeps no key-values; leave keyvalues out"):
+        client.store([1], keyvalues={"a": 1})
+    with pytest.raises(UnsupportedError, match="keeps no key-values"):
+        client.upload(b"hello", keyvalues={"a": 1})
+
+
+def test_a_subclass_that_overrides_the_spec_is_called(tmp_path):
+    provider = Overriding(ClientConfig(path=tmp_path))
+    client = Client(provider)
+    client.store([1])
+    assert provider.stored == 1
+    client.store([2], keyvalues={"a": "b"})
+    pins = client.pins()
+    assert dict(pins[0].keyvalues) == {"a": "b"}
+    provider.close()
+
+
+def test_the_second_time_is_a_duplicate(tmp_path):
+    with Client.init(path=tmp_path) as client:
+        assert [(client.store([1])).duplicate for _ in range(2)] == [False, True]
+        assert [(client.upload(b"x")).duplicate for _ in range(2)] == [False, True]
+
+
+@pytest.mark.parametrize("keyvalues", ["a", {1: "x"}, {"a": None}, {"a": []}])
+def test_key_values_are_texts_and_numbers(tmp_path, keyvalues):
+    with Client.init(path=tmp_path) as client:
+        with pytest.raises(TypeError, match="keyvalues"):
+            client.store([1], keyvalues=keyvalues)
