@@ -12,6 +12,7 @@ from holdfast.records import PinFilter, PinInfo, StoreOptions, now_ms
 DEFAULT_FILE_NAME: Final = "client-file"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
+DEFAULT_FOLDER_NAME: Final = "client-folder"  # of the root of a file system, which has no name
 
 
 def warn_if_encrypt(options: StoreOptions | Mapping[str, Any] | None) -> None:
@@ -62,6 +63,11 @@ def file_info(given: str | None, own: str | None, keyvalues: Mapping[str, Any] |
         keyvalues=checked_keyvalues(keyvalues),
         given=given is not None,
     )
+
+
+def folder_info(given: str | None, own: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
+    """Return what to store with a folder."""
+    return file_info(given, own or DEFAULT_FOLDER_NAME, keyvalues)
 
 
 def checked_keyvalues(

@@ -1,6 +1,6 @@
 """The pinning API of the spec: its requests, and how their replies are read."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import quote
@@ -54,7 +54,7 @@ class PinningAPI:
         return (yield from self._known(added, info, reply)) if added.duplicate else added
 
     def add_files(
-        self, files: Sequence[FormFile], info: PinInfo, on_sent: Callable[[int], None]
+        self, files: Iterable[FormFile], info: PinInfo, on_sent: Callable[[int], None]
     ) -> Exchange[Added]:
         """Pin a file, or several as a directory.
 

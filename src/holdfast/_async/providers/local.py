@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from holdfast._async.providers.base import JSON_TYPE, AsyncBaseProvider
+from holdfast._async.providers.imports import ignore
 from holdfast._async.reads.repository_reader import AsyncRepositoryReader
 from holdfast._async.runtime import run_blocking
 from holdfast.calls import Call
@@ -16,10 +17,12 @@ from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, NotFoundError, ProviderError, UnprovenError
+from holdfast.files.folder_source import FolderSource
 from holdfast.files.locations import data_folder
 from holdfast.files.sources import Progress, Source
 from holdfast.provider import (
     AsyncCarImport,
+    AsyncDirectories,
     AsyncFinding,
     AsyncListing,
     AsyncPinning,
@@ -33,6 +36,7 @@ from holdfast.repository.pin_queries import pin_pages
 
 class AsyncLocalProvider(
     AsyncBaseProvider,
+    AsyncDirectories,
     AsyncListing,
     AsyncFinding,
     AsyncUpdating,
@@ -73,9 +77,7 @@ class AsyncLocalProvider(
         profile = profile_for(self.config.profile, self.config.cid_version)
         about = _about(info, JSON_TYPE)
         pin, known = await run_blocking(self.repository.add, text.encode(), profile, **about)
-        if known and info.is_explicit:
-            await self._change_known(pin.cid, info)
-        return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+        return await self._added(pin, info, known=known)
 
     async def add_file(
         self, source: Source, info: PinInfo, _call: Call, progress: Progress, /
@@ -86,11 +88,14 @@ class AsyncLocalProvider(
             part = await self.import_file(source, adding.put, progress)
             about = _about(info, told_type(source.type, info.name))
             pin, known = await run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
-            if known and info.is_explicit:
-                await self._change_known(pin.cid, info)
-            return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+            return await self._added(pin, info, known=known)
         finally:
             await run_blocking(adding.close)
+
+    async def _added(self, pin: Pin, info: PinInfo, *, known: bool) -> Added:
+        if known and info.is_explicit:
+            await self._change_known(pin.cid, info)
+        return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
 
     async def _change_known(self, cid: str, info: PinInfo) -> Pin:
         """Give a pin that existed what the user gave."""
@@ -123,6 +128,21 @@ class AsyncLocalProvider(
                     "(CAR), or download it with another provider and upload it here"
                 ) from error
             return await self._change_known(cid, info) if known and info.is_explicit else pin
+
+    async def add_directory(
+        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Store a folder, with its links and empty folders, as Kubo does."""
+        async with self.call("upload", total=False) as call:
+            adding = self.repository.adding()
+            try:
+                part = await self.import_folder(folder, adding.put, progress or ignore)
+                about = {**_about(info, "directory"), "files": folder.files}
+                pin, known = await run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
+            finally:
+                await run_blocking(adding.close)
+            call.cid = pin.cid
+            return await self._added(pin, info, known=known)
 
     async def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from holdfast._sync.providers.base import JSON_TYPE, BaseProvider
+from holdfast._sync.providers.imports import ignore
 from holdfast._sync.reads.repository_reader import RepositoryReader
 from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
@@ -18,11 +19,13 @@ from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, NotFoundError, ProviderError, UnprovenError
+from holdfast.files.folder_source import FolderSource
 from holdfast.files.locations import data_folder
 from holdfast.files.sources import Progress, Source
 from holdfast.provider import (
     CarExport,
     CarImport,
+    Directories,
     Finding,
     Listing,
     Pinning,
@@ -35,6 +38,7 @@ from holdfast.repository.pin_queries import pin_pages
 
 class LocalProvider(
     BaseProvider,
+    Directories,
     Listing,
     Finding,
     Updating,
@@ -75,9 +79,7 @@ class LocalProvider(
         profile = profile_for(self.config.profile, self.config.cid_version)
         about = _about(info, JSON_TYPE)
         pin, known = run_blocking(self.repository.add, text.encode(), profile, **about)
-        if known and info.is_explicit:
-            self._change_known(pin.cid, info)
-        return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+        return self._added(pin, info, known=known)
 
     def add_file(self, source: Source, info: PinInfo, _call: Call, progress: Progress, /) -> Added:
         """Store the bytes of `source` as a file."""
@@ -86,11 +88,14 @@ class LocalProvider(
             part = self.import_file(source, adding.put, progress)
             about = _about(info, told_type(source.type, info.name))
             pin, known = run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
-            if known and info.is_explicit:
-                self._change_known(pin.cid, info)
-            return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+            return self._added(pin, info, known=known)
         finally:
             run_blocking(adding.close)
+
+    def _added(self, pin: Pin, info: PinInfo, *, known: bool) -> Added:
+        if known and info.is_explicit:
+            self._change_known(pin.cid, info)
+        return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
 
     def _change_known(self, cid: str, info: PinInfo) -> Pin:
         """Give a pin that existed what the user gave."""
@@ -121,6 +126,21 @@ class LocalProvider(
                     "(CAR), or download it with another provider and upload it here"
                 ) from error
             return self._change_known(cid, info) if known and info.is_explicit else pin
+
+    def add_directory(
+        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Store a folder, with its links and empty folders, as Kubo does."""
+        with self.call("upload", total=False) as call:
+            adding = self.repository.adding()
+            try:
+                part = self.import_folder(folder, adding.put, progress or ignore)
+                about = {**_about(info, "directory"), "files": folder.files}
+                pin, known = run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
+            finally:
+                run_blocking(adding.close)
+            call.cid = pin.cid
+            return self._added(pin, info, known=known)
 
     def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""
