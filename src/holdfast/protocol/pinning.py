@@ -171,8 +171,10 @@ class PinList:
 
 
 def _metadata(info: PinInfo) -> str:
-    keyvalues = {"keyvalues": dict(info.keyvalues)} if info.keyvalues else {}
-    return json_text.to_text({"name": info.name, **keyvalues})
+    name = json_text.to_text(info.name)
+    if not info.keyvalues:
+        return f'{{"name":{name}}}'
+    return f'{{"name":{name},"keyvalues":{json_text.to_text(dict(info.keyvalues))}}}'
 
 
 def _read_pin(row: dict[str, Any]) -> Pin:
