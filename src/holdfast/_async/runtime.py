@@ -91,15 +91,15 @@ class ChunkReader:
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._loop = asyncio.get_running_loop()
-        self._wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._wanted: queue.SimpleQueue[str] = queue.SimpleQueue()  # "" ends the thread
         self._read: asyncio.Queue[bytes | BaseException] = asyncio.Queue()
         self._thread: threading.Thread | None = None
 
     async def next(self) -> bytes:
         """Return the next chunk, or b"" at the end."""
-        self._wanted.put(True)
+        self._wanted.put("next")
         if self._thread is None:
-            self._wanted.put(True)
+            self._wanted.put("next")
             run = contextvars.copy_context().run
             self._thread = threading.Thread(
                 target=run, args=(self._run,), name="holdfast-source", daemon=True
@@ -115,7 +115,7 @@ class ChunkReader:
 
     def close(self) -> None:
         """Read no more chunks."""
-        self._wanted.put(False)
+        self._wanted.put("")
 
     def _run(self) -> None:
         while self._wanted.get():
