@@ -329,5 +329,6 @@ def test_only_the_registry_knows_the_names_of_providers():
         "registry.py": sorted(names),
         "testing/running_nodes.py": ["pinning"],  # the configuration of a client for the node
         "records/pins.py": ["pinning"],  # a state of a pin
+        "protocol/pin_jobs.py": ["pinning"],  # the same
         "node/pinning_api/endpoints.py": ["local"],  # the id of the node's one user
     }

@@ -1,8 +1,9 @@
 """User code that must type-check: it is read by mypy, never run."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from holdfast import (
     Added,
@@ -114,6 +115,20 @@ class Listed(BaseProvider, Listing):
         with self.call("pins") as call:
             assert_type(call, Call)
         return []
+
+
+def pins(client: Client) -> None:
+    assert_type(client.pin("cid", name="a", keyvalues={"b": 1}, wait=1.5), Pin)
+    assert_type(client.update("cid", keyvalues={"b": None}), Pin)
+    assert_type(client.iter_pins(cid="cid", since=datetime.now(UTC), until=5), Iterator[Pin])
+    assert_type(client.pins(keyvalues={"b": 1}, limit=3), list[Pin])
+    assert_type(client.pin("cid").state, Literal["queued", "pinning", "pinned"])
+
+
+async def async_pins(client: AsyncClient) -> None:
+    assert_type(await client.pin("cid"), Pin)
+    assert_type(client.iter_pins(), AsyncIterator[Pin])
+    assert_type([pin async for pin in client.iter_pins()], list[Pin])
 
 
 def providers(config: ClientConfig, storage: StorageProvider) -> None:

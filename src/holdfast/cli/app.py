@@ -12,7 +12,7 @@ from holdfast.cli import exit_codes
 
 COMMAND_MODULES: Final = {
     "content": ("store", "retrieve", "upload", "download", "send", "receive", "revoke"),
-    "pinning": ("pin", "update", "list"),
+    "pins": ("pin", "update", "list"),
     "sharing": ("open", "test-connection"),
     "offline": ("cid", "verify"),
     "archives": ("car",),
