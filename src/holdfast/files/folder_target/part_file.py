@@ -9,7 +9,7 @@ from typing import BinaryIO, Final
 
 from holdfast.files.atomic import check_size
 from holdfast.files.folder_target.names import EntryPath
-from holdfast.files.folder_target.tree import FolderTree
+from holdfast.files.folder_target.tree import TargetTree
 
 WORTH_KEEPING: Final = 1 << 20  # verified bytes from which on an interrupted file is saved
 
@@ -28,7 +28,7 @@ class PartFile:
 
     def __init__(
         self,
-        tree: FolderTree,
+        tree: TargetTree,
         part: EntryPath,
         target: EntryPath,
         count: Callable[[int], None],

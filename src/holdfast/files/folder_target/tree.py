@@ -27,7 +27,7 @@ from holdfast.files.folders import (
 )
 
 
-class FolderTree:
+class TargetTree:
     """The folder at `path`, which must be a real folder of this user, and what is below it.
 
     Entries are named by their path: a tuple of names. Threads may share a tree. After `close`,
@@ -35,7 +35,7 @@ class FolderTree:
 
     Example:
         >>> import tempfile
-        >>> tree = FolderTree(Path(tempfile.mkdtemp()))
+        >>> tree = TargetTree(Path(tempfile.mkdtemp()))
         >>> tree.make(("photos",))
         >>> with tree.create(("photos", "a.jpg")) as file:
         ...     _ = file.write(b"x")

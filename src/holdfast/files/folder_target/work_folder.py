@@ -31,7 +31,7 @@ from holdfast.files.atomic import sync_name
 from holdfast.files.folder_target.names import EntryPath, NameRules, longest_name
 from holdfast.files.folder_target.part_file import PartFile
 from holdfast.files.folder_target.saved import has_content
-from holdfast.files.folder_target.tree import FolderTree, changed_by_others
+from holdfast.files.folder_target.tree import TargetTree, changed_by_others
 from holdfast.files.locks import try_lock
 
 FILES: Final = "files"
@@ -59,7 +59,7 @@ class WorkFolder:
         shown = self.target.name.encode("utf-8", "surrogateescape")[:LONGEST_SHOWN]
         name = f".{shown.decode('utf-8', 'ignore')}.holdfast-{key}"
         self.path = self.target.with_name(name)
-        self.tree: FolderTree
+        self.tree: TargetTree
         self._lock: BinaryIO | None = None
         self._mode: int | None = None
 
@@ -68,7 +68,7 @@ class WorkFolder:
         check_target(self.target)
         with contextlib.suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
-        self.tree = FolderTree(self.path)
+        self.tree = TargetTree(self.path)
         try:
             self._take_lock()
             self._mode = check_target(self.target)
