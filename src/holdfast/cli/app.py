@@ -11,7 +11,8 @@ import holdfast
 from holdfast.cli import exit_codes
 
 COMMAND_MODULES: Final = {
-    "content": ("store", "retrieve", "upload", "download", "send", "receive", "revoke"),
+    "content": ("store", "retrieve", "upload", "send", "receive", "revoke"),
+    "downloading": ("download",),
     "pins": ("pin", "update", "list"),
     "sharing": ("open", "test-connection"),
     "offline": ("cid", "verify"),

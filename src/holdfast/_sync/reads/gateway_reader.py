@@ -40,6 +40,10 @@ class GatewayReader:
         verify: Whether `read` verifies; `open` and `entries` always do.
         max_unverified: The largest size of a body that is verified only at its end.
         hedge_after: The seconds after which the next gateway is asked as well.
+
+    Attributes:
+        session: Sends the requests.
+        gateways: The gateways, in order.
     """
 
     def __init__(
@@ -51,8 +55,8 @@ class GatewayReader:
         max_unverified: int,
         hedge_after: float | None = None,
     ) -> None:
-        self._session = session
-        self._gateways = gateways
+        self.session = self._session = session
+        self.gateways = self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
         self._is_race = hedge_after is not None and len(gateways) > 1
@@ -67,10 +71,12 @@ class GatewayReader:
         *,
         progress: Progress | None = None,
         verify: bool | None = None,
+        cid: CID | None = None,
     ) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports.
 
-        If all gateways fail, raise the most serious failure, with the others as its notes.
+        `cid` is the one that `reference` leads to, if verified directories have shown it. If all
+        gateways fail, raise the most serious failure, with the others as its notes.
         """
         verify = self._verify if verify is None else verify
         begun = None
@@ -80,6 +86,7 @@ class GatewayReader:
             return begun
         output = Output(sink, progress)
         state = ReadState(reference, output, call, max_unverified=self._max_unverified)
+        state.found.cid = state.found.cid or cid
         self._fill(state, verify=verify, begun=begun)
         return state.found.media_type
 

@@ -192,7 +192,8 @@ def not_unixfs(cid: CID) -> UnprovenError:
 def not_a_file(cid: CID, kind: Kind) -> NotAFileError | MalformedError:
     """Return the error for a node that is something other than a file."""
     if kind in {Kind.DIRECTORY, Kind.SHARD}:
-        return NotAFileError(f"{cid} is a directory; read a file in it by its path")
+        words = "is a directory; use download_folder, or the path of a file in it"
+        return NotAFileError(f"{cid} {words}")
     if kind is Kind.SYMLINK:
         return NotAFileError(f"{cid} is a symbolic link, not a file")
     return malformed(cid, "it is metadata, not a file")
