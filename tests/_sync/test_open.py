@@ -187,7 +187,8 @@ def test_lines_are_those_of_any_file(tmp_path):
     with Client.init(path=tmp_path) as client:
         record = client.upload(LINES)
         with client.open(record.cid) as file:
-            assert [line for line in file] == io.BytesIO(LINES).readlines()
+            found = [line + b"." for line in file]
+            assert found == [line + b"." for line in io.BytesIO(LINES)]
             assert file.readline() == b""
             same = io.BytesIO(LINES)
             file.seek(0)
