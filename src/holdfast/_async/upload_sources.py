@@ -5,18 +5,22 @@ from collections.abc import AsyncIterable, Iterable
 from typing import BinaryIO, TypeAlias, cast
 
 from holdfast._async.runtime import run_interruptible, wait_for_end
-from holdfast.files.sources import CHUNK_SIZE, Source, Uploadable, checked_piece, open_source
+from holdfast.files.folder_source import FolderSource, open_file_or_folder
+from holdfast.files.sources import CHUNK_SIZE, Source, Uploadable, checked_piece
 
 AsyncUploadable: TypeAlias = "Uploadable | AsyncIterable[bytes]"
 
 
-async def open_upload(given: "AsyncUploadable") -> Source:
+async def open_upload(
+    given: "AsyncUploadable", *, include_hidden: bool = False
+) -> Source | FolderSource:
     """Return a source of `given`; raise `TypeError`, or the `OSError` of ``open``."""
     if isinstance(given, AsyncIterable) and not (
         isinstance(given, Iterable) or hasattr(given, "read")
     ):
         return Source(cast("BinaryIO", _AsyncIterableFile(given)), size=None)
-    return await run_interruptible(open_source, cast("Uploadable", given))
+    file = cast("Uploadable", given)
+    return await run_interruptible(open_file_or_folder, file, include_hidden=include_hidden)
 
 
 class _AsyncIterableFile:

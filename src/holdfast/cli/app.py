@@ -12,7 +12,8 @@ from holdfast.cli import exit_codes
 
 COMMAND_MODULES: Final = {
     "content": ("store", "retrieve", "upload", "download", "send", "receive", "revoke"),
-    "sharing": ("list", "open", "test-connection"),
+    "pinning": ("pin", "update", "list"),
+    "sharing": ("open", "test-connection"),
     "offline": ("cid", "verify"),
     "archives": ("car",),
     "maintenance": ("gc", "check", "repair"),
