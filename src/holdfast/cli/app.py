@@ -11,7 +11,8 @@ import holdfast
 from holdfast.cli import exit_codes
 
 COMMAND_MODULES: Final = {
-    "content": ("store", "retrieve", "upload", "download", "send", "receive", "revoke"),
+    "content": ("store", "retrieve", "download", "send", "receive", "revoke"),
+    "uploading": ("upload",),
     "pinning": ("pin", "update", "list"),
     "sharing": ("open", "test-connection"),
     "offline": ("cid", "verify"),

@@ -49,24 +49,6 @@ def retrieve(run: Run, cid: CID) -> None:
 
 
 @command(commands, *CONNECTED)
-def upload(
-    run: Run,
-    file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", callback=not_empty, help='The file to store, or "-".'),
-    ],
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="The name to give it.")] = None,
-) -> None:
-    """Store a file; write its CID."""
-    source: Any = run.standard_input() if file == "-" else Path(file)
-    label = name or ("standard input" if file == "-" else Path(file).name)
-    typed = file == "-" and source.isatty()  # a bar would overwrite the typed text
-    with run.client() as client, run.progress_bar(label, hidden=typed) as progress:
-        record = client.upload(source, name=name, progress=progress)
-    _emit_record(run, record)
-
-
-@command(commands, *CONNECTED)
 def download(
     run: Run,
     cid: CID,
