@@ -31,8 +31,8 @@ SERVERS = {
 }
 MANY = """## Many files
 
-`upload_many` sends 2,000 files of 10 kB to the node, 64 at a time. The workers by hand are 64 threads or tasks that take the same files from a
-queue and call `upload` of the same client."""
+`upload_many` sends 2,000 files of 10 kB to the node, 64 at a time. The workers by hand are 64
+threads or tasks that take the same files and call `upload` of the same client."""
 
 
 @dataclass(frozen=True, slots=True)
