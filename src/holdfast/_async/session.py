@@ -186,10 +186,9 @@ class AsyncSession:
         if self._limiter is not None:
             await self._wait_for_turn(self._limiter, call)
         call.attempt += 1
-        send = self._send_and_tell if call.is_heard() else self._send
-        return await send(request, call, deadline or call.deadline)
-
-    async def _send(self, request: Request, _: Call, deadline: Deadline) -> "AsyncResponse":
+        deadline = deadline or call.deadline
+        if call.is_heard():
+            return await self._send_and_tell(request, call, deadline)
         return await self.transport.send(request, timeouts=self._config.timeouts, deadline=deadline)
 
     async def _send_and_tell(
@@ -199,7 +198,8 @@ class AsyncSession:
         about: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
         started = now()
         try:
-            response = await self._send(request, call, deadline)
+            timeouts = self._config.timeouts
+            response = await self.transport.send(request, timeouts=timeouts, deadline=deadline)
             about["status"] = response.status
             return response
         except BaseException as failure:

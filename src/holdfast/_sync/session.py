@@ -184,10 +184,9 @@ class Session:
         if self._limiter is not None:
             self._wait_for_turn(self._limiter, call)
         call.attempt += 1
-        send = self._send_and_tell if call.is_heard() else self._send
-        return send(request, call, deadline or call.deadline)
-
-    def _send(self, request: Request, _: Call, deadline: Deadline) -> "Response":
+        deadline = deadline or call.deadline
+        if call.is_heard():
+            return self._send_and_tell(request, call, deadline)
         return self.transport.send(request, timeouts=self._config.timeouts, deadline=deadline)
 
     def _send_and_tell(self, request: Request, call: Call, deadline: Deadline) -> "Response":
@@ -195,7 +194,8 @@ class Session:
         about: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
         started = now()
         try:
-            response = self._send(request, call, deadline)
+            timeouts = self._config.timeouts
+            response = self.transport.send(request, timeouts=timeouts, deadline=deadline)
             about["status"] = response.status
             return response
         except BaseException as failure:

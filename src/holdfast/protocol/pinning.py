@@ -209,8 +209,10 @@ def _changed(pin: Pin, name: str | None, keyvalues: Mapping[str, Any] | None) ->
 
 
 def _metadata(info: PinInfo) -> str:
-    keyvalues = {"keyvalues": dict(info.keyvalues)} if info.keyvalues else {}
-    return json_text.to_text({"name": info.name, **keyvalues})
+    name = json_text.to_text(info.name)
+    if not info.keyvalues:
+        return f'{{"name":{name}}}'
+    return f'{{"name":{name},"keyvalues":{json_text.to_text(dict(info.keyvalues))}}}'
 
 
 def _says_not_pinned(reply: Reply, error: ProviderError) -> bool:
