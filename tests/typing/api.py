@@ -8,6 +8,8 @@ from typing import Any, Literal, assert_type
 from holdfast import (
     Added,
     AsyncClient,
+    AsyncContentFile,
+    AsyncOutcomes,
     AsyncPinProvider,
     BaseProvider,
     Blob,
@@ -16,7 +18,10 @@ from holdfast import (
     ClientConfig,
     ClientMessage,
     ClientRecord,
+    ContentFile,
     LocalProvider,
+    Outcome,
+    Outcomes,
     Pin,
     PinInfo,
     PinProvider,
@@ -72,6 +77,17 @@ def blocking(config: ClientConfig, path: Path) -> None:
         assert_type(client.url("cid"), str)
         assert_type(client.pins(name="a", limit=5), list[Pin])
         assert_type(client.with_options(verify=False), Client)
+        assert_type(client.store_many([1, 2]), Outcomes[int, ClientRecord[int]])
+        for outcome in client.upload_many([path]):
+            assert_type(outcome, Outcome[Path, ClientRecord[None]])
+            assert_type(outcome.result().cid, str)
+        client.upload_many([("a", b"1"), ("b", b"2")], concurrency=2)
+        client.upload_many([1])  # type: ignore[type-var]
+        with client.revoke_many(["cid"]) as revoked:
+            assert_type([each.result() for each in revoked], list[bool])
+        with client.open("cid") as file:
+            assert_type(file, ContentFile)
+            assert_type(file.readline(), bytes)
         assert_type(client.provider, StorageProvider)
     Client(PinProvider(config))
     Client(LocalProvider(config))
@@ -84,6 +100,28 @@ async def awaited(config: ClientConfig, path: Path) -> None:
         assert_type(await client.download("cid"), Blob)
         assert_type(await client.receive("cid"), ClientMessage)
     AsyncClient(AsyncPinProvider(config))
+    async with AsyncClient.init(config, verify=True) as entered:
+        assert_type(entered, AsyncClient)
+        assert_type(await entered.upload(pieces()), ClientRecord[None])
+        async for outcome in entered.upload_many([path]):
+            assert_type(outcome, Outcome[Path, ClientRecord[None]])
+        async with entered.store_many(numbers()) as outcomes:
+            assert_type(outcomes, AsyncOutcomes[int, ClientRecord[int]])
+        async with entered.open("cid") as file:
+            assert_type(file, AsyncContentFile)
+            assert_type([line async for line in file], list[bytes])
+        assert_type(await entered.open("cid"), AsyncContentFile)
+        AsyncClient.init(verfy=True)  # type: ignore[call-arg]
+        await entered.close()
+    assert_type(await AsyncClient.init(config), AsyncClient)
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    yield b""
+
+
+async def numbers() -> AsyncIterator[int]:
+    yield 1
 
 
 def content(path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import aiohttp
 
+from holdfast._async.chunk_reader import ChunkReader
 from holdfast._async.exchange_limits import ExchangeLimits
-from holdfast._async.runtime import ChunkReader
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import BytesBody, Request
 

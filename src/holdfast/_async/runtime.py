@@ -5,11 +5,12 @@ Apart from this file and the transport, the async and the blocking code are the 
 
 import asyncio
 import contextvars
-import queue
+import sys
 import threading
 import time
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -81,67 +82,16 @@ async def run_interruptible(function: Callable[P, T], /, *args: P.args, **kwargs
     return await outcome
 
 
-class ChunkReader:
-    """Reads the chunks of an iterator on a thread of its own, one chunk ahead of the caller.
-
-    For iterators that may wait without end: nobody waits for the thread after `close`, or when the
-    process ends. It ends when the iterator has given its current chunk.
-    """
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._loop = asyncio.get_running_loop()
-        self._wanted: queue.SimpleQueue[str] = queue.SimpleQueue()  # "" ends the thread
-        self._read: asyncio.Queue[bytes | BaseException] = asyncio.Queue()
-        self._thread: threading.Thread | None = None
-
-    async def next(self) -> bytes:
-        """Return the next chunk, or b"" at the end."""
-        self._wanted.put("next")
-        if self._thread is None:
-            self._wanted.put("next")
-            run = contextvars.copy_context().run
-            self._thread = threading.Thread(
-                target=run, args=(self._run,), name="holdfast-source", daemon=True
-            )
-            self._thread.start()
-        chunk = await self._read.get()
-        try:
-            if isinstance(chunk, BaseException):
-                raise chunk
-            return chunk
-        finally:
-            del chunk  # an error and this frame would keep each other alive
-
-    def close(self) -> None:
-        """Read no more chunks."""
-        self._wanted.put("")
-
-    def _run(self) -> None:
-        while self._wanted.get():
-            chunk: bytes | BaseException
-            try:
-                chunk = next(self._chunks, b"")
-            except BaseException as error:  # noqa: BLE001 - raised in the caller
-                chunk = error
-            is_last = isinstance(chunk, BaseException) or not chunk
-            with suppress(RuntimeError):  # the loop may be closed
-                self._loop.call_soon_threadsafe(self._read.put_nowait, chunk)
-            del chunk  # the caller may let it go while this thread waits
-            if is_last:
-                return
-
-
 async def _finish(work: "asyncio.Future[T]") -> T:
     """Return the result of `work`. A caller that is cancelled still waits for its end."""
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        await _wait_for_end([work])
+        await wait_for_end([work])
         raise
 
 
-async def _wait_for_end(works: "Iterable[asyncio.Future[Any]]") -> None:
+async def wait_for_end(works: "Iterable[asyncio.Future[Any]]") -> None:
     """Wait for the end of all `works`. A cancellation meanwhile is raised afterwards."""
     cancelled = False
     for work in works:
@@ -190,16 +140,44 @@ class AsyncWorker:
     async def __aexit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-        await _wait_for_end(self._jobs)
+        await wait_for_end(self._jobs)
 
 
 AsyncWriter = AsyncWorker  # the event loop must not wait for a disk
 
 
 class AsyncFileBase:
-    """The methods of an open file other than reading. The blocking file has them from `io`."""
+    """The methods of an open file that derive from others. The blocking file has them from `io`."""
 
     closed = False
+
+    @abstractmethod
+    async def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next `size` bytes, fewer at the end."""
+
+    @abstractmethod
+    async def peek(self, size: int = 0, /) -> bytes:
+        """Return some of the next bytes; the position does not change."""
+
+    async def readline(self, size: int | None = -1, /) -> bytes:
+        r"""Return the next line with its ``\n``, but at most `size` bytes; b"" at the end.
+
+        If it fails, the position may have changed.
+        """
+        limit = sys.maxsize if size is None or size < 0 else size
+        line = bytearray()
+        while len(line) < limit and not line.endswith(b"\n") and (ahead := await self.peek()):
+            end = ahead.find(b"\n") + 1 or len(ahead)
+            line += await self.read(min(end, limit - len(line)))
+        return bytes(line)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if line := await self.readline():
+            return line
+        raise StopAsyncIteration
 
     async def aclose(self) -> None:
         """Close the file. A second call does nothing."""
@@ -220,7 +198,7 @@ async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exce
     finally:
         for task in tasks:
             task.cancel()
-        await _wait_for_end(tasks)
+        await wait_for_end(tasks)
     outcomes: list[T | Exception] = []
     for task in tasks:
         failure = task.exception()
@@ -266,7 +244,7 @@ async def race(
         for task in running:
             task.cancel()
         try:
-            await _wait_for_end(running)
+            await wait_for_end(running)
         finally:
             for task in running:
                 if task is not winner and not task.cancelled() and task.exception() is None:

@@ -11,7 +11,8 @@ import holdfast
 from holdfast.cli import exit_codes
 
 COMMAND_MODULES: Final = {
-    "content": ("store", "retrieve", "upload", "send", "receive", "revoke"),
+    "content": ("store", "retrieve", "send", "receive", "revoke"),
+    "uploading": ("upload",),
     "downloading": ("download",),
     "pins": ("pin", "update", "list"),
     "sharing": ("open", "test-connection"),

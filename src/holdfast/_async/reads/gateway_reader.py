@@ -104,7 +104,8 @@ class AsyncGatewayReader:
         # Outside of the handler: an error from here on must not have that one as its context.
         if size is None:
             return await self._open_whole(reference, call)
-        return AsyncRanges(size, partial(self._read_part, reference, state.found))
+        read_part = partial(self._read_part, reference, state.found)
+        return AsyncRanges(size, read_part, type=state.found.media_type)
 
     def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
@@ -137,10 +138,11 @@ class AsyncGatewayReader:
 
         call.renew()
         try:
-            await self.read(reference, sink, call, progress=renew, verify=True)
+            media_type = await self.read(reference, sink, call, progress=renew, verify=True)
             await run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
-            return AsyncRanges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
+            read_part = partial(run_blocking, partial(_read_blob, blob))
+            return AsyncRanges(blob.size, read_part, type=media_type)
         finally:
             await run_blocking(sink.discard)
 

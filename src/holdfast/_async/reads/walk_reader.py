@@ -83,7 +83,8 @@ class AsyncWalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         await self.advance(walk, known, _ignore)
         _check_time(call.deadline, reference)
-        return AsyncRanges(walk.size or 0, partial(self._read_range, cid, known))
+        read_part = partial(self._read_range, cid, known)
+        return AsyncRanges(walk.size or 0, read_part, type=await self.media_type(cid))
 
     async def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks.

@@ -106,7 +106,8 @@ class GatewayReader:
         # Outside of the handler: an error from here on must not have that one as its context.
         if size is None:
             return self._open_whole(reference, call)
-        return Ranges(size, partial(self._read_part, reference, state.found))
+        read_part = partial(self._read_part, reference, state.found)
+        return Ranges(size, read_part, type=state.found.media_type)
 
     def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
@@ -139,10 +140,11 @@ class GatewayReader:
 
         call.renew()
         try:
-            self.read(reference, sink, call, progress=renew, verify=True)
+            media_type = self.read(reference, sink, call, progress=renew, verify=True)
             run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
-            return Ranges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
+            read_part = partial(run_blocking, partial(_read_blob, blob))
+            return Ranges(blob.size, read_part, type=media_type)
         finally:
             run_blocking(sink.discard)
 

@@ -85,7 +85,8 @@ class WalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         self.advance(walk, known, _ignore)
         _check_time(call.deadline, reference)
-        return Ranges(walk.size or 0, partial(self._read_range, cid, known))
+        read_part = partial(self._read_range, cid, known)
+        return Ranges(walk.size or 0, read_part, type=self.media_type(cid))
 
     def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks.
