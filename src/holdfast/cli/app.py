@@ -12,6 +12,7 @@ from holdfast.cli import exit_codes
 
 COMMAND_MODULES: Final = {
     "content": ("store", "retrieve", "upload", "download", "send", "receive", "revoke"),
+    "listing": ("ls",),
     "sharing": ("list", "open", "test-connection"),
     "offline": ("cid", "verify"),
     "archives": ("car",),
