@@ -14,6 +14,7 @@ COMMAND_MODULES: Final = {
     "content": ("store", "retrieve", "send", "receive", "revoke"),
     "uploading": ("upload",),
     "downloading": ("download",),
+    "listing": ("ls",),
     "pins": ("pin", "update", "list"),
     "sharing": ("open", "test-connection"),
     "offline": ("cid", "verify"),
