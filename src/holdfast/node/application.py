@@ -18,8 +18,8 @@ from holdfast.errors import ClientError, VerificationError
 from holdfast.node import gateway
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.http_server.default_headers import DefaultHeaders
-from holdfast.node.http_server.http_connection import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.request_reader import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
 from holdfast.node.memory import Cache
 from holdfast.node.page import Page
@@ -84,7 +84,7 @@ class NodeApplication:
 
 
 def _is_large(scope: Scope) -> bool:
-    """Return whether the head is too large. h11 does not check a head that arrives at once."""
+    """Return whether the head is too large. The reader takes one that arrives at once."""
     headers = scope["headers"]
     size = sum(len(name) + len(value) for name, value in headers)
     return len(headers) > MAX_HEADERS or size + len(scope["raw_path"]) > MAX_HEAD
