@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -45,7 +46,7 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
         await run_in_threadpool(api.jobs.close)
         await run_in_threadpool(resources.close)
 
-    app = Starlette(
+    app = _LeanStarlette(
         routes=[*api.routes(), *gateway.routes(reader), *Page(reader).routes()],
         exception_handlers={
             Refusal: _refused,
@@ -57,6 +58,14 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
     )
     app.state.resources = resources
     return NodeApplication(app, resources, api.queries)
+
+
+class _LeanStarlette(Starlette):
+    """Starlette without its reply to unexpected errors, which the node's HTTP server has too."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return the application with its handlers of errors."""
+        return ExceptionMiddleware(self.router, handlers=self.exception_handlers)
 
 
 class NodeApplication:
