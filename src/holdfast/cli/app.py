@@ -11,9 +11,11 @@ import holdfast
 from holdfast.cli import exit_codes
 
 COMMAND_MODULES: Final = {
-    "content": ("store", "retrieve", "upload", "send", "receive", "revoke"),
+    "content": ("store", "retrieve", "send", "receive", "revoke"),
+    "uploading": ("upload",),
     "downloading": ("download",),
-    "pinning": ("pin", "update", "list"),
+    "listing": ("ls",),
+    "pins": ("pin", "update", "list"),
     "sharing": ("open", "test-connection"),
     "offline": ("cid", "verify"),
     "archives": ("car",),

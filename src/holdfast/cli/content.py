@@ -1,14 +1,13 @@
 """Commands for the operations of the client."""
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli import output
 from holdfast.cli.exit_codes import advise
-from holdfast.cli.options import CONNECTED, not_empty
+from holdfast.cli.options import CONNECTED
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import SerializationError
 
@@ -41,24 +40,6 @@ def retrieve(run: Run, cid: CID) -> None:
         output.say_json(value)
     else:
         output.say_content(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-@command(commands, *CONNECTED)
-def upload(
-    run: Run,
-    file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", callback=not_empty, help='The file to store, or "-".'),
-    ],
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="The name to give it.")] = None,
-) -> None:
-    """Store a file; write its CID."""
-    source: Any = run.standard_input() if file == "-" else Path(file)
-    label = name or ("standard input" if file == "-" else Path(file).name)
-    typed = file == "-" and source.isatty()  # a bar would overwrite the typed text
-    with run.client() as client, run.progress_bar(label, hidden=typed) as progress:
-        record = client.upload(source, name=name, progress=progress)
-    _emit_record(run, record)
 
 
 @command(commands, *CONNECTED)

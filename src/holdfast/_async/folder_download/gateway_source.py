@@ -7,7 +7,8 @@ Then they are requested by their paths below the root, and verified all the same
 from functools import partial
 
 from holdfast._async.folder_download.archive_feed import AsyncArchiveFeed
-from holdfast._async.reads.gateway_reader import AsyncGatewayBlocks, AsyncGatewayReader
+from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
+from holdfast._async.reads.gateway_reader import AsyncGatewayReader
 from holdfast._async.reads.output import Output
 from holdfast._async.reads.peer import AsyncPeer
 from holdfast._async.reads.state import ReadState

@@ -9,7 +9,8 @@ Then they are requested by their paths below the root, and verified all the same
 from functools import partial
 
 from holdfast._sync.folder_download.archive_feed import ArchiveFeed
-from holdfast._sync.reads.gateway_reader import GatewayBlocks, GatewayReader
+from holdfast._sync.reads.gateway_blocks import GatewayBlocks
+from holdfast._sync.reads.gateway_reader import GatewayReader
 from holdfast._sync.reads.output import Output
 from holdfast._sync.reads.peer import Peer
 from holdfast._sync.reads.state import ReadState
