@@ -5,6 +5,7 @@ are. A directory that is refused leaves nothing under the target's name.
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -21,7 +22,7 @@ from holdfast.content.dag_pb import Link
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.errors import ClientError, MalformedError
-from holdfast.files.folder_target import limits
+from holdfast.files.folder_target import limits, tree
 from holdfast.files.folder_target.names import folded, why_not_portable
 from holdfast.files.folder_target.work_folder import WorkFolder
 from holdfast.testing import ScriptedServer
@@ -436,6 +437,69 @@ def test_identity_cids_are_no_way_around_the_checks(home):
     assert on_disk(home / "photos") == {"f": None, "f/b": HELLO, "i": HELLO}
 
 
+def run(*command):
+    """Run a tool of the system; its output."""
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 8 MiB, which can be made larger."""
+    place = tmp_path / "small"
+    place.mkdir()
+    try:
+        run("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", place)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs root")
+    yield place
+    run("umount", place)
+
+
+def test_a_full_disk_is_an_error_and_the_work_is_kept(small_disk):
+    dag = FolderDag()
+    files = {f"{n}": dag.file(b"%d" % n * 1_000_000) for n in range(10)}
+    root = dag.folder(*files.items())
+    with ScriptedServer(serving(dag)) as server, Client.init(config_for(server)) as client:
+        with pytest.raises(OSError, match="free some space") as caught:
+            client.download_folder(str(root), small_disk / "photos")
+        assert caught.value.errno == errno.ENOSPC
+        assert [each.name for each in small_disk.iterdir() if each.name[0] != "."] == []
+        run("mount", "-o", "remount,size=40m", small_disk)
+        before = len(server.requests)
+        client.download_folder(str(root), small_disk / "photos")
+        assert len(server.requests) - before < 8
+    assert on_disk(small_disk) == {"photos": None} | {
+        f"photos/{name}": content for name, content in dag.tree(root).items()
+    }
+
+
+def test_a_file_that_the_disk_has_no_space_for_is_not_begun(small_disk):
+    dag = FolderDag()
+    root = dag.folder(("large", dag.file(bytes(20 << 20))))
+    with ScriptedServer(serving(dag)) as server, Client.init(config_for(server)) as client:
+        with pytest.raises(OSError, match="are free"):
+            client.download_folder(str(root), small_disk / "photos")
+        assert all("format=raw" in each.target for each in server.requests)
+    assert list(small_disk.iterdir()) == []
+
+
+def test_on_a_system_that_cannot_open_folders(home, monkeypatch):
+    """Each folder on the way is checked before it is used, as on Windows."""
+    monkeypatch.setattr(tree, "HAS_DIR_FD", False)
+    dag = FolderDag()
+    root = dag.folder(("a", dag.folder(("b", dag.file(b"b")), ("l", dag.link("b")))))
+    with ScriptedServer(serving(dag)) as server, Client.init(config_for(server)) as client:
+        client.download_folder(str(root), home / "photos", symlinks=True)
+        assert on_disk(home / "photos") == dag.tree(root)
+        work = work_folder_of(root, home)
+        shutil.rmtree(home / "photos")
+        (work / "files").mkdir(parents=True)
+        (work / "files" / "a").symlink_to(home / "escaped")
+        with pytest.raises(OSError, match="remove it"):
+            client.download_folder(str(root), home / "photos", symlinks=True)
+    assert on_disk(home / "escaped") == {"b": PRECIOUS}
+
+
 # Names alone
 
 
@@ -452,11 +516,6 @@ def test_names_that_are_one_in_some_form():
 
 
 # A file system that merges names
-
-
-def run(*command):
-    """Run a tool of the system; its output."""
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
 @pytest.fixture(scope="module")

@@ -144,9 +144,9 @@ def test_few_or_large_files_come_alone(dag, tmp_path):
 
 
 def test_an_archive_that_ends_too_early_is_continued_file_by_file(dag, tmp_path):
-    files = {f"{n:03}.txt": dag.file(b"%d" % n * 1000) for n in range(100)}
+    files = {f"{n:03}.txt": dag.file(b"%05d" % n * 10_000) for n in range(100)}
     root = dag.folder(*files.items())
-    with ScriptedServer(serving(dag, cut_archives=100_000)) as server:
+    with ScriptedServer(serving(dag, cut_archives=4_500_000)) as server:
         download(server, root, tmp_path / "photos")
         asked = kinds(server)
     assert asked[:2] == ["raw", "car"]
