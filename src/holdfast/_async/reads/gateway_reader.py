@@ -23,6 +23,7 @@ from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.errors import UnprovenError
 from holdfast.files.blob import Blob
+from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
 from holdfast.protocol.gateway import Gateway, Gateways
@@ -38,6 +39,7 @@ class AsyncGatewayReader:
         verify: Whether `read` verifies; `open` and `entries` always do.
         max_unverified: The largest size of a body that is verified only at its end.
         hedge_after: The seconds after which the next gateway is asked as well.
+        cache: Keeps the blocks of directories and of parts of files on disk.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class AsyncGatewayReader:
         verify: bool,
         max_unverified: int,
         hedge_after: float | None = None,
+        cache: DiskBlockCache | None = None,
     ) -> None:
         self._session = session
+        self._cache = cache
         self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
@@ -77,7 +81,9 @@ class AsyncGatewayReader:
         if isinstance(begun, str):
             return begun
         output = Output(sink, progress)
-        state = ReadState(reference, output, call, max_unverified=self._max_unverified)
+        state = ReadState(
+            reference, output, call, max_unverified=self._max_unverified, cache=self._cache
+        )
         await self._fill(state, verify=verify, begun=begun)
         return state.found.media_type
 
@@ -87,7 +93,8 @@ class AsyncGatewayReader:
         A file that can only be verified as a whole is downloaded now: a single block, or a file
         whose blocks no gateway serves.
         """
-        state = ReadState(reference, Output(MemorySink()), call, stop=0)
+        output = Output(MemorySink())
+        state = ReadState(reference, output, call, stop=0, cache=self._cache)
         try:
             await self._fill(state, verify=True)
         except UnprovenError:
@@ -101,7 +108,7 @@ class AsyncGatewayReader:
 
     def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        blocks = AsyncGatewayBlocks(self._session, self._gateways, reference, call)
+        blocks = AsyncGatewayBlocks(self._session, self._gateways, reference, call, self._cache)
         return AsyncBlockReader(blocks.get, verified=True).entries(reference, call)
 
     async def _read_part(
@@ -110,7 +117,8 @@ class AsyncGatewayReader:
         """Return a part of a file that `open` has found, within a time limit of its own."""
         sink = RangeSink(stop - start)
         async with self._session.call("open", str(reference)) as call:
-            state = ReadState(reference, Output(sink), call, start, stop, found=replace(found))
+            state = ReadState(reference, Output(sink), call, start, stop, cache=self._cache)
+            state.found = replace(found)
             await self._fill(state, verify=True)
         return sink.data
 
@@ -150,7 +158,8 @@ class AsyncGatewayReader:
         if begun is not None:  # its gateway is the first, even if it is avoided by now
             rounds.gateways.sort(key=lambda each: each != begun.gateway)
         output, delay = state.output, self._hedge_after
-        if delay is not None and self._is_race and not output.sink.saved_size:
+        may_race = self._is_race and not state.is_cached_part and not output.sink.saved_size
+        if delay is not None and may_race:
             done = await run_race(self._session, rounds, state, verify=verify, delay=delay)
             # Gateways that refused the strategy of the race may support another.
             others = [each for each in rounds.gateways if each not in rounds.failures]
@@ -175,18 +184,24 @@ class AsyncGatewayBlocks:
     """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
 
     def __init__(
-        self, session: AsyncSession, gateways: Gateways, reference: Reference, call: Call
+        self,
+        session: AsyncSession,
+        gateways: Gateways,
+        reference: Reference,
+        call: Call,
+        cache: DiskBlockCache | None = None,
     ) -> None:
         self._session = session
         self._gateways = gateways
         self._reference = reference
         self._call = call
+        self._cache = cache
         self._last: Gateway | None = None  # the gateway that gave the last block
 
     async def get(self, cid: CID) -> bytes:
         """Return the block of `cid`, or raise the gravest failure of the gateways."""
         check_provable(cid)
-        state = ReadState(self._reference, Output(MemorySink()), self._call)
+        state = ReadState(self._reference, Output(MemorySink()), self._call, cache=self._cache)
         fetched: list[bytes] = []
         attempt = partial(self._fetch, cid, state, fetched)
         rounds = AsyncRounds(self._session, self._gateways, state, attempt)
