@@ -126,7 +126,6 @@ def test_arguments_that_cannot_be(commands):
     check(both(commands, "store", "-", given=b"\xff"), 5, "SerializationError", "UTF-8")
     check(both(commands, "send", "bob", "-", given=b"\xff"), 5, "SerializationError", "UTF-8")
     check(both(commands, "upload", "nothing"), 1, "FileNotFoundError", "nothing")
-    check(both(commands, "upload", "."), 1, "IsADirectoryError", "directory")
     check(both(commands, "send", " ", "hi"), 2, "ValueError", "recipient")
     check(both(commands, "store", "1", "--provider", "nope"), 3, "ConfigError", "nope")
     check(both(commands, "check", "--path", "elsewhere"), 3, "ConfigError", "no store")
@@ -292,13 +291,6 @@ sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.me
     assert missing in lines[0]
     code, (line,) = commands.failure(*arguments, "--json", PYTHONPATH=str(tmp_path))
     assert json.loads(line)["error"]["name"] == "ConfigError"
-
-
-def test_a_folder_is_sent_on_its_way(commands):
-    (commands.folder / "site").mkdir()
-    code, lines = commands.failure("upload", "site")
-    assert (code, "is a directory" in lines[0]) == (1, True)
-    assert "page of `holdfast node`" in lines[1]
 
 
 def test_json_that_is_no_message_can_be_had_otherwise(commands):

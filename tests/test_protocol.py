@@ -44,7 +44,7 @@ def test_progress_counts_the_bytes_of_all_files_and_of_nothing_else():
     for chunk in form.chunks():
         sent += len(chunk)
         on_sent(sent)
-    assert told[:2] == [0, 5]
+    assert told[0] == 5  # small pieces are sent together
     assert told[-1] == 3_000_005
     assert told == sorted(set(told))
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from holdfast.records import PinInfo, StoreOptions, now_ms
 
 DEFAULT_FILE_NAME: Final = "client-file"
+DEFAULT_FOLDER_NAME: Final = "client-folder"  # of the root of a file system, which has no name
 
 
 def warn_if_encrypt(options: StoreOptions | Mapping[str, Any] | None) -> None:
@@ -52,6 +53,11 @@ def file_info(given: str | None, own: str | None, keyvalues: Mapping[str, Any] |
         keyvalues=checked_keyvalues(keyvalues),
         given=given is not None or keyvalues is not None,
     )
+
+
+def folder_info(given: str | None, own: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
+    """Return what to store with a folder."""
+    return file_info(given, own or DEFAULT_FOLDER_NAME, keyvalues)
 
 
 def checked_keyvalues(keyvalues: Mapping[str, Any] | None) -> Mapping[str, Any]:

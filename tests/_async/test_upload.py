@@ -192,12 +192,6 @@ async def test_a_missing_file_is_the_error_of_open(server, client, tmp_path):
     assert server.requests == []
 
 
-async def test_a_directory_is_an_error(server, client, tmp_path):
-    with pytest.raises(IsADirectoryError, match="is a directory"):
-        await client.upload(tmp_path)
-    assert server.requests == []
-
-
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
 async def test_an_unreadable_file_is_the_error_of_open(server, client, tmp_path):
     path = tmp_path / "secret"

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from holdfast.content.reference import Reference
 
 commands = group()
-FOLDERS = (
-    "drop a folder on the page of `holdfast node`, or import an archive: `holdfast car import`"
-)
 CID = Annotated[str, typer.Argument(metavar="CID", help="A CID, a path under one, or a link.")]
 
 
@@ -65,10 +62,7 @@ def upload(
     label = name or ("standard input" if file == "-" else Path(file).name)
     typed = file == "-" and source.isatty()  # a bar would overwrite the typed text
     with run.client() as client, run.progress_bar(label, hidden=typed) as progress:
-        try:
-            record = client.upload(source, name=name, progress=progress)
-        except IsADirectoryError as error:
-            raise advise(error, FOLDERS) from None
+        record = client.upload(source, name=name, progress=progress)
     _emit_record(run, record)
 
 

@@ -1,25 +1,212 @@
-"""A folder to upload: what is in it, and what was left out."""
+"""A folder to upload: what one scan has found in it, and what was left out.
 
+Everything that can be known to fail is an error of the scan, before anything is sent: a named pipe,
+a socket, a device, a file or folder that this user cannot read. Links are never followed, so a
+folder cannot contain itself.
+"""
+
+import errno
 import os
+import stat
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, NamedTuple
 
-from holdfast.files.sources import existing_path
+from holdfast.files.sources import (
+    Source,
+    Uploadable,
+    changed_while_read,
+    existing_path,
+    open_path,
+    open_source,
+)
+from holdfast.records import EntryKind
+
+SPECIAL: Final = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class FolderEntry(NamedTuple):
+    """One name below a folder.
+
+    Attributes:
+        parent: The path of the folder that it is in, with slashes, from the top folder on; "" for
+            the top folder itself.
+        name: The name; bytes that are not UTF-8 are surrogates.
+        kind: ``file``, ``directory`` or ``symlink``.
+        size: The bytes of a file; the number of names in a directory; 0 for a link.
+    """
+
+    parent: str
+    name: str
+    kind: EntryKind
+    size: int
+
+    @property
+    def path(self) -> str:
+        """The path below the top folder, with slashes."""
+        return f"{self.parent}/{self.name}" if self.parent else self.name
+
+    @property
+    def depth(self) -> int:
+        """How many folders are between it and the top folder."""
+        return self.parent.count("/") + 1 if self.parent else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderSource:
-    """A folder to upload.
+    """A folder to upload, as `of` has found it.
 
     Attributes:
         path: The folder.
-        include_hidden: Whether names that begin with a dot are uploaded too.
+        name: Its own name; None for the root of a file system.
+        entries: Everything in it, by the bytes of the names; a directory follows what is in it.
+        size: The bytes of all files.
+        files: The number of files.
+        hidden: How many names that begin with a dot were left out. What is below a hidden
+            directory is not counted.
+        include_hidden: Whether such names are uploaded too.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> _ = (folder / "a.txt").write_bytes(b"hello")
+        >>> _ = (folder / ".hidden").write_bytes(b"")
+        >>> source = FolderSource.of(folder)
+        >>> [entry.path for entry in source.entries], source.size, source.hidden
+        (['a.txt'], 5, 1)
     """
 
     path: Path
+    name: str | None
+    entries: Sequence[FolderEntry]
+    size: int
+    files: int
+    hidden: int = 0
     include_hidden: bool = False
 
     @classmethod
     def of(cls, given: str | os.PathLike[str], *, include_hidden: bool = False) -> "FolderSource":
-        """Return the folder at `given`, which exists."""
-        return cls(path=existing_path(given), include_hidden=include_hidden)
+        """Return the folder at `given`, which may be a link to one; raise the first error in it."""
+        path = existing_path(given)
+        scan = _Scan(path, include_hidden=include_hidden)
+        entries = list(scan.run())
+        sizes = [entry.size for entry in entries if entry.kind == "file"]
+        return cls(
+            path=path,
+            name=_own_name(path),
+            entries=entries,
+            size=sum(sizes),
+            files=len(sizes),
+            hidden=scan.hidden,
+            include_hidden=include_hidden,
+        )
+
+    def open(self, entry: FolderEntry) -> Source:
+        """Return the bytes of a file; raise `OSError` if it has changed since the scan."""
+        path = self.path / entry.path
+        try:
+            source = open_path(path, opener=_open_itself)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            raise changed_while_read(str(path), "became a link") from None
+        if source.size != entry.size:
+            source.close()
+            raise changed_while_read(str(path), "was written to")
+        return source
+
+    def link_target(self, entry: FolderEntry) -> bytes:
+        """Return what a symbolic link points to."""
+        return os.fsencode(os.readlink(self.path / entry.path))  # noqa: PTH115 - as it is written
+
+
+def open_file_or_folder(
+    given: Uploadable, *, include_hidden: bool = False
+) -> Source | FolderSource:
+    """Return the folder at the path `given`, or a source of anything else."""
+    if isinstance(given, str | os.PathLike) and existing_path(given).is_dir():
+        return FolderSource.of(given, include_hidden=include_hidden)
+    return open_source(given)
+
+
+class _OpenFolder(NamedTuple):
+    """A folder during the scan, and the names in it that remain."""
+
+    parent: str
+    name: str
+    path: str
+    total: int
+    names: Iterator[str]
+
+
+class _Scan:
+    """One scan of a folder. Not recursive: folders may be nested more deeply than Python's stack.
+
+    Attributes:
+        hidden: How many names were left out.
+    """
+
+    def __init__(self, root: Path, *, include_hidden: bool) -> None:
+        self._root = str(root)
+        self._include_hidden = include_hidden
+        self.hidden = 0
+
+    def run(self) -> Iterator[FolderEntry]:
+        """Yield everything in the folder; what is in a directory comes before it."""
+        opened = [self._open("", "", "")]
+        while opened:
+            folder = opened[-1]
+            name = next(folder.names, None)
+            if name is None:
+                opened.pop()
+                if opened:
+                    yield FolderEntry(folder.parent, folder.name, "directory", folder.total)
+                continue
+            path = f"{folder.path}/{name}" if folder.path else name
+            full = os.path.join(self._root, path)  # noqa: PTH118 - many small ones
+            status = os.lstat(full)
+            if stat.S_ISDIR(status.st_mode):
+                opened.append(self._open(folder.path, name, path))
+            elif stat.S_ISLNK(status.st_mode):
+                yield FolderEntry(folder.path, name, "symlink", 0)
+            else:
+                _check_file(full, status.st_mode)
+                yield FolderEntry(folder.path, name, "file", status.st_size)
+
+    def _open(self, parent: str, name: str, path: str) -> _OpenFolder:
+        names = os.listdir(os.path.join(self._root, path))  # noqa: PTH118, PTH208 - as above
+        if not self._include_hidden:
+            shown = [each for each in names if not each.startswith(".")]
+            self.hidden += len(names) - len(shown)
+            names = shown
+        names.sort(key=os.fsencode)
+        return _OpenFolder(parent, name, path, len(names), iter(names))
+
+
+def _check_file(path: str, mode: int) -> None:
+    """Raise `OSError` unless `path` is a file that can be read."""
+    if not stat.S_ISREG(mode):
+        what = SPECIAL.get(stat.S_IFMT(mode), "something else")
+        raise OSError(f"{path} is {what}, not a file, directory or link, and cannot be stored")
+    if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Open a file that is not a link. A named pipe that has taken its place cannot block.
+
+    Windows has neither flag: there, a link that has taken its place is followed.
+    """
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+
+
+def _own_name(path: Path) -> str | None:
+    """Return the name of a folder; that of the folder itself where the path ends with dots."""
+    name = path.name if path.name not in {"", ".."} else path.resolve().name
+    return name or None

@@ -1,17 +1,28 @@
 """Importing local content: build the DAG of a file, a directory or a stream."""
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory, build_symlink
 from holdfast.content.unixfs.files import FileImporter, LeafCutter, Part, Tree
+from holdfast.files.folder_source import FolderEntry, FolderSource
 from holdfast.files.leaves import hash_leaves
-from holdfast.files.sources import Uploadable, changed_while_read, existing_path, open_source
+from holdfast.files.sources import (
+    Source,
+    Uploadable,
+    changed_while_read,
+    existing_path,
+    open_source,
+)
+
+STEP_BYTES: Final = 1 << 20  # of files that a step of an import reads, and at most a chunk more
+STEP_ENTRIES: Final = 512  # files, links and folders of a step, at most
 
 Seen: TypeAlias = Callable[[int], None]
 """Called with the number of bytes that were read since the last call."""
@@ -24,17 +35,20 @@ def import_content(
     *,
     threads: int | None = None,
     seen: Seen | None = None,
+    include_hidden: bool = False,
 ) -> Part:
     """Build the DAG of a path (file or directory), bytes, a binary file or an iterable of bytes.
 
-    Return its root, and call `emit` for each of its blocks. In a directory, names that begin with a
-    dot are left out, as Kubo does, and symbolic links are stored as links. `given` itself may be a
+    Return its root, and call `emit` for each of its blocks. As Kubo does, names in a directory that
+    begin with a dot are left out without `include_hidden`, symbolic links are stored as links, and
+    names are stored as the bytes that they are. `given` itself may be a
     symbolic link, which is followed.
     """
     if isinstance(given, str | os.PathLike):
         path = existing_path(given)
         if path.is_dir():
-            return _import_directory(path, profile, emit, threads, seen)
+            folder = FolderSource.of(path, include_hidden=include_hidden)
+            return import_folder(folder, profile, emit, threads=threads, seen=seen)
         return _import_file(path, profile, emit, threads, seen)
     importer = FileImporter(profile, emit)
     for chunk in chunks_of(given, seen):
@@ -60,29 +74,29 @@ def leaves_of(
     path: Path, profile: Profile, *, threads: int | None = None, seen: Seen | None = None
 ) -> Iterator[Part]:
     """Yield the leaves of a file on disk; a regular file is hashed by several threads."""
-    for leaf in _leaves_of(path, profile, threads):
-        if seen is not None:
-            seen(leaf.size)
-        yield leaf
-
-
-def _leaves_of(path: Path, profile: Profile, threads: int | None) -> Iterator[Part]:
     with open_source(path) as source:
-        if not source.size:
-            leaves: list[Part] = []
-            cutter = LeafCutter(profile, leaves.append)
-            for chunk in source.chunks():
-                cutter.update(chunk)
-                yield from leaves
-                leaves.clear()
-            cutter.finish()
+        for leaf in _leaves_of(source, profile, threads):
+            if seen is not None:
+                seen(leaf.size)
+            yield leaf
+
+
+def _leaves_of(source: Source, profile: Profile, threads: int | None) -> Iterator[Part]:
+    if not source.size:
+        leaves: list[Part] = []
+        cutter = LeafCutter(profile, leaves.append)
+        for chunk in source.chunks():
+            cutter.update(chunk)
             yield from leaves
-            return
-        try:
-            yield from hash_leaves(source.file, source.size, profile, threads=threads)
-        except EOFError:
-            raise changed_while_read(path.name, "shrank") from None
-        source.check_unchanged()
+            leaves.clear()
+        cutter.finish()
+        yield from leaves
+        return
+    try:
+        yield from hash_leaves(source.file, source.size, profile, threads=threads)
+    except EOFError:
+        raise changed_while_read(source.name, "shrank") from None
+    source.check_unchanged()
 
 
 def _import_file(
@@ -99,43 +113,128 @@ def _import_file(
     return importer.finish()
 
 
-@dataclass(slots=True)
-class _ListedDirectory:
-    """A directory during the import: the entries that remain, and the parts that are built."""
+class FolderTree:
+    """Builds the directories of a folder from its entries, in the order of a `FolderSource`.
 
-    path: Path
-    remaining: list[os.DirEntry[str]]
-    parts: list[tuple[bytes, Part]] = field(default_factory=list)
+    A directory is built as soon as it comes, so only the parts of open directories are held.
+    """
 
-    @classmethod
-    def of(cls, path: Path) -> "_ListedDirectory":
-        with os.scandir(path) as entries:
-            return cls(path, [entry for entry in entries if not entry.name.startswith(".")])
+    def __init__(self, profile: Profile, emit: Emit | None = None) -> None:
+        self._profile = profile
+        self._emit = emit
+        self._levels: defaultdict[int, list[tuple[bytes, Part]]] = defaultdict(list)
+
+    def add(self, entry: FolderEntry, part: Part) -> None:
+        """Add a file or link."""
+        self._levels[entry.depth].append((os.fsencode(entry.name), part))
+
+    def add_link(self, entry: FolderEntry, target: bytes) -> None:
+        """Add a symbolic link to `target`."""
+        self.add(entry, build_symlink(target, self._profile, self._emit))
+
+    def add_directory(self, entry: FolderEntry) -> None:
+        """Add the directory that has everything that came below it."""
+        self.add(entry, self._build(entry.depth + 1))
+
+    def root(self) -> Part:
+        """Return the whole folder. Call it once, after all entries."""
+        return self._build(0)
+
+    def _build(self, depth: int) -> Part:
+        return build_directory(self._levels.pop(depth, []), self._profile, self._emit)
 
 
-def _import_directory(
-    root: Path, profile: Profile, emit: Emit | None, threads: int | None, seen: Seen | None
+class FolderImporter:
+    """Builds the DAG of a folder step by step, and emits its blocks.
+
+    Attributes:
+        done: The bytes of files that were read so far.
+    """
+
+    def __init__(
+        self,
+        folder: FolderSource,
+        profile: Profile,
+        emit: Emit | None = None,
+        *,
+        threads: int | None = None,
+    ) -> None:
+        self._folder = folder
+        self._profile = profile
+        self._emit = emit
+        self._threads = threads
+        self._steps = self._run()
+        self.done = 0
+        self._root: Part | None = None
+
+    def advance(self) -> bool:
+        """Import about `STEP_BYTES` of files; return whether there is more."""
+        stop = self.done + STEP_BYTES
+        for size in islice(self._steps, STEP_ENTRIES):
+            self.done += size
+            if self.done >= stop:
+                break
+        return self._root is None
+
+    def _run(self) -> Generator[int, None, None]:
+        """Import everything; yield the number of bytes after each step."""
+        folder, tree = self._folder, FolderTree(self._profile, self._emit)
+        for entry in folder.entries:
+            if entry.kind == "directory":
+                tree.add_directory(entry)
+            elif entry.kind == "symlink":
+                tree.add_link(entry, folder.link_target(entry))
+            else:
+                with folder.open(entry) as source:
+                    tree.add(entry, (yield from self._import_file(source)))
+            yield 0
+        self._root = tree.root()
+
+    def _import_file(self, source: Source) -> Generator[int, None, Part]:
+        if self._emit is None:
+            tree = Tree(self._profile)
+            for leaf in _leaves_of(source, self._profile, self._threads):
+                tree.add(leaf)
+                yield leaf.size
+            return tree.root()
+        importer = FileImporter(self._profile, self._emit)
+        for chunk in source.chunks():
+            importer.update(chunk)
+            yield len(chunk)
+        return importer.finish()
+
+    def result(self) -> Part:
+        """Return the root, when `advance` has returned False."""
+        if self._root is None:
+            raise ValueError("the import is not over yet")
+        return self._root
+
+    def close(self) -> None:
+        """Close the file that is being read."""
+        self._steps.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def import_folder(
+    folder: FolderSource,
+    profile: Profile,
+    emit: Emit | None = None,
+    *,
+    threads: int | None = None,
+    seen: Seen | None = None,
 ) -> Part:
-    # Not recursive: directories may be nested more deeply than Python's stack allows.
-    stack = [_ListedDirectory.of(root)]
-    while True:
-        directory = stack[-1]
-        if not directory.remaining:
-            part = build_directory(directory.parts, profile, emit)
-            stack.pop()
-            if not stack:
-                return part
-            stack[-1].parts.append((os.fsencode(directory.path.name), part))
-            continue
-        entry = directory.remaining.pop()
-        path = Path(entry.path)
-        if entry.is_dir(follow_symlinks=False):
-            stack.append(_ListedDirectory.of(path))
-            continue
-        if entry.is_symlink():
-            part = build_symlink(os.fsencode(path.readlink()), profile, emit)
-        elif entry.is_file(follow_symlinks=False):
-            part = _import_file(path, profile, emit, threads, seen)
-        else:
-            raise OSError(f"{path} is not a file, directory or link, and cannot be stored")
-        directory.parts.append((os.fsencode(entry.name), part))
+    """Build the DAG of a folder, and return its root; see `import_content`."""
+    with FolderImporter(folder, profile, emit, threads=threads) as importer:
+        done = 0
+        while importer.advance():
+            if seen is not None:
+                seen(importer.done - done)
+                done = importer.done
+        if seen is not None and importer.done > done:
+            seen(importer.done - done)
+        return importer.result()

@@ -17,12 +17,17 @@ from holdfast.content.unixfs.files import Tree
 from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits
 from holdfast.errors import InvalidCIDError
 from holdfast.files.blob import Blob
-from holdfast.files.importing import Seen, chunks_of, import_content, leaves_of
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.importing import Seen, chunks_of, import_content, import_folder, leaves_of
 from holdfast.files.sources import Progress, Uploadable, existing_path
 
 
 def compute_cid(
-    source: Uploadable, *, profile: str = "unixfs-v1-2025", progress: Progress | None = None
+    source: Uploadable,
+    *,
+    profile: str = "unixfs-v1-2025",
+    include_hidden: bool = False,
+    progress: Progress | None = None,
 ) -> str:
     """Return the CID that an IPFS node gives to `source`. Nothing is stored or sent.
 
@@ -30,6 +35,7 @@ def compute_cid(
         source: A path of a file or directory, bytes, a binary file, or an iterable of bytes.
         profile: How the content is cut into blocks: ``unixfs-v1-2025``, ``unixfs-v0-2015`` (CIDv0,
             Kubo's old default) or ``kubo-legacy-cidv1`` (Kubo's old ``--cid-version=1``).
+        include_hidden: Whether names in a directory that begin with a dot are part of it.
         progress: Called as ``progress(done_bytes, total_bytes_or_None)`` during reading.
 
     Example:
@@ -43,16 +49,22 @@ def compute_cid(
         if progress is not None:
             progress(len(source), len(source))
         return raw_text(hashlib.sha256(source).digest())
-    return str(import_content(source, layout, seen=_counter(source, progress)).cid)
+    given = _scanned(source, include_hidden=include_hidden)
+    seen = _counter(given, progress)
+    if isinstance(given, FolderSource):
+        return str(import_folder(given, layout, seen=seen).cid)
+    return str(import_content(given, layout, seen=seen).cid)
 
 
-def verify(source: Uploadable, cid: str, *, progress: Progress | None = None) -> bool:
+def verify(
+    source: Uploadable, cid: str, *, include_hidden: bool = False, progress: Progress | None = None
+) -> bool:
     """Return True if `source` is the content that `cid` names; raise an error if not.
 
     The CID of one raw block is its hash, so the answer is certain. Other CIDs name a tree of blocks
     whose shape depends on how the content was cut. All known layouts are tried. If none gives the
-    CID, the content may still be right. `progress` is called as by `compute_cid`, from the start
-    for each layout.
+    CID, the content may still be right. `include_hidden` is as for `compute_cid`. `progress` is
+    called as by `compute_cid`, from the start for each layout.
 
     Raises:
         VerificationError: The content is not the one that the CID names.
@@ -67,7 +79,8 @@ def verify(source: Uploadable, cid: str, *, progress: Progress | None = None) ->
         raise InvalidCIDError(reason="a path inside a CID cannot be verified, only a CID")
     match reference.cid.codec, reference.cid.hash_code:
         case codec, code if codec == DAG_PB and code in FUNCTIONS:
-            _verify_tree(source, reference, progress)
+            given = _scanned(source, include_hidden=include_hidden)
+            _verify_tree(given, reference, progress)
         case codec, code if codec == DAG_PB and code == IDENTITY:
             _verify_inline(source, reference, _counter(source, progress))
         case codec, _ if codec == RAW:
@@ -79,7 +92,14 @@ def verify(source: Uploadable, cid: str, *, progress: Progress | None = None) ->
     return True
 
 
-def _counter(source: Uploadable, progress: Progress | None) -> Seen | None:
+def _scanned(source: Uploadable, *, include_hidden: bool) -> "Uploadable | FolderSource":
+    """Return `source`, or what is in it if it is the path of a directory."""
+    if isinstance(source, str | os.PathLike) and existing_path(source).is_dir():
+        return FolderSource.of(source, include_hidden=include_hidden)
+    return source
+
+
+def _counter(source: "Uploadable | FolderSource", progress: Progress | None) -> Seen | None:
     """Return a function that counts the bytes of one reading of `source` for `progress`."""
     if progress is None:
         return None
@@ -94,8 +114,10 @@ def _counter(source: Uploadable, progress: Progress | None) -> Seen | None:
     return seen
 
 
-def _size(source: Uploadable) -> int | None:
+def _size(source: "Uploadable | FolderSource") -> int | None:
     """Return how many bytes `source` has; None if only reading shows it."""
+    if isinstance(source, FolderSource):
+        return source.size
     if isinstance(source, bytes | bytearray | memoryview):
         return memoryview(source).nbytes
     if isinstance(source, Blob):
@@ -125,7 +147,9 @@ def _verify_inline(source: Uploadable, reference: Reference, seen: Seen | None) 
     proof.finish()
 
 
-def _verify_tree(source: Uploadable, reference: Reference, progress: Progress | None) -> None:
+def _verify_tree(
+    source: "Uploadable | FolderSource", reference: Reference, progress: Progress | None
+) -> None:
     """Raise `UnprovenError` unless a known layout gives the CID."""
     layouts = candidates_for(reference.cid)
     if not any(root == reference.cid for root in _roots(source, layouts, progress)):
@@ -133,14 +157,15 @@ def _verify_tree(source: Uploadable, reference: Reference, progress: Progress | 
 
 
 def _roots(
-    source: Uploadable, profiles: tuple[Profile, ...], progress: Progress | None
+    source: "Uploadable | FolderSource", profiles: tuple[Profile, ...], progress: Progress | None
 ) -> Iterator[CID]:
     """Yield the root of `source` in each of `profiles`."""
-    path = existing_path(source) if isinstance(source, str | os.PathLike) else None
-    if path is not None and path.is_dir():
+    if isinstance(source, FolderSource):
         for each in profiles:
-            yield import_content(path, each, seen=_counter(path, progress)).cid
-    elif path is not None and path.is_file():
+            yield import_folder(source, each, seen=_counter(source, progress)).cid
+        return
+    path = existing_path(source) if isinstance(source, str | os.PathLike) else None
+    if path is not None and path.is_file():
         yield from _roots_of_file(path, profiles, progress)
     else:
         layouts = Layouts(profiles)  # in one pass: it may not be readable twice

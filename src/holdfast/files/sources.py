@@ -139,7 +139,7 @@ def open_source(given: Uploadable) -> Source:
         data = io.BytesIO(given)
         return Source(data, size=data.getbuffer().nbytes, rewind=lambda: data.seek(0))
     if isinstance(given, str | os.PathLike):
-        return _open_path(existing_path(given))
+        return open_path(existing_path(given))
     if hasattr(given, "read"):
         return _open_file(cast("BinaryIO", given))
     if isinstance(given, AbstractSet | Mapping):
@@ -214,11 +214,12 @@ def existing_path(given: str | os.PathLike[str]) -> Path:
     return Path(given)
 
 
-def _open_path(path: Path) -> Source:
+def open_path(path: Path, *, opener: Callable[[str, int], int] | None = None) -> Source:
+    """Return a source of the file at `path`; raise the `OSError` of ``open``."""
     if path.is_dir():
         # Windows raises PermissionError; Holdfast raises the same error on all systems.
         raise IsADirectoryError(f"{path} is a directory, not a file")
-    file = path.open("rb")
+    file = open(path, "rb", opener=opener)  # noqa: SIM115 - a path has no opener
     before = os.fstat(file.fileno())
     # Some files of the system report a size of 0 and have content.
     if not stat.S_ISREG(before.st_mode) or (before.st_size == 0 and file.peek(1)):

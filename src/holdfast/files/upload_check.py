@@ -1,14 +1,19 @@
 """Uploads whose CID is computed while they are sent, and compared with the provider's."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, candidates_for
+from holdfast.content.proof import is_raw
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.layouts import Layouts, WriteCheck
+from holdfast.content.unixfs.layouts import Layouts, WriteCheck, not_what_was_sent
 from holdfast.errors import VerificationError
 from holdfast.files.background import Background
+from holdfast.files.folder_check import CheckedFolder
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.importing import import_folder
 from holdfast.files.local_cids import compute_cid, verify
 from holdfast.files.sources import Source
 
@@ -73,8 +78,30 @@ class WrittenLayout:
         """
         source = checked.source
         profile = checked.check.profile_of(cid)
-        if profile is None and self._may_search and source.size is not None and source.repeatable:
-            profile = _layout_of(source, cid)
+        may_read = source.size is not None and source.repeatable
+        self._learn(profile, cid, partial(_layout_of, source, cid) if may_read else None)
+
+    def checked_folder(self, folder: FolderSource, *, verify: bool = True) -> CheckedFolder:
+        """Return the files of `folder`; with `verify`, hashed while they are read."""
+        return CheckedFolder(folder, self._guess if verify else None)
+
+    def compare_folder(self, checked: CheckedFolder, cid: CID) -> None:
+        """Raise VerificationError if `cid` cannot name the folder that `checked` has read.
+
+        If no known layout of it gives `cid`, that proves nothing: it is logged.
+        """
+        if is_raw(cid):
+            raise not_what_was_sent(cid)  # a raw block is never a directory
+        root = checked.root()
+        profile = checked.guess if root is not None and root.cid == cid else None
+        self._learn(profile, cid, partial(_layout_of_folder, checked, cid))
+
+    def _learn(
+        self, profile: Profile | None, cid: CID, search: Callable[[], Profile | None] | None
+    ) -> None:
+        """Remember the layout of an upload; `search` for it where the guess was wrong."""
+        if profile is None and search is not None and self._may_search:
+            profile = search()
             # With a service whose layout is unknown, every upload would be read once more.
             self._may_search = profile is not None
         if profile is not None:
@@ -118,3 +145,14 @@ def _layout_of(source: Source, cid: CID) -> Profile | None:
     except OSError:  # the file has changed since it was sent
         return None
     return next((each for each, root in layouts.roots().items() if root == cid), None)
+
+
+def _layout_of_folder(checked: CheckedFolder, cid: CID) -> Profile | None:
+    """Return the known layout, other than the guess, in which the folder, read again, has `cid`."""
+    try:
+        for profile in candidates_for(cid):
+            if profile != checked.guess and import_folder(checked.folder, profile).cid == cid:
+                return profile
+    except OSError:  # a file has changed since it was sent
+        pass
+    return None

@@ -1,13 +1,16 @@
 """A multipart form with text fields and files, streamed, its length known beforehand."""
 
 import secrets
+from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import itemgetter
-from typing import Protocol
+from functools import cached_property
+from typing import Final, Protocol
 
 from holdfast.content.media_types import OCTETS
+
+JOINED: Final = 1 << 16  # bytes of small pieces that are sent together
 
 
 class FileSource(Protocol):
@@ -18,10 +21,6 @@ class FileSource(Protocol):
     """
 
     size: int | None
-
-    @property
-    def bytes_read(self) -> int:
-        """How many bytes the last call of `chunks` has yielded so far."""
 
     @property
     def repeatable(self) -> bool:
@@ -40,19 +39,37 @@ class FormFile:
     source: FileSource
 
 
+class FormFolder:
+    """The files of a folder called `name`, each made when it is needed.
+
+    `files` returns, each time it is called, the paths below the folder with their bytes.
+    """
+
+    def __init__(self, name: str, files: Callable[[], Iterable[tuple[str, FileSource]]]) -> None:
+        self._name = name
+        self._files = files
+
+    def __iter__(self) -> Iterator[FormFile]:
+        for path, source in self._files():
+            yield FormFile(f"{self._name}/{path}", "", source)
+
+
 class FileForm:
     """The body of an upload. The fields come first, so that the server knows them before the data.
 
     ::
 
-        --boundary  fields  --boundary  head of the first file      = _head(0)
+        --boundary  fields  --boundary  head of the first file
         the chunks of the first file
-        --boundary  head of the next file                           = _head(1)
+        --boundary  head of the next file
         …
         --boundary--                                                = _tail
+
+    Small pieces are joined, so that a folder of many small files is sent in few steps.
     """
 
-    def __init__(self, files: Sequence[FormFile], *, fields: Mapping[str, str]) -> None:
+    def __init__(self, files: Iterable[FormFile], *, fields: Mapping[str, str]) -> None:
+        """Make the form of `files`, which can be iterated again."""
         boundary = secrets.token_hex(16)
         self._files = files
         self._boundary = boundary
@@ -61,19 +78,19 @@ class FileForm:
             for name, value in fields.items()
         )
         self._tail = f"\r\n--{boundary}--\r\n".encode()
-        # For each file whose head was yielded: the position of its data in the form, and how many
-        # bytes of files come before it.
-        self._starts: list[tuple[int, int]] = []
+        # For each file whose head was read: the position of its data in the form, and how many
+        # bytes of files come before it. The last one is for the end of the form.
+        self._starts, self._before = array("q"), array("q")
         self.content_type = f"multipart/form-data; boundary={boundary}"
 
-    @property
+    @cached_property
     def length(self) -> int | None:
         """The bytes of the whole form, or None if a file does not know its size."""
         total = len(self._tail)
         for number, file in enumerate(self._files):
             if file.source.size is None:
                 return None
-            total += len(self._head(number)) + file.source.size
+            total += len(self._head(file, number)) + file.source.size
         return total
 
     @property
@@ -83,18 +100,39 @@ class FileForm:
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the form. The tail comes only after every file has yielded all of its bytes."""
-        starts = self._starts = []
-        position = file_bytes = 0
+        joined = bytearray()
+        for piece, may_join in self._pieces():
+            if may_join and len(joined) + len(piece) <= JOINED:
+                joined += piece
+                continue
+            if joined:
+                yield bytes(joined)
+                joined.clear()
+            yield piece
+        if joined:
+            yield bytes(joined)
+
+    def _pieces(self) -> Iterator[tuple[bytes, bool]]:
+        """Yield the pieces of the form, each with whether it may wait for the next.
+
+        A source of unknown size may be slow: what it gives is sent at once.
+        """
+        starts, before = self._starts, self._before = array("q"), array("q")
+        position = done = 0
         for number, file in enumerate(self._files):
-            head = self._head(number)
+            head = self._head(file, number)
+            may_join = file.source.size is not None
             position += len(head)
-            starts.append((position, file_bytes))
-            yield head
+            starts.append(position)
+            before.append(done)
+            yield head, may_join
             for chunk in file.source.chunks():
-                yield chunk
                 position += len(chunk)
-                file_bytes += len(chunk)
-        yield self._tail
+                done += len(chunk)
+                yield chunk, may_join
+        starts.append(position + len(self._tail))
+        before.append(done)
+        yield self._tail, True
 
     def on_sent(self, tell: Callable[[int], None]) -> Callable[[int], None]:
         """Return a function for `Request.on_sent` that reports how many bytes of files are sent."""
@@ -111,15 +149,14 @@ class FileForm:
 
     def _file_bytes(self, sent: int) -> int:
         """Return how many bytes of files are among the first `sent` bytes of the form."""
-        starts = self._starts
-        number = bisect_right(starts, sent, key=itemgetter(0)) - 1
+        number = bisect_right(self._starts, sent) - 1
         if number < 0:
             return 0
-        begin, before = starts[number]
-        return before + min(sent - begin, self._files[number].source.bytes_read)
+        done = self._before[number] + sent - self._starts[number]
+        following = self._before[number + 1 : number + 2]
+        return min(done, *following) if following else done
 
-    def _head(self, number: int) -> bytes:
-        file = self._files[number]
+    def _head(self, file: FormFile, number: int) -> bytes:
         head = _part(
             self._boundary,
             f'name="file"; filename="{_quoted(file.name)}"',

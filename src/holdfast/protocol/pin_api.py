@@ -4,7 +4,7 @@ An `Exchange` is a generator: it yields a request, is sent its reply, may yield 
 the result. It never waits. The provider sends the requests, blocking or awaited.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from typing import Final, Protocol, TypeAlias, TypeVar
 
 from holdfast.config.secret import Secret
@@ -30,9 +30,12 @@ class PinAPI(Protocol):
         """Pin the JSON `text`, which is sent as it is."""
 
     def add_files(
-        self, files: Sequence[FormFile], info: PinInfo, on_sent: Callable[[int], None]
+        self, files: Iterable[FormFile], info: PinInfo, on_sent: Callable[[int], None]
     ) -> Exchange[Added]:
-        """Pin a file, or several as a directory; call `on_sent` with the bytes sent so far."""
+        """Pin a file, or several as a directory; call `on_sent` with the bytes sent so far.
+
+        `files` can be iterated again.
+        """
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Remove the pin of `cid`; raise ProviderError if it is not pinned."""

@@ -1,6 +1,6 @@
 """The pinning API of the spec: its requests, and how their replies are read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -53,7 +53,7 @@ class PinningAPI:
         return self._read_added(reply)
 
     def add_files(
-        self, files: Sequence[FormFile], info: PinInfo, on_sent: Callable[[int], None]
+        self, files: Iterable[FormFile], info: PinInfo, on_sent: Callable[[int], None]
     ) -> Exchange[Added]:
         """Pin a file, or several as a directory; metadata is sent only for key-values."""
         fields = {OPTIONS: self._options}

@@ -10,9 +10,10 @@ from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.content.reference import Reference
 from holdfast.files.blob import Blob
-from holdfast.files.sources import Progress, Uploadable, open_source
+from holdfast.files.folder_source import FolderSource, open_file_or_folder
+from holdfast.files.sources import Progress, Uploadable
 from holdfast.protocol import json_text
-from holdfast.provider import AsyncOpenable, ask
+from holdfast.provider import AsyncDirectories, AsyncOpenable, ask
 from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
 
 T = TypeVar("T")
@@ -72,9 +73,12 @@ class AsyncContentCalls(AsyncClientBase):
         *,
         name: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
+        include_hidden: bool = False,
         progress: Progress | None = None,
     ) -> ClientRecord[None]:
         """Store a file: a path, bytes, an open binary file, a `Blob`, or an iterable of bytes.
+
+        The path of a folder stores all that is in it as one directory.
 
         Args:
             file: The content. It is streamed, and never held in memory as a whole. An open file is
@@ -83,6 +87,7 @@ class AsyncContentCalls(AsyncClientBase):
             options: Reserved; see `StoreOptions`.
             name: The file name to send; by default the file's own, else ``client-file``.
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
+            include_hidden: Whether names in a folder that begin with a dot are stored too.
             progress: Called with the bytes sent so far and the total, or None if not known.
 
         Example:
@@ -93,7 +98,9 @@ class AsyncContentCalls(AsyncClientBase):
         self._check_open()
         arguments.warn_if_encrypt(options)
         arguments.check_progress(progress)
-        source = await run_interruptible(open_source, file)
+        source = await run_interruptible(open_file_or_folder, file, include_hidden=include_hidden)
+        if isinstance(source, FolderSource):
+            return await self._upload_folder(source, name, keyvalues, progress)
         try:
             info = arguments.file_info(name, source.name, keyvalues)
             added = await self._adding.pin_file(source, info, progress=progress)
@@ -101,6 +108,20 @@ class AsyncContentCalls(AsyncClientBase):
         finally:
             await run_blocking(source.close)
         return ClientRecord(cid=added.cid, timestamp=now_ms(), size=size, duplicate=added.duplicate)
+
+    async def _upload_folder(
+        self,
+        folder: FolderSource,
+        name: str | None,
+        keyvalues: Mapping[str, Any] | None,
+        progress: Progress | None,
+    ) -> ClientRecord[None]:
+        info = arguments.folder_info(name, folder.name, keyvalues)
+        provider = ask(self._provider, AsyncDirectories)
+        added = await provider.add_directory(folder, info, progress=progress)
+        return ClientRecord(
+            cid=added.cid, timestamp=now_ms(), size=folder.size, duplicate=added.duplicate
+        )
 
     async def download(
         self,

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any, AsyncContextManager, ClassVar, Self  # noqa: UP035 - it has a twin
 
 from holdfast._async.content_file import AsyncContentFile
+from holdfast._async.providers.imports import AsyncImports, ignore
 from holdfast._async.reads.interface import AsyncReader
-from holdfast._async.runtime import run_blocking, run_interruptible
+from holdfast._async.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
-from holdfast.content.cid import CID
-from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.blob import Blob
 from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
@@ -39,6 +37,7 @@ JSON_TYPE = "application/json"
 
 
 class AsyncBaseProvider(
+    AsyncImports,
     DeclaresCapabilities,
     AsyncStorageProvider,
     AsyncAnnotating,
@@ -100,7 +99,8 @@ class AsyncBaseProvider(
     ) -> Added:
         """Store the bytes of `source` as a file; call `progress` with the bytes done and the total.
 
-        A provider that stores blocks can make them with `import_file`.
+        A provider that stores blocks can make them with `import_file`; those of a directory, with
+        `import_folder`.
         """
 
     async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
@@ -109,7 +109,7 @@ class AsyncBaseProvider(
         source = Source(
             file, size=len(file.getbuffer()), type=JSON_TYPE, rewind=lambda: file.seek(0)
         )
-        return await self.add_file(source, info, call, _ignore)
+        return await self.add_file(source, info, call, ignore)
 
     @abstractmethod
     async def unpin(self, cid: str, call: Call, /) -> None:
@@ -154,27 +154,6 @@ class AsyncBaseProvider(
         if self._lifetime.closed:
             raise ClientClosedError
 
-    async def import_file(
-        self, source: Source, put_block: Callable[[CID, bytes], None], progress: Progress
-    ) -> Part:
-        """Cut the bytes of `source` into blocks by the configured profile; return the root.
-
-        Every block is passed to `put_block`, on a worker thread.
-        """
-        importer = FileImporter(
-            profile_for(self.config.profile, self.config.cid_version), put_block
-        )
-        chunks = source.chunks()
-        done = 0
-        while chunk := await run_interruptible(next, chunks, b""):
-            await run_blocking(importer.update, chunk)
-            done += len(chunk)
-            progress(done, source.size)
-        part = await run_blocking(importer.finish)
-        if not done:
-            progress(0, 0)
-        return part
-
     async def put_json(self, text: str, *, name: str) -> str:
         """Store the JSON `text` under `name`; return its CID."""
         return str((await self.pin_json(text, PinInfo(name=name))).cid)
@@ -202,7 +181,7 @@ class AsyncBaseProvider(
     ) -> Added:
         """Store the bytes of `source` as a file, with a name and key-values."""
         async with self.call("upload", total=False) as call:
-            added = await self.add_file(source, info, call, progress or _ignore)
+            added = await self.add_file(source, info, call, progress or ignore)
             call.cid = str(added.cid)
             return added
 
@@ -288,10 +267,6 @@ async def _run(sink: SpoolSink | TargetSink, step: Callable[[], None]) -> None:
         step()
     else:
         await run_blocking(step)
-
-
-def _ignore(_done: int, _total: int | None) -> None:
-    """Do nothing: the caller passed no progress callback."""
 
 
 def _name(reference: Reference) -> str | None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from holdfast._async.providers.base import JSON_TYPE, AsyncBaseProvider
+from holdfast._async.providers.imports import ignore
 from holdfast._async.reads.repository_reader import AsyncRepositoryReader
 from holdfast._async.runtime import run_blocking
 from holdfast.calls import Call
@@ -15,14 +16,17 @@ from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, ProviderError
+from holdfast.files.folder_source import FolderSource
 from holdfast.files.locations import data_folder
 from holdfast.files.sources import Progress, Source
-from holdfast.provider import AsyncCarImport, AsyncListing, CarExport
+from holdfast.provider import AsyncCarImport, AsyncDirectories, AsyncListing, CarExport
 from holdfast.records import Added, Pin, PinInfo
 from holdfast.repository import PinQuery, Repository
 
 
-class AsyncLocalProvider(AsyncBaseProvider, AsyncListing, AsyncCarImport, CarExport):
+class AsyncLocalProvider(
+    AsyncBaseProvider, AsyncListing, AsyncDirectories, AsyncCarImport, CarExport
+):
     """Stores content in a folder: `path`, else the platform's folder for user data.
 
     The CIDs are those that an IPFS node computes for the configured profile. Every block is
@@ -70,6 +74,21 @@ class AsyncLocalProvider(AsyncBaseProvider, AsyncListing, AsyncCarImport, CarExp
             return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
         finally:
             await run_blocking(adding.close)
+
+    async def add_directory(
+        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Store a folder, with its links and empty folders, as Kubo does."""
+        async with self.call("upload", total=False) as call:
+            adding = self.repository.adding()
+            try:
+                part = await self.import_folder(folder, adding.put, progress or ignore)
+                about = {**_about(info, "directory"), "files": folder.files}
+                pin, known = await run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
+            finally:
+                await run_blocking(adding.close)
+            call.cid = pin.cid
+            return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
 
     async def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""

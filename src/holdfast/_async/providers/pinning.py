@@ -1,6 +1,7 @@
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
 from holdfast._async.providers.http import AsyncHTTPProvider
+from holdfast._async.providers.imports import ignore
 from holdfast._async.runtime import compute, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
@@ -9,16 +10,18 @@ from holdfast.config.secret import Secret
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError
+from holdfast.files.folder_check import check_form
+from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source
 from holdfast.files.upload_check import WrittenLayout, compare_json
-from holdfast.protocol.multipart import FormFile
+from holdfast.protocol.multipart import FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI
-from holdfast.provider import AsyncListing
+from holdfast.provider import AsyncDirectories, AsyncListing
 from holdfast.records import Added, Pin, PinInfo
 
 
-class AsyncPinProvider(AsyncHTTPProvider, AsyncListing):
+class AsyncPinProvider(AsyncHTTPProvider, AsyncListing, AsyncDirectories):
     """Pins by HTTP with a token, and reads through gateways that never see it.
 
     Example:
@@ -64,6 +67,27 @@ class AsyncPinProvider(AsyncHTTPProvider, AsyncListing):
             call.cid = added.cid
             await run_blocking(self._layout.compare, checked, Reference.parse(added.cid).cid)
         return added
+
+    async def add_directory(
+        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Pin a folder, whose files are sent as one form.
+
+        Raise UnsupportedError for what a form cannot carry: links, empty folders, some names. The
+        CID is computed and compared as for a file.
+        """
+        check_form(folder, type(self).__name__)
+        tell = progress or ignore
+        async with self.call("upload", total=False) as call:
+            checked = self._layout.checked_folder(folder, verify=self.config.verify)
+            files = FormFolder(info.name, checked.files)
+            exchange = self._api.add_files(files, info, lambda sent: tell(sent, folder.size))
+            added = await self.run(exchange, call)
+            call.cid = added.cid
+            if self.config.verify:
+                cid = Reference.parse(added.cid).cid
+                await run_blocking(self._layout.compare_folder, checked, cid)
+            return added
 
     async def unpin(self, cid: str, call: Call, /) -> None:
         """Unpin `cid`."""

@@ -12,9 +12,10 @@ from holdfast._sync.content_file import ContentFile
 from holdfast._sync.runtime import run_blocking, run_interruptible
 from holdfast.content.reference import Reference
 from holdfast.files.blob import Blob
-from holdfast.files.sources import Progress, Uploadable, open_source
+from holdfast.files.folder_source import FolderSource, open_file_or_folder
+from holdfast.files.sources import Progress, Uploadable
 from holdfast.protocol import json_text
-from holdfast.provider import Openable, ask
+from holdfast.provider import Directories, Openable, ask
 from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
 
 T = TypeVar("T")
@@ -74,9 +75,12 @@ class ContentCalls(ClientBase):
         *,
         name: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
+        include_hidden: bool = False,
         progress: Progress | None = None,
     ) -> ClientRecord[None]:
         """Store a file: a path, bytes, an open binary file, a `Blob`, or an iterable of bytes.
+
+        The path of a folder stores all that is in it as one directory.
 
         Args:
             file: The content. It is streamed, and never held in memory as a whole. An open file is
@@ -85,6 +89,7 @@ class ContentCalls(ClientBase):
             options: Reserved; see `StoreOptions`.
             name: The file name to send; by default the file's own, else ``client-file``.
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
+            include_hidden: Whether names in a folder that begin with a dot are stored too.
             progress: Called with the bytes sent so far and the total, or None if not known.
 
         Example:
@@ -95,7 +100,9 @@ class ContentCalls(ClientBase):
         self._check_open()
         arguments.warn_if_encrypt(options)
         arguments.check_progress(progress)
-        source = run_interruptible(open_source, file)
+        source = run_interruptible(open_file_or_folder, file, include_hidden=include_hidden)
+        if isinstance(source, FolderSource):
+            return self._upload_folder(source, name, keyvalues, progress)
         try:
             info = arguments.file_info(name, source.name, keyvalues)
             added = self._adding.pin_file(source, info, progress=progress)
@@ -103,6 +110,20 @@ class ContentCalls(ClientBase):
         finally:
             run_blocking(source.close)
         return ClientRecord(cid=added.cid, timestamp=now_ms(), size=size, duplicate=added.duplicate)
+
+    def _upload_folder(
+        self,
+        folder: FolderSource,
+        name: str | None,
+        keyvalues: Mapping[str, Any] | None,
+        progress: Progress | None,
+    ) -> ClientRecord[None]:
+        info = arguments.folder_info(name, folder.name, keyvalues)
+        provider = ask(self._provider, Directories)
+        added = provider.add_directory(folder, info, progress=progress)
+        return ClientRecord(
+            cid=added.cid, timestamp=now_ms(), size=folder.size, duplicate=added.duplicate
+        )
 
     def download(
         self,

@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any, ClassVar, ContextManager, Self  # noqa: UP035 - it has a twin
 
 from holdfast._sync.content_file import ContentFile
+from holdfast._sync.providers.imports import Imports, ignore
 from holdfast._sync.reads.interface import Reader
-from holdfast._sync.runtime import run_blocking, run_interruptible
+from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
-from holdfast.content.cid import CID
-from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.blob import Blob
 from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
@@ -41,6 +39,7 @@ JSON_TYPE = "application/json"
 
 
 class BaseProvider(
+    Imports,
     DeclaresCapabilities,
     StorageProvider,
     Annotating,
@@ -100,7 +99,8 @@ class BaseProvider(
     def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:
         """Store the bytes of `source` as a file; call `progress` with the bytes done and the total.
 
-        A provider that stores blocks can make them with `import_file`.
+        A provider that stores blocks can make them with `import_file`; those of a directory, with
+        `import_folder`.
         """
 
     def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
@@ -109,7 +109,7 @@ class BaseProvider(
         source = Source(
             file, size=len(file.getbuffer()), type=JSON_TYPE, rewind=lambda: file.seek(0)
         )
-        return self.add_file(source, info, call, _ignore)
+        return self.add_file(source, info, call, ignore)
 
     @abstractmethod
     def unpin(self, cid: str, call: Call, /) -> None:
@@ -152,27 +152,6 @@ class BaseProvider(
         if self._lifetime.closed:
             raise ClientClosedError
 
-    def import_file(
-        self, source: Source, put_block: Callable[[CID, bytes], None], progress: Progress
-    ) -> Part:
-        """Cut the bytes of `source` into blocks by the configured profile; return the root.
-
-        Every block is passed to `put_block`, on a worker thread.
-        """
-        importer = FileImporter(
-            profile_for(self.config.profile, self.config.cid_version), put_block
-        )
-        chunks = source.chunks()
-        done = 0
-        while chunk := run_interruptible(next, chunks, b""):
-            run_blocking(importer.update, chunk)
-            done += len(chunk)
-            progress(done, source.size)
-        part = run_blocking(importer.finish)
-        if not done:
-            progress(0, 0)
-        return part
-
     def put_json(self, text: str, *, name: str) -> str:
         """Store the JSON `text` under `name`; return its CID."""
         return str((self.pin_json(text, PinInfo(name=name))).cid)
@@ -198,7 +177,7 @@ class BaseProvider(
     def pin_file(self, source: Source, info: PinInfo, *, progress: Progress | None = None) -> Added:
         """Store the bytes of `source` as a file, with a name and key-values."""
         with self.call("upload", total=False) as call:
-            added = self.add_file(source, info, call, progress or _ignore)
+            added = self.add_file(source, info, call, progress or ignore)
             call.cid = str(added.cid)
             return added
 
@@ -284,10 +263,6 @@ def _run(sink: SpoolSink | TargetSink, step: Callable[[], None]) -> None:
         step()
     else:
         run_blocking(step)
-
-
-def _ignore(_done: int, _total: int | None) -> None:
-    """Do nothing: the caller passed no progress callback."""
 
 
 def _name(reference: Reference) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from holdfast._sync.providers.base import JSON_TYPE, BaseProvider
+from holdfast._sync.providers.imports import ignore
 from holdfast._sync.reads.repository_reader import RepositoryReader
 from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
@@ -17,14 +18,15 @@ from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, ProviderError
+from holdfast.files.folder_source import FolderSource
 from holdfast.files.locations import data_folder
 from holdfast.files.sources import Progress, Source
-from holdfast.provider import CarExport, CarImport, Listing
+from holdfast.provider import CarExport, CarImport, Directories, Listing
 from holdfast.records import Added, Pin, PinInfo
 from holdfast.repository import PinQuery, Repository
 
 
-class LocalProvider(BaseProvider, Listing, CarImport, CarExport):
+class LocalProvider(BaseProvider, Listing, Directories, CarImport, CarExport):
     """Stores content in a folder: `path`, else the platform's folder for user data.
 
     The CIDs are those that an IPFS node computes for the configured profile. Every block is
@@ -70,6 +72,21 @@ class LocalProvider(BaseProvider, Listing, CarImport, CarExport):
             return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
         finally:
             run_blocking(adding.close)
+
+    def add_directory(
+        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Store a folder, with its links and empty folders, as Kubo does."""
+        with self.call("upload", total=False) as call:
+            adding = self.repository.adding()
+            try:
+                part = self.import_folder(folder, adding.put, progress or ignore)
+                about = {**_about(info, "directory"), "files": folder.files}
+                pin, known = run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
+            finally:
+                run_blocking(adding.close)
+            call.cid = pin.cid
+            return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
 
     def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""

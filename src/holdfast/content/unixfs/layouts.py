@@ -77,6 +77,13 @@ def no_layout_fits(cid: CID) -> UnprovenError:
     )
 
 
+def not_what_was_sent(cid: CID) -> VerificationError:
+    """Return the error for an upload that the provider stored as other content."""
+    return VerificationError(
+        f"the provider stored the upload as {cid}, which is not what was sent", cid=str(cid)
+    )
+
+
 class LayoutProof(PassingProof):
     """For a gateway without blocks: imports the body again, which must result in the same CID."""
 
@@ -133,9 +140,7 @@ class WriteCheck:
         if found is not None or not is_raw(cid):
             return found
         if cid.is_provable and (self._size > MAX_BLOCK or not self._is_block(cid)):
-            raise VerificationError(
-                f"the provider stored the upload as {cid}, which is not what was sent", cid=str(cid)
-            )
+            raise not_what_was_sent(cid)
         return None
 
     def _is_block(self, cid: CID) -> bool:

@@ -1,0 +1,62 @@
+"""Importing files and folders into blocks, for providers that store blocks."""
+
+from collections.abc import Callable
+
+from holdfast._async.runtime import run_blocking, run_interruptible
+from holdfast.config import ClientConfig
+from holdfast.content.cid import CID
+from holdfast.content.profiles import Profile, profile_for
+from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.importing import FolderImporter
+from holdfast.files.sources import Progress, Source
+
+
+class AsyncImports:
+    """Cuts content into blocks by the configured profile."""
+
+    config: ClientConfig
+
+    @property
+    def _profile(self) -> Profile:
+        return profile_for(self.config.profile, self.config.cid_version)
+
+    async def import_file(
+        self, source: Source, put_block: Callable[[CID, bytes], None], progress: Progress
+    ) -> Part:
+        """Cut the bytes of `source` into blocks by the configured profile; return the root.
+
+        Every block is passed to `put_block`, on a worker thread.
+        """
+        importer = FileImporter(self._profile, put_block)
+        chunks = source.chunks()
+        done = 0
+        while chunk := await run_interruptible(next, chunks, b""):
+            await run_blocking(importer.update, chunk)
+            done += len(chunk)
+            progress(done, source.size)
+        part = await run_blocking(importer.finish)
+        if not done:
+            progress(0, 0)
+        return part
+
+    async def import_folder(
+        self, folder: FolderSource, put_block: Callable[[CID, bytes], None], progress: Progress
+    ) -> Part:
+        """Cut the files of `folder` into blocks, and build its directories; return the root.
+
+        Every block is passed to `put_block`, on a worker thread. `progress` counts the bytes of all
+        files.
+        """
+        importer = FolderImporter(folder, self._profile, put_block)
+        try:
+            while await run_blocking(importer.advance):
+                progress(importer.done, folder.size)
+            progress(importer.done, folder.size)
+        finally:
+            await run_blocking(importer.close)
+        return importer.result()
+
+
+def ignore(_done: int, _total: int | None) -> None:
+    """Do nothing: the caller passed no progress callback."""

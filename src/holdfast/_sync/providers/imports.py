@@ -1,0 +1,64 @@
+# WARNING: this file is generated from src/holdfast/_async/providers/imports.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Importing files and folders into blocks, for providers that store blocks."""
+
+from collections.abc import Callable
+
+from holdfast._sync.runtime import run_blocking, run_interruptible
+from holdfast.config import ClientConfig
+from holdfast.content.cid import CID
+from holdfast.content.profiles import Profile, profile_for
+from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.importing import FolderImporter
+from holdfast.files.sources import Progress, Source
+
+
+class Imports:
+    """Cuts content into blocks by the configured profile."""
+
+    config: ClientConfig
+
+    @property
+    def _profile(self) -> Profile:
+        return profile_for(self.config.profile, self.config.cid_version)
+
+    def import_file(
+        self, source: Source, put_block: Callable[[CID, bytes], None], progress: Progress
+    ) -> Part:
+        """Cut the bytes of `source` into blocks by the configured profile; return the root.
+
+        Every block is passed to `put_block`, on a worker thread.
+        """
+        importer = FileImporter(self._profile, put_block)
+        chunks = source.chunks()
+        done = 0
+        while chunk := run_interruptible(next, chunks, b""):
+            run_blocking(importer.update, chunk)
+            done += len(chunk)
+            progress(done, source.size)
+        part = run_blocking(importer.finish)
+        if not done:
+            progress(0, 0)
+        return part
+
+    def import_folder(
+        self, folder: FolderSource, put_block: Callable[[CID, bytes], None], progress: Progress
+    ) -> Part:
+        """Cut the files of `folder` into blocks, and build its directories; return the root.
+
+        Every block is passed to `put_block`, on a worker thread. `progress` counts the bytes of all
+        files.
+        """
+        importer = FolderImporter(folder, self._profile, put_block)
+        try:
+            while run_blocking(importer.advance):
+                progress(importer.done, folder.size)
+            progress(importer.done, folder.size)
+        finally:
+            run_blocking(importer.close)
+        return importer.result()
+
+
+def ignore(_done: int, _total: int | None) -> None:
+    """Do nothing: the caller passed no progress callback."""

@@ -1,0 +1,416 @@
+"""Folders up: the same CIDs through every provider, and errors before anything is sent."""
+
+import logging
+import os
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from holdfast import AsyncClient, arguments, compute_cid, verify
+from holdfast.content.cid import CID
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
+from holdfast.errors import (
+    ClientClosedError,
+    UnprovenError,
+    UnsupportedError,
+    VerificationError,
+)
+from holdfast.files import folder_source
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.importing import import_content
+from tests._async.test_base_provider import AsyncDictProvider
+from tests.content import VECTORS, make_directory
+from tests.support import HELLO_CID, config_for, pinned
+
+PROFILES = {0: "unixfs-v0-2015", 1: "unixfs-v1-2025"}
+AGAIN = {"attempts": 3, "base": 0.01, "cap": 0.02}
+
+
+@pytest.fixture
+async def local(memory_folder):
+    async with await AsyncClient.init(path=memory_folder / "store") as client:
+        yield client
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three files of 9 bytes and more, in two folders."""
+    root = tmp_path / "photos"
+    (root / "2024").mkdir(parents=True)
+    (root / "b.txt").write_bytes(b"b")
+    (root / "2024" / "a.txt").write_bytes(b"hello")
+    (root / "2024" / "c.bin").write_bytes(b"xyz")
+    return root
+
+
+def tree(path, files):
+    for name, content in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
+    return path
+
+
+def filenames(request):
+    return re.findall(r'filename="([^"]*)"', request.body.decode("latin-1"))
+
+
+def open_files():
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+# The CIDs
+
+
+def vectors():
+    for vector in VECTORS["directories"]:
+        large = vector["name"].startswith("generated-")
+        yield pytest.param(vector, id=vector["name"], marks=[pytest.mark.slow] if large else [])
+
+
+def has_empty_folder(vector):
+    return vector.get("entries") == [] or any(each.get("dir") for each in vector.get("entries", ()))
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("vector", list(vectors()))
+async def test_the_cids_of_folders_are_those_of_other_implementations(
+    node, memory_folder, vector, version
+):
+    root = make_directory(memory_folder / "root", vector)
+    expected = vector["cids"][PROFILES[version]]
+    size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+    assert compute_cid(root, profile=PROFILES[version]) == expected
+    async with await AsyncClient.init(path=memory_folder / "store", cid_version=version) as client:
+        record = await client.upload(root)
+        assert (record.cid, record.size, record.duplicate) == (expected, size, False)
+        assert (await client.upload(root)).duplicate is True
+    async with await AsyncClient.init(node.config, cid_version=version) as client:
+        if has_empty_folder(vector):
+            with pytest.raises(UnsupportedError, match="an empty folder"):
+                await client.upload(root)
+            return
+        record = await client.upload(root)
+        assert (record.cid, record.size) == (expected, size)
+        assert (await client.upload(root)).duplicate is True
+
+
+async def test_links_and_empty_folders_are_stored_as_they_are(local, folder):
+    (folder / "empty").mkdir()
+    (folder / "link").symlink_to("b.txt")
+    (folder / "itself").symlink_to(folder)
+    (folder / "broken").symlink_to("../nowhere")
+    record = await local.upload(folder)
+    assert record.cid == compute_cid(folder)
+    assert record.size == 9
+    names = {entry.name for entry in local.provider.repository.entries(CID.parse(record.cid))}
+    assert names == {"2024", "b.txt", "empty", "link", "itself", "broken"}
+
+
+async def test_an_empty_folder(local, node, tmp_path):
+    told = []
+    record = await local.upload(tmp_path, progress=lambda *each: told.append(each))
+    assert (record.cid, record.size) == (compute_cid(tmp_path), 0)
+    assert told == [(0, 0)]
+    async with await AsyncClient.init(node.config) as client:
+        with pytest.raises(UnsupportedError, match=r"an empty folder; add a file to it$"):
+            await client.upload(tmp_path)
+        (tmp_path / ".hidden").write_bytes(b"x")
+        with pytest.raises(UnsupportedError, match="hidden names were left out"):
+            await client.upload(tmp_path)
+
+
+async def test_hidden_names_are_left_out_unless_they_are_asked_for(local, node, folder):
+    plain = compute_cid(folder)
+    tree(folder, {".git/config": b"1", ".git/head": b"2", "2024/.thumbs": b"3"})
+    source = FolderSource.of(folder)
+    assert (source.hidden, source.files, source.size) == (2, 3, 9)
+    assert compute_cid(folder) == plain
+    whole = compute_cid(folder, include_hidden=True)
+    assert FolderSource.of(folder, include_hidden=True).hidden == 0
+    async with await AsyncClient.init(node.config) as client:
+        for each in (local, client):
+            assert (await each.upload(folder)).cid == plain
+            record = await each.upload(folder, include_hidden=True)
+            assert (record.cid, record.size) == (whole, 12)
+    assert verify(folder, whole, include_hidden=True)
+    assert verify(folder, plain)
+    with pytest.raises(UnprovenError):
+        verify(folder, whole)
+
+
+async def test_compute_cid_tells_the_progress_of_all_files(folder):
+    told = []
+    compute_cid(folder, progress=lambda *each: told.append(each))
+    assert told[-1] == (9, 9)
+
+
+async def test_names_that_are_not_utf_8_are_stored_as_bytes_and_fit_no_form(local, node, folder):
+    (folder / os.fsdecode(b"caf\xe9")).write_bytes(b"x")
+    record = await local.upload(folder)
+    assert record.cid == compute_cid(folder)
+    entries = local.provider.repository.entries(CID.parse(record.cid))
+    assert os.fsdecode(b"caf\xe9") in {entry.name for entry in entries}
+    async with await AsyncClient.init(node.config) as client:
+        with pytest.raises(UnsupportedError, match=r"'caf\\udce9', which is not UTF-8"):
+            await client.upload(folder)
+
+
+# The name
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("photos", "photos"), ("photos/", "photos"), (".", "top"), ("photos/..", "top")],
+)
+async def test_the_name_is_that_of_the_folder(local, folder, monkeypatch, path, name):
+    top = folder.parent / "top"
+    top.mkdir()
+    folder.rename(top / "photos")
+    monkeypatch.chdir(top)
+    record = await local.upload(path)
+    pin = local.provider.repository.find_pin(CID.parse(record.cid))
+    assert (pin.name, pin.type, pin.files) == (name, "directory", 3)
+
+
+async def test_a_link_to_a_folder_is_followed_and_gives_the_name(local, folder):
+    link = folder.parent / "link"
+    link.symlink_to(folder)
+    record = await local.upload(link)
+    assert record.cid == compute_cid(folder)
+    assert local.provider.repository.find_pin(CID.parse(record.cid)).name == "link"
+
+
+async def test_the_root_of_a_file_system_gets_a_name():
+    assert folder_source._own_name(Path("/")) is None
+    assert arguments.folder_info(None, None, None).name == "client-folder"
+
+
+async def test_name_and_key_values_reach_the_provider(local, node, folder):
+    cid = CID.parse((await local.upload(folder, name="album", keyvalues={"year": 2024})).cid)
+    pin = local.provider.repository.find_pin(cid)
+    assert (pin.name, pin.keyvalues) == ("album", {"year": 2024})
+    tree(folder, {"other": b"for the node"})
+    async with await AsyncClient.init(node.config) as client:
+        cid = CID.parse((await client.upload(folder, name="album", keyvalues={"n": "1"})).cid)
+    pin = node.repository.find_pin(cid)
+    assert (pin.name, pin.keyvalues, pin.type) == ("album", {"n": "1"}, "directory")
+    assert pin.files == 4
+    with pytest.raises(ValueError, match="must be a file name"):
+        await local.upload(folder, name="a/b")
+
+
+# What is sent
+
+
+async def test_a_form_has_one_part_for_each_file_in_order(server, folder):
+    server.reply(200, pinned(compute_cid(folder)))
+    async with await AsyncClient.init(config_for(server)) as client:
+        record = await client.upload(folder)
+    (request,) = server.requests
+    assert request.target == "/pinning/pinFileToIPFS"
+    assert filenames(request) == ["photos/2024/a.txt", "photos/2024/c.bin", "photos/b.txt"]
+    assert request.headers["content-length"] == str(len(request.body))
+    assert b"Metadata" not in request.body
+    assert (record.cid, record.size) == (compute_cid(folder), 9)
+
+
+async def test_progress_counts_the_bytes_of_all_files(local, node, tmp_path):
+    root = tree(tmp_path / "r", {"a": b"x" * 3_000_000, "b/c": b"y" * 500_000, "d": b"z"})
+    async with await AsyncClient.init(node.config) as client:
+        for each in (local, client):
+            told = []
+            await each.upload(root, progress=lambda *now, told=told: told.append(now))
+            assert told[-1] == (3_500_001, 3_500_001)
+            assert told == sorted(told)
+            assert len(told) > 3
+
+
+async def test_a_folder_is_sent_again_when_the_connection_breaks(server, folder):
+    server.reply(hang_up=True)
+    server.reply(503)
+    server.reply(200, pinned(compute_cid(folder)))
+    async with await AsyncClient.init(config_for(server, retries=AGAIN)) as client:
+        assert (await client.upload(folder)).cid == compute_cid(folder)
+    bodies = [request.body for request in server.requests]
+    assert bodies[1] == bodies[2]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts files by /proc")
+async def test_few_files_are_open_at_a_time(node, memory_folder):
+    root = tree(memory_folder / "r", {f"{n:04}": b"%d" % n for n in range(3000)})
+    counts = []
+
+    def progress(_done, _total):
+        counts.append(open_files())
+
+    async with await AsyncClient.init(node.config) as client:
+        before = open_files()
+        await client.upload(root, progress=progress)
+    assert counts
+    assert max(counts) < before + 50
+
+
+# Refusals
+
+
+def link(path):
+    path.symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "words"),
+    [
+        ("2024/k", link, "cannot carry '2024/k', a link"),
+        ("2024/k", Path.mkdir, "cannot carry '2024/k', an empty folder"),
+        ('quo"te', Path.touch, "the name 'quo\"te' would change"),
+        ("back\\slash", Path.touch, "would change; rename it"),
+        ("line\nbreak", Path.touch, r"'line\\nbreak' would change"),
+        ("100%22", Path.touch, "would change"),
+    ],
+    ids=["link", "empty folder", "quote", "backslash", "line break", "escape"],
+)
+async def test_what_a_form_cannot_carry_is_refused_before_anything_is_sent(
+    server, folder, name, make, words
+):
+    make(folder / name)
+    async with await AsyncClient.init(config_for(server)) as client:
+        with pytest.raises(UnsupportedError, match=f"PinProvider sends a form, .*{words}"):
+            await client.upload(folder)
+    assert server.requests == []
+
+
+def bind(path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [(os.mkfifo, "a named pipe"), (bind, "a socket")],
+    ids=["pipe", "socket"],
+)
+async def test_what_is_no_file_is_refused_before_anything_is_sent(
+    server, local, memory_folder, make, what
+):
+    root = tree(memory_folder / "r", {"a": b"x"})
+    make(root / "special")
+    async with await AsyncClient.init(config_for(server)) as client:
+        for upload in (client.upload, local.upload):
+            with pytest.raises(OSError, match=f"special is {what}, not a file"):
+                await upload(root)
+    assert server.requests == []
+    assert local.provider.repository.pins() == []
+
+
+async def test_a_device_is_refused(local):
+    with pytest.raises(OSError, match="is a device"):
+        await local.upload("/dev")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs another user")
+@pytest.mark.parametrize("name", ["b.txt", "2024"])
+async def test_what_cannot_be_read_is_refused_before_anything_is_sent(server, public_folder, name):
+    root = tree(public_folder / "r", {"a.txt": b"a", "b.txt": b"b", "2024/c": b"c"})
+    (root / name).chmod(0)
+    async with await AsyncClient.init(config_for(server)) as client:
+        os.seteuid(65534)
+        try:
+            with pytest.raises(PermissionError, match=name):
+                await client.upload(root)
+        finally:
+            os.seteuid(0)
+    assert server.requests == []
+
+
+async def test_a_provider_without_directories_says_so(folder):
+    with pytest.raises(UnsupportedError, match="cannot store directories; upload the files one"):
+        await AsyncClient(AsyncDictProvider()).upload(folder)
+
+
+async def test_a_missing_folder_and_a_closed_client(local, folder):
+    with pytest.raises(FileNotFoundError):
+        await local.upload(folder / "missing")
+    await local.aclose()
+    with pytest.raises(ClientClosedError):
+        await local.upload(folder)
+
+
+# Changes meanwhile
+
+
+def replaced_by_a_link(path):
+    path.unlink()
+    path.symlink_to("/etc/hostname")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: os.truncate(path, 1), "was written to"),
+        (lambda path: path.write_bytes(b"z" * 2_000_000), "was written to"),
+        (replaced_by_a_link, "became a link"),
+        (Path.unlink, "No such file"),
+    ],
+    ids=["shrinks", "grows", "a link", "gone"],
+)
+async def test_a_file_that_changes_meanwhile_is_an_error(node, local, tmp_path, change, words):
+    before = len(node.repository.pins())
+    async with await AsyncClient.init(node.config) as client:
+        for number, each in enumerate((client, local)):
+            root = tree(tmp_path / str(number), {"a": b"x" * 3_000_000, "z": b"z" * 1_000_000})
+            changed = []
+
+            def progress(_done, _total, root=root, changed=changed):
+                if not changed:
+                    change(root / "z")
+                    changed.append(True)
+
+            with pytest.raises(OSError, match=words):
+                await each.upload(root, progress=progress)
+    assert len(node.repository.pins()) == before
+    assert local.provider.repository.pins() == []
+
+
+# The comparison of the CIDs
+
+
+async def test_a_raw_block_is_never_the_folder(server, folder):
+    server.reply(200, pinned(HELLO_CID))
+    async with await AsyncClient.init(config_for(server)) as client:
+        with pytest.raises(VerificationError, match="which is not what was sent"):
+            await client.upload(folder)
+        server.reply(200, pinned(HELLO_CID))
+        unchecked = client.with_options(verify=False)
+        assert (await unchecked.upload(folder)).cid == HELLO_CID
+
+
+async def test_another_layout_of_the_service_is_found_and_remembered(server, tmp_path, caplog):
+    root = tree(tmp_path / "r", {"a": b"x" * 700_000, "b": b"y"})
+    theirs = str(import_content(root, KUBO_LEGACY_CIDV1).cid)
+    assert theirs != compute_cid(root)
+    async with await AsyncClient.init(config_for(server)) as client:
+        with caplog.at_level(logging.INFO, "holdfast"):
+            for _ in range(2):
+                server.reply(200, pinned(theirs))
+                assert (await client.upload(root)).cid == theirs
+        assert "no known layout" not in caplog.text
+        assert client.provider._layout._guess == KUBO_LEGACY_CIDV1
+
+
+async def test_an_unknown_layout_is_logged(server, folder, caplog):
+    other = str(import_content(folder / "2024", UNIXFS_V1_2025).cid)
+    server.reply(200, pinned(other))
+    async with await AsyncClient.init(config_for(server)) as client:
+        with caplog.at_level(logging.INFO, "holdfast"):
+            assert (await client.upload(folder)).cid == other
+    assert f"stored the upload as {other}, which no known layout gives" in caplog.text
+
+
+async def test_a_large_file_in_a_folder_is_hashed_while_it_is_sent(node, memory_folder):
+    root = tree(memory_folder / "r", {"large": os.urandom(9_000_000), "a/small": b"x"})
+    for version in (0, 1):
+        async with await AsyncClient.init(node.config, cid_version=version) as client:
+            record = await client.upload(root)
+            assert record.cid == compute_cid(root, profile=PROFILES[version])
