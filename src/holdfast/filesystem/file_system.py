@@ -73,6 +73,18 @@ class HoldfastFileSystem(ReadingFileSystem):
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:  # noqa: FBT001, FBT002
         await self._write(path, Staging.make_folder, parents=True, exist_ok=exist_ok)
 
+    async def _rm(
+        self,
+        path: Any,
+        recursive: bool = False,  # noqa: FBT001, FBT002 - as fsspec calls it
+        batch_size: int | None = None,  # noqa: ARG002 - a folder is removed after what is in it
+        maxdepth: int | None = None,
+        **_: Any,
+    ) -> None:
+        paths = await self._expand_path(path, recursive=recursive, maxdepth=maxdepth)
+        for each in reversed(paths):
+            await self._rm_file(each)
+
     async def _rm_file(self, path: str, **_: Any) -> None:
         await self._write(path, Staging.remove_one)
 
@@ -83,11 +95,11 @@ class HoldfastFileSystem(ReadingFileSystem):
             record = await client.upload(self._staging.folder, include_hidden=True)
             self.cid = record.cid
 
-    async def discard(self) -> None:
+    def discard(self) -> None:
         """Forget what the transaction has written."""
         staging, self._staging = self._staging, None
         if staging is not None:
-            await asyncio.to_thread(staging.remove)
+            staging.remove()
 
     def __reduce__(self) -> Any:
         if has_secret(self.storage_options):

@@ -1,5 +1,6 @@
 """The files that a transaction writes: in a temporary folder, until all are uploaded together."""
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -101,10 +102,11 @@ class HoldfastTransaction(Transaction):  # type: ignore[misc]  # fsspec has no t
     def complete(self, commit: bool = True) -> None:  # noqa: FBT001, FBT002 - as fsspec calls it
         """Upload what was written, or forget it."""
         if self.fs.asynchronous:
+            fs = self.fs
             self._end()
+            fs.discard()
             raise RuntimeError("an asynchronous file system needs `async with fs.transaction:`")
-        loop = self.fs.loop
-        sync(loop, self._finish, commit=commit)
+        sync(self.fs.loop, self._finish, commit=commit)
 
     async def _finish(self, *, commit: bool) -> None:
         fs = self.fs
@@ -115,7 +117,7 @@ class HoldfastTransaction(Transaction):  # type: ignore[misc]  # fsspec has no t
                 await fs.commit()
         finally:
             self._end()
-            await fs.discard()
+            await asyncio.to_thread(fs.discard)
 
     def _end(self) -> None:
         fs, self.fs = self.fs, None
