@@ -500,7 +500,7 @@ def test_a_process_ends_without_a_word(node):
         "print(fs.cat_file(sys.argv[2]), fs.open(sys.argv[2]).read())"
     )
     found = subprocess.run(  # noqa: S603 - our own code
-        [sys.executable, "-W", "error", "-X", "dev", "-c", code, node.gateway_url, cid],
+        [sys.executable, "-W", "error", "-c", code, node.gateway_url, cid],
         env={**os.environ, "HOLDFAST_PROVIDER_TOKEN": TOKEN},
         capture_output=True,
         text=True,

@@ -21,6 +21,7 @@ from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.errors import ConfigError, VerificationError
 from holdfast.files.folders import Folder
+from holdfast.forks import ForkAware
 
 logger = logging.getLogger("holdfast")
 
@@ -44,7 +45,7 @@ class CachedFile(NamedTuple):
     name: str
 
 
-class DiskBlockCache:
+class DiskBlockCache(ForkAware):
     """The most recently used verified blocks, in files that take up to `limit` bytes of disk.
 
     All methods may be called by several threads. The limit is exact for one process; each further
@@ -62,9 +63,14 @@ class DiskBlockCache:
     def __init__(self, folder: Path, limit: int) -> None:
         self._files = CachedFiles(folder)
         self._limit = limit
-        self._lock = threading.Lock()
         self._room = 0  # bytes that may be added before the folder is looked at
         self._warned = False
+        self.after_fork_in_child()
+        self.watch_forks()
+
+    def after_fork_in_child(self) -> None:
+        """Replace the lock, which a thread of the parent may hold."""
+        self._lock = threading.Lock()
 
     def get(self, cid: CID) -> bytes | None:
         """Return the block of `cid`, verified; None if it is not here."""

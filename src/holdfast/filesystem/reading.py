@@ -33,6 +33,8 @@ KNOWN: Final = 10_000  # paths of which it is remembered what is there: content 
 OPENED: Final = 4  # files that stay open for further ranges; each may hold some MiB
 CLOSING: Final = 2.0  # seconds to wait for connections to close
 
+NO_CID: Final = "a path begins with a CID, except for what is written in a transaction"
+
 Info = dict[str, Any]
 
 
@@ -87,22 +89,25 @@ class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):  # type: igno
 
     async def _info(self, path: str, **_: Any) -> Info:
         path = plain_path(path)
-        reference = reference_to(path)
-        if reference is None:
+        if reference_to(path) is None:
             staged: Info = await self._staged(path, Staging.info)
             return staged
-        info = self._known.get(path)
-        if info is None:
-            reference = await self._nearest(reference, path)
+        if path not in self._known:
+            reference = await self._locate(path)
             with os_errors(path):
-                info = self._remember(path, await (await self.client()).stat(reference))
-        return dict(info)
+                self._remember(path, await (await self.client()).stat(reference))
+        return dict(self._known[path])
 
-    async def _nearest(self, reference: Reference, path: str) -> Reference:
-        """Return the same reference from the folder of `path` on, whose CID is then known.
+    async def _locate(self, path: str) -> Reference:
+        """Return the shortest reference to existing content: its CID, or its name in a folder.
 
         So the folders on the way are read once, and not for each file in them.
         """
+        reference = reference_to(path)
+        if reference is None:
+            raise no_such_file(path, NO_CID)
+        if path in self._known:
+            return Reference.parse(self._known[path]["cid"])
         if len(reference.path) < 2:
             return reference
         above = await self._info(path.rpartition("/")[0])
@@ -167,26 +172,24 @@ class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):  # type: igno
     # Reading
 
     async def _open_content(self, path: str) -> AsyncContentFile:
+        reference = await self._locate(path)
         with os_errors(path):
-            client = await self.client()
-            return await client.open((await self._info(path))["cid"])
+            return await (await self.client()).open(reference)
 
     async def _shared_content(self, path: str) -> AsyncContentFile:
         """Return an open file for single ranges; the last few stay open for further ones."""
-        cid = (await self._info(path))["cid"]
-        client = await self.client()
-        opening = self._opened.get(cid)
+        await self.client()  # of this event loop
+        opening = self._opened.get(path)
         if opening is None:
-            opening = asyncio.ensure_future(client.open(cid))
-            self._opened[cid] = opening
+            opening = asyncio.ensure_future(self._open_content(path))
+            self._opened[path] = opening
             if len(self._opened) > OPENED:
                 self._opened.popitem(last=False)
         try:
-            with os_errors(path):
-                return await asyncio.shield(opening)
+            return await asyncio.shield(opening)
         except BaseException:
-            if self._opened.get(cid) is opening:
-                del self._opened[cid]
+            if self._opened.get(path) is opening:
+                del self._opened[path]
             raise
 
     async def _cat_file(
@@ -204,14 +207,15 @@ class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):  # type: igno
     def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         if reference_to(path) is None or mode != "rb":
             return self._staging_for(path, writing=mode != "rb").open(path, mode)
-        options.pop("autocommit", None)
+        for given in ("autocommit", "size"):
+            options.pop(given, None)
         content = sync(self.loop, self._open_content, path)
         return HoldfastFile(self, path, content, **options)
 
     async def open_async(self, path: str, mode: str = "rb", **_: Any) -> AsyncHoldfastFile:
         """Return a file that is read by ``await file.read(size)``."""
         path = plain_path(path)
-        if mode != "rb" or reference_to(path) is None:
+        if mode != "rb":
             raise cannot_write(path)
         return AsyncHoldfastFile(self, path, await self._open_content(path))
 
@@ -244,9 +248,7 @@ class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):  # type: igno
             return self._staging
         if writing:
             raise cannot_write(path)
-        raise no_such_file(
-            path, "a path begins with a CID, except for what is written in a transaction"
-        )
+        raise no_such_file(path, NO_CID)
 
     async def _staged(self, path: str, work: Callable[..., Any], *args: Any) -> Any:
         """Read from the folder of the transaction, on a thread."""
