@@ -9,7 +9,8 @@ from urllib.parse import urljoin, urlsplit
 from holdfast.config.secret import MASK, Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import NotAFileError, ProviderError
+from holdfast.content.unixfs.file_nodes import directory_error
+from holdfast.errors import ProviderError
 from holdfast.protocol import host_privacy
 from holdfast.protocol.http import Reply, Request, origin
 from holdfast.protocol.status_errors import failure, provider_error
@@ -99,7 +100,7 @@ class Gateway:
         except ValueError:
             is_directory, objection = False, "to an invalid URL"
         if is_directory:
-            raise NotAFileError(f"{reference} is a directory; read a file in it by its path")
+            raise directory_error(reference)
         if objection:
             raise self.not_followed(request, reply, objection)
         kept = {name: value for name, value in request.headers.items() if isinstance(value, str)}

@@ -5,28 +5,29 @@ from dataclasses import replace
 from functools import partial
 
 from holdfast._async.reads.attempt import fill
-from holdfast._async.reads.block_reader import AsyncBlockReader
+from holdfast._async.reads.entry_pages import AsyncEntryPages
+from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
 from holdfast._async.reads.hedging import run_race
 from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.output import Output
-from holdfast._async.reads.peer import AsyncBegun, AsyncPeer
-from holdfast._async.reads.refusals import RefusedError
+from holdfast._async.reads.peer import AsyncBegun
 from holdfast._async.reads.rounds import AsyncRounds
 from holdfast._async.reads.small_block import AsyncSmallBlocks
 from holdfast._async.reads.state import KnownFile, ReadState
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
-from holdfast.calls import Call, Deadline
+from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
-from holdfast.content.cid import CID
+from holdfast.content.cid import RAW
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import check_codec
+from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
 from holdfast.errors import UnprovenError
 from holdfast.files.blob import Blob
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.gateway import Gateways
 from holdfast.records import Entry
 
 
@@ -106,10 +107,30 @@ class AsyncGatewayReader:
             return await self._open_whole(reference, call)
         return AsyncRanges(size, partial(self._read_part, reference, state.found))
 
-    def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
+    def entries(
+        self, reference: Reference, call: Call, *, details: bool = False
+    ) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        blocks = AsyncGatewayBlocks(self._session, self._gateways, reference, call, self._cache)
-        return AsyncBlockReader(blocks.get, verified=True).entries(reference, call)
+        return self._blocks(reference, call).reader().entries(reference, call, details=details)
+
+    def pages(self, reference: Reference, *, details: bool = False) -> AsyncEntryPages:
+        """Return the entries of a directory, page by page; each block is verified."""
+        blocks = self._blocks(reference, Call("entries"))
+        return AsyncEntryPages(
+            blocks.reader(), reference, details=details, begin=blocks.continue_in
+        )
+
+    async def stat(self, reference: Reference, call: Call) -> Entry:
+        """Return the kind and the size of a file, a directory or a link, from its verified root."""
+        reader = self._blocks(reference, call).reader()
+        cid = await reader.find(reference, call)
+        if cid.codec == RAW:  # it may be larger than blocks are, and is then read as a file
+            size = (await self.open(reference, call)).size
+            return stat_record(reference, cid, RootInfo("file", size))
+        return await reader.stat_found(reference, cid, call)
+
+    def _blocks(self, reference: Reference, call: Call) -> AsyncGatewayBlocks:
+        return AsyncGatewayBlocks(self._session, self._gateways, reference, call, self._cache)
 
     async def _read_part(
         self, reference: Reference, found: KnownFile, start: int, stop: int
@@ -178,60 +199,3 @@ def _read_blob(blob: Blob, start: int, stop: int) -> bytes:
     with blob.open() as file:
         file.seek(start)
         return file.read(stop - start)
-
-
-class AsyncGatewayBlocks:
-    """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
-
-    def __init__(
-        self,
-        session: AsyncSession,
-        gateways: Gateways,
-        reference: Reference,
-        call: Call,
-        cache: DiskBlockCache | None = None,
-    ) -> None:
-        self._session = session
-        self._gateways = gateways
-        self._reference = reference
-        self._call = call
-        self._cache = cache
-        self._last: Gateway | None = None  # the gateway that gave the last block
-
-    async def get(self, cid: CID) -> bytes:
-        """Return the block of `cid`, or raise the gravest failure of the gateways."""
-        check_provable(cid)
-        state = ReadState(self._reference, Output(MemorySink()), self._call, cache=self._cache)
-        fetched: list[bytes] = []
-        attempt = partial(self._fetch, cid, state, fetched)
-        rounds = AsyncRounds(self._session, self._gateways, state, attempt)
-        rounds.gateways.sort(key=lambda each: each != self._last)
-        if not await rounds.ask(rounds.gateways):
-            await rounds.ask_again()
-        return fetched[0]
-
-    async def _fetch(
-        self,
-        cid: CID,
-        state: ReadState,
-        fetched: list[bytes],
-        gateway: Gateway,
-        deadline: Deadline,
-        *,
-        is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
-    ) -> None:
-        self._last = None  # one that fails has no precedence any more
-        peer = AsyncPeer(self._session, gateway, state, deadline, verify=True)
-        try:
-            fetched.append(await peer.block(cid))
-        except RefusedError as refusal:
-            raise refusal.reason or self._without_blocks(gateway) from None
-        self._last = gateway
-
-    def _without_blocks(self, gateway: Gateway) -> UnprovenError:
-        reference = str(self._reference)
-        return UnprovenError(
-            f"{reference} cannot be listed: {gateway.base_url} does not give blocks; "
-            "add a gateway that does",
-            cid=reference,
-        )

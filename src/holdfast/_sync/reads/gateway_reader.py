@@ -7,28 +7,29 @@ from dataclasses import replace
 from functools import partial
 
 from holdfast._sync.reads.attempt import fill
-from holdfast._sync.reads.block_reader import BlockReader
+from holdfast._sync.reads.entry_pages import EntryPages
+from holdfast._sync.reads.gateway_blocks import GatewayBlocks
 from holdfast._sync.reads.hedging import run_race
 from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.reads.output import Output
-from holdfast._sync.reads.peer import Begun, Peer
-from holdfast._sync.reads.refusals import RefusedError
+from holdfast._sync.reads.peer import Begun
 from holdfast._sync.reads.rounds import Rounds
 from holdfast._sync.reads.small_block import SmallBlocks
 from holdfast._sync.reads.state import KnownFile, ReadState
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
-from holdfast.calls import Call, Deadline
+from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
-from holdfast.content.cid import CID
+from holdfast.content.cid import RAW
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import check_codec
+from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
 from holdfast.errors import UnprovenError
 from holdfast.files.blob import Blob
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.gateway import Gateways
 from holdfast.records import Entry
 
 
@@ -108,10 +109,28 @@ class GatewayReader:
             return self._open_whole(reference, call)
         return Ranges(size, partial(self._read_part, reference, state.found))
 
-    def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
+    def entries(
+        self, reference: Reference, call: Call, *, details: bool = False
+    ) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        blocks = GatewayBlocks(self._session, self._gateways, reference, call, self._cache)
-        return BlockReader(blocks.get, verified=True).entries(reference, call)
+        return self._blocks(reference, call).reader().entries(reference, call, details=details)
+
+    def pages(self, reference: Reference, *, details: bool = False) -> EntryPages:
+        """Return the entries of a directory, page by page; each block is verified."""
+        blocks = self._blocks(reference, Call("entries"))
+        return EntryPages(blocks.reader(), reference, details=details, begin=blocks.continue_in)
+
+    def stat(self, reference: Reference, call: Call) -> Entry:
+        """Return the kind and the size of a file, a directory or a link, from its verified root."""
+        reader = self._blocks(reference, call).reader()
+        cid = reader.find(reference, call)
+        if cid.codec == RAW:  # it may be larger than blocks are, and is then read as a file
+            size = (self.open(reference, call)).size
+            return stat_record(reference, cid, RootInfo("file", size))
+        return reader.stat_found(reference, cid, call)
+
+    def _blocks(self, reference: Reference, call: Call) -> GatewayBlocks:
+        return GatewayBlocks(self._session, self._gateways, reference, call, self._cache)
 
     def _read_part(
         self, reference: Reference, found: KnownFile, start: int, stop: int
@@ -178,60 +197,3 @@ def _read_blob(blob: Blob, start: int, stop: int) -> bytes:
     with blob.open() as file:
         file.seek(start)
         return file.read(stop - start)
-
-
-class GatewayBlocks:
-    """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
-
-    def __init__(
-        self,
-        session: Session,
-        gateways: Gateways,
-        reference: Reference,
-        call: Call,
-        cache: DiskBlockCache | None = None,
-    ) -> None:
-        self._session = session
-        self._gateways = gateways
-        self._reference = reference
-        self._call = call
-        self._cache = cache
-        self._last: Gateway | None = None  # the gateway that gave the last block
-
-    def get(self, cid: CID) -> bytes:
-        """Return the block of `cid`, or raise the gravest failure of the gateways."""
-        check_provable(cid)
-        state = ReadState(self._reference, Output(MemorySink()), self._call, cache=self._cache)
-        fetched: list[bytes] = []
-        attempt = partial(self._fetch, cid, state, fetched)
-        rounds = Rounds(self._session, self._gateways, state, attempt)
-        rounds.gateways.sort(key=lambda each: each != self._last)
-        if not rounds.ask(rounds.gateways):
-            rounds.ask_again()
-        return fetched[0]
-
-    def _fetch(
-        self,
-        cid: CID,
-        state: ReadState,
-        fetched: list[bytes],
-        gateway: Gateway,
-        deadline: Deadline,
-        *,
-        is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
-    ) -> None:
-        self._last = None  # one that fails has no precedence any more
-        peer = Peer(self._session, gateway, state, deadline, verify=True)
-        try:
-            fetched.append(peer.block(cid))
-        except RefusedError as refusal:
-            raise refusal.reason or self._without_blocks(gateway) from None
-        self._last = gateway
-
-    def _without_blocks(self, gateway: Gateway) -> UnprovenError:
-        reference = str(self._reference)
-        return UnprovenError(
-            f"{reference} cannot be listed: {gateway.base_url} does not give blocks; "
-            "add a gateway that does",
-            cid=reference,
-        )
