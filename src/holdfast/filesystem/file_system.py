@@ -30,7 +30,8 @@ class HoldfastFileSystem(ReadingFileSystem):
         >>> import tempfile
         >>> fs = HoldfastFileSystem(path=tempfile.mkdtemp())
         >>> with fs.transaction:
-        ...     fs.pipe({"a.csv": b"x,y", "more/b.csv": b"1,2"})
+        ...     fs.pipe_file("a.csv", b"x,y")
+        ...     fs.pipe_file("more/b.csv", b"1,2")
         >>> fs.cat_file(f"holdfast://{fs.cid}/more/b.csv")
         b'1,2'
         >>> [name.partition("/")[2] for name in fs.find(fs.cid)]
