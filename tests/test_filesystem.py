@@ -328,7 +328,7 @@ def test_a_transaction_that_fails_stores_nothing(fs, tmp_path, monkeypatch):
     with pytest.raises(PermissionError):
         fs.pipe("a.txt", b"one")
     with fs.transaction:
-        pass  # nothing is written, so nothing is stored
+        assert fs.ls("") == []  # nothing is written, so nothing is stored
     assert fs.cid is None
     fs.start_transaction()
     fs.pipe("a.txt", b"one")
@@ -557,6 +557,25 @@ def test_the_cache_of_blocks_serves_ranges(node, tmp_path):
             file.seek(2_100_000)
             assert file.read(100_000) == LARGE[2_100_000:2_200_000]
         assert len(server.requests) == before
+
+
+def test_a_folder_behind_kubo(kubo, folder, tmp_path):
+    """Another engine's directories and gateway; the second time, nothing is asked for."""
+    with Client.init(path=tmp_path / "store") as client:
+        root = client.upload(folder, include_hidden=True).cid
+        kubo.import_car(b"".join(client.provider.export_car(root)))
+    with gateway(kubo) as server:
+        cache = {"cache_path": tmp_path / "cache", "cache_bytes": 64 << 20}
+        config = kubo.config(gateway_url=f"{server.url}/ipfs", **cache)
+        for turn in range(2):
+            before = len(server.requests)
+            fs = HoldfastFileSystem(**config.to_dict())
+            assert fs.find(root) == sorted(f"{root}/{path}" for path in FILES)
+            for path, data in FILES.items():
+                assert fs.cat_file(f"{root}/{path}") == data
+                with fs.open(f"{root}/{path}") as file:
+                    assert file.read() == data
+            assert (kinds(server)[before:] == []) == bool(turn)
 
 
 # The tests of fsspec itself: a transaction is open, except where content is read

@@ -91,7 +91,7 @@ class HoldfastFileSystem(ReadingFileSystem):
 
     async def commit(self) -> None:
         """Upload what the transaction has written; `cid` is then the CID of the directory."""
-        if self._staging is not None:
+        if self._staging is not None and not self._staging.is_empty():
             client = await self.client()
             record = await client.upload(self._staging.folder, include_hidden=True)
             self.cid = record.cid

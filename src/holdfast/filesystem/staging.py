@@ -82,6 +82,10 @@ class Staging:
         """Copy the file at `path` to a file of this machine."""
         shutil.copyfile(self.path_of(path), target)
 
+    def is_empty(self) -> bool:
+        """Return whether nothing was written, or all of it was removed."""
+        return not any(self.folder.iterdir())
+
     def path_of(self, path: str) -> Path:
         """Return where on this machine a file is."""
         return self.folder / path
