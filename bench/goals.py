@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 OURS = "holdfast"
+BY_HAND = "workers by hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,8 @@ GOALS = (
     _verified("download", "blocking", 0.9),
     _verified("upload", "async", 0.9),
     _verified("download", "async", 0.85),
+    _same("upload_many, blocking, 64 at once", "upload_many-blocking", BY_HAND, 0.9),
+    _same("upload_many, async, 64 at once", "upload_many-async-64", BY_HAND, 0.9),
     Goal(
         "CID of a file, 1 thread / SHA-256",
         "cid",

@@ -58,6 +58,8 @@ def _measure(plan: Plan, workers: dict[str, Worker], work: str, colour: str, cou
     title = f"{work}-{colour}" if colour == "blocking" else f"{work}-{colour}-{count}"
 
     def measure(name: str, worker: Worker, number: int) -> None:
+        if number == 0:
+            worker.run(Task(work, plan.warm_up_seconds, count))
         first = number * 1000  # another round begins elsewhere
         result = worker.run(Task(work, plan.small_seconds, count, first))
         plan.results.add("small", title, name, "requests/s", result.rate)

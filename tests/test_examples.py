@@ -143,12 +143,21 @@ def test_the_service_does_what_its_docstring_says(tmp_path):
                 if written := re.match(rb'{"cid":"(\w+)"', done.stdout):
                     cid = written[1].decode()
         assert b"swagger" in Visitor(url).get("/docs").data
-    uploaded, whole, part, stored, value, health = replies
+    uploaded, streamed, whole, part, stored, value, health = replies
     assert json.loads(uploaded) == {"cid": compute_cid(readme), "size": len(readme)}
+    assert json.loads(streamed) == json.loads(uploaded)
     assert whole == readme
     assert part == readme[100:200]
     assert json.loads(stored) == {"cid": compute_cid(b'{"hello":"world"}'), "size": 17}
     assert (json.loads(value), json.loads(health)) == ({"hello": "world"}, {"status": "ok"})
+
+
+def test_the_body_of_a_request_streams_to_the_provider(house):
+    node, visitor, _ = house
+    data = os.urandom(8 * MIB)
+    reply = visitor.http.request("PUT", f"{visitor.url}/files/stream.bin", body=data)
+    assert (reply.status, reply.json()) == (201, {"cid": compute_cid(data), "size": 8 * MIB})
+    assert node.repository.pins()[0].name == "stream.bin"
 
 
 def test_a_file_goes_in_and_comes_back_whole_or_in_part(house):

@@ -332,7 +332,7 @@ async def pieces():
     ("given", "words"),
     [
         (AsyncFile(), "AsyncFile: its read is async; give the file that it wraps"),
-        (pieces(), "async_generator: it is an async iterable; write its pieces"),
+        (pieces(), "async_generator: it is an async iterable; give it to `AsyncClient.upload`"),
     ],
     ids=["file", "iterable"],
 )

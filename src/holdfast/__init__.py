@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
     from holdfast._async.reads.block_reader import AsyncBlockReader
+    from holdfast._async.workers import AsyncOutcomes
     from holdfast._sync.client import Client
     from holdfast._sync.content_file import ContentFile
     from holdfast._sync.providers.base import BaseProvider
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
     from holdfast._sync.reads.block_reader import BlockReader
+    from holdfast._sync.workers import Outcomes
     from holdfast.config import ClientConfig, Retries, Timeouts
     from holdfast.events import Event
     from holdfast.files.blob import Blob
@@ -50,6 +52,7 @@ __all__ = [
     "AsyncClient",
     "AsyncContentFile",
     "AsyncLocalProvider",
+    "AsyncOutcomes",
     "AsyncPinProvider",
     "AsyncStorageProvider",
     "BaseProvider",
@@ -64,6 +67,7 @@ __all__ = [
     "Event",
     "LocalProvider",
     "Outcome",
+    "Outcomes",
     "Pin",
     "PinFilter",
     "PinInfo",
@@ -87,6 +91,7 @@ _LAZY = {
     "AsyncClient": "holdfast._async.client",
     "AsyncContentFile": "holdfast._async.content_file",
     "AsyncLocalProvider": "holdfast._async.providers.local",
+    "AsyncOutcomes": "holdfast._async.workers",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
     "AsyncStorageProvider": "holdfast.provider",
     "BaseProvider": "holdfast._sync.providers.base",
@@ -101,6 +106,7 @@ _LAZY = {
     "Event": "holdfast.events",
     "LocalProvider": "holdfast._sync.providers.local",
     "Outcome": "holdfast.records",
+    "Outcomes": "holdfast._sync.workers",
     "Pin": "holdfast.records",
     "PinFilter": "holdfast.records",
     "PinInfo": "holdfast.records",

@@ -1,12 +1,19 @@
 """Checks of the arguments of a client's methods, before anything is sent."""
 
+import math
+import os
 import warnings
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from holdfast.records import PinInfo, StoreOptions, now_ms
+from holdfast.calls import CALLS_AT_ONCE
+from holdfast.content.reference import Reference
+from holdfast.records import PinFilter, PinInfo, StoreOptions, now_ms
 
 DEFAULT_FILE_NAME: Final = "client-file"
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 DEFAULT_FOLDER_NAME: Final = "client-folder"  # of the root of a file system, which has no name
 
 
@@ -37,13 +44,18 @@ def file_name(given: str | None, own: str | None) -> str:
 
 def json_info(name: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
     """Return what to store with a JSON value. The spec gives it a name if the user does not."""
-    if name is None and keyvalues is None:
-        return PinInfo(name=f"client-{now_ms()}")
     if name is None:
-        name = f"client-{now_ms()}"
-    else:
-        check_text("name", name)
-    return PinInfo(name=sendable(name), keyvalues=checked_keyvalues(keyvalues), given=True)
+        return PinInfo(name=f"client-{now_ms()}", keyvalues=checked_keyvalues(keyvalues))
+    return pin_info(name, keyvalues)
+
+
+def pin_info(name: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
+    """Return what to store with a pin; without a name, it has none."""
+    return PinInfo(
+        name=checked_name(name) or "",
+        keyvalues=checked_keyvalues(keyvalues),
+        given=name is not None,
+    )
 
 
 def file_info(given: str | None, own: str | None, keyvalues: Mapping[str, Any] | None) -> PinInfo:
@@ -51,7 +63,7 @@ def file_info(given: str | None, own: str | None, keyvalues: Mapping[str, Any] |
     return PinInfo(
         name=file_name(given, own),
         keyvalues=checked_keyvalues(keyvalues),
-        given=given is not None or keyvalues is not None,
+        given=given is not None,
     )
 
 
@@ -60,20 +72,86 @@ def folder_info(given: str | None, own: str | None, keyvalues: Mapping[str, Any]
     return file_info(given, own or DEFAULT_FOLDER_NAME, keyvalues)
 
 
-def checked_keyvalues(keyvalues: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return key-values as a new mapping; raise TypeError unless they are texts and numbers."""
+def checked_keyvalues(
+    keyvalues: Mapping[str, Any] | None, *, may_remove: bool = False
+) -> Mapping[str, Any]:
+    """Return key-values as a new mapping; raise an error unless they are texts and numbers.
+
+    With `may_remove`, a value may be None too.
+    """
     if keyvalues is None:
         return {}
     if not isinstance(keyvalues, Mapping):
         raise TypeError(f"keyvalues must be a mapping, not {type(keyvalues).__name__}")
     for key, value in keyvalues.items():
         check_text("a key of keyvalues", key)
-        if not isinstance(value, str | int | float | bool):
+        if not (isinstance(value, str | int | float | bool) or (may_remove and value is None)):
             raise TypeError(
                 f"keyvalues[{key!r}] must be a string, a number or a bool, "
                 f"not {type(value).__name__}"
             )
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"keyvalues[{key!r}] must be a finite number")
+        if sendable(key) != key or (isinstance(value, str) and sendable(value) != value):
+            raise ValueError("keyvalues must be text without lone surrogates")
     return dict(keyvalues)
+
+
+def pin_changes(
+    name: str | None, keyvalues: Mapping[str, Any] | None
+) -> tuple[str | None, Mapping[str, Any] | None]:
+    """Return what to change of a pin; raise ValueError if that is nothing."""
+    changed = checked_keyvalues(keyvalues, may_remove=True) or None
+    if name is None and changed is None:
+        raise ValueError("there is nothing to change: give a name, keyvalues, or both")
+    return checked_name(name), changed
+
+
+def pin_filter(
+    *,
+    name: str | None,
+    cid: str | None,
+    keyvalues: Mapping[str, Any] | None,
+    since: datetime | int | None,
+    until: datetime | int | None,
+) -> PinFilter:
+    """Return which pins to find."""
+    return PinFilter(
+        name=checked_name(name) or None,
+        cid=None if cid is None else Reference.parse_cid(cid),
+        keyvalues=checked_keyvalues(keyvalues) or None,
+        since=_milliseconds("since", since),
+        until=_milliseconds("until", until),
+    )
+
+
+def _milliseconds(what: str, moment: datetime | int | None) -> int | None:
+    """Return a time in milliseconds, as pins have it."""
+    if isinstance(moment, datetime):
+        if moment.utcoffset() is None:
+            raise ValueError(
+                f"{what} has no time zone: write {what}.astimezone() if it is local time, "
+                f"or {what}.replace(tzinfo=UTC)"
+            )
+        moment = (moment - EPOCH) // timedelta(milliseconds=1)
+    if moment is None:
+        return None
+    if isinstance(moment, bool) or not isinstance(moment, int):
+        raise TypeError(
+            f"{what} must be a datetime or a whole number of milliseconds, "
+            f"not {type(moment).__name__}"
+        )
+    if not 0 <= moment <= LATEST:
+        raise ValueError(f"{what} must lie between the years 1970 and 9999")
+    return moment
+
+
+def check_wait(wait: Any) -> None:
+    """Raise an error unless `wait` is a number of seconds."""
+    if isinstance(wait, bool) or not isinstance(wait, int | float):
+        raise TypeError(f"wait must be a number of seconds, not {type(wait).__name__}")
+    if not (wait >= 0 and math.isfinite(wait)):
+        raise ValueError("wait must be a number of seconds, and not negative")
 
 
 def check_progress(progress: Any) -> None:
@@ -96,8 +174,8 @@ def check_message(recipient_id: Any, message: Any) -> None:
         raise ValueError("recipient_id is empty; say whom the message is for")
 
 
-def name_filter(name: str | None) -> str | None:
-    """Return the part of a name to look for, or None; raise TypeError for another type."""
+def checked_name(name: str | None) -> str | None:
+    """Return a name, or a part of one, as it can be sent; raise TypeError unless it is text."""
     if name is None:
         return None
     check_text("name", name)
@@ -112,3 +190,33 @@ def check_limit(limit: Any) -> None:
         raise TypeError(f"limit must be a whole number, not {type(limit).__name__}")
     if limit < 1:
         raise ValueError("limit must be at least 1; leave it out for all pins")
+
+
+def check_concurrency(concurrency: Any) -> None:
+    """Raise an error unless `concurrency` is a whole number from 1 to `CALLS_AT_ONCE`."""
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int):
+        raise TypeError(f"concurrency must be a whole number, not {type(concurrency).__name__}")
+    if not 1 <= concurrency <= CALLS_AT_ONCE:
+        raise ValueError(
+            f"concurrency must be from 1 to {CALLS_AT_ONCE}, which is how many calls a client "
+            f"makes at once, not {concurrency}"
+        )
+
+
+def check_several(items: Any, single: str) -> None:
+    """Raise TypeError for an iterable that is meant as one item: a text, bytes or a mapping."""
+    if isinstance(items, str | bytes | bytearray | memoryview | Mapping | os.PathLike):
+        raise TypeError(
+            f"cannot take the items of {type(items).__name__}: give a list or another iterable; "
+            f"for one item, use `{single}`"
+        )
+
+
+def name_and_file(item: Any) -> tuple[str | None, Any]:
+    """Return the name and the file of an item of `upload_many`: a file, or a pair of the two.
+
+    A tuple may be a file too: its pieces are bytes.
+    """
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+        return item
+    return None, item

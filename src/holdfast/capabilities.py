@@ -76,6 +76,13 @@ class Pinning(Protocol):
     def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin `cid`; return the pin as soon as the provider has accepted the request."""
 
+    def check_pin(self, pin: Pin) -> Pin:
+        """Return a pin of `pin` as it is now; raise ProviderError if the provider has failed.
+
+        Define it if `pin` may return before the content is pinned.
+        """
+        return pin
+
 
 @runtime_checkable
 class AsyncPinning(Protocol):
@@ -84,6 +91,13 @@ class AsyncPinning(Protocol):
     @abstractmethod
     async def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin `cid`; return the pin as soon as the provider has accepted the request."""
+
+    async def check_pin(self, pin: Pin) -> Pin:
+        """Return a pin of `pin` as it is now; raise ProviderError if the provider has failed.
+
+        Define it if `pin` may return before the content is pinned.
+        """
+        return pin
 
 
 @runtime_checkable
@@ -138,7 +152,11 @@ class Updating(Protocol):
 
     @abstractmethod
     def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
-        """Change the name, the key-values or both of the pin of `cid`; None keeps what is there."""
+        """Change the name, the key-values or both of the pin of `cid`; None keeps what is there.
+
+        Key-values are added to those of the pin; a key with the value None is removed. Raise
+        ProviderError if `cid` is not pinned.
+        """
 
 
 @runtime_checkable
@@ -149,7 +167,11 @@ class AsyncUpdating(Protocol):
     async def update_pin(
         self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
     ) -> Pin:
-        """Change the name, the key-values or both of the pin of `cid`; None keeps what is there."""
+        """Change the name, the key-values or both of the pin of `cid`; None keeps what is there.
+
+        Key-values are added to those of the pin; a key with the value None is removed. Raise
+        ProviderError if `cid` is not pinned.
+        """
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import Client
 from holdfast.errors import ProviderError
-from holdfast.protocol import pin_api, pinning
+from holdfast.protocol import pin_api, pin_list
 from holdfast.testing import Scripted, ScriptedServer
 from tests.support import HELLO_CID, config_for
 
@@ -166,7 +166,7 @@ def test_an_empty_page_ends_the_list_whatever_the_count_says(server, client):
 
 
 def test_a_page_that_is_too_long_is_not_held(server, client, monkeypatch):
-    monkeypatch.setattr(pinning, "MAX_PAGE", 100_000)
+    monkeypatch.setattr(pin_list, "MAX_PAGE", 100_000)
     server.reply(200, {"rows": [row(number) for number in range(1000)]})
     with pytest.raises(ProviderError, match="not a list of pins"):
         client.pins()

@@ -239,6 +239,11 @@ class _Handler(ResponseHandler):
         elif self._exception is not None:
             self.fail(self._exception)
 
+    def resume_reading(self, resume_parser: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Read on if reading is paused. aiohttp calls this for every piece that is taken."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
+
     def feed_data(self, data: Any, size: int = 0) -> None:
         """Take a complete head."""
         message = data[0]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, AsyncContextManager  # noqa: UP035 - it has a twin
 
 from holdfast._async.runtime import AsyncLock, AsyncSemaphore, now, sleep
-from holdfast.calls import Call, Deadline
+from holdfast.calls import CALLS_AT_ONCE, Call, Deadline
 from holdfast.config import ClientConfig, Timeouts
 from holdfast.errors import NetworkError
 from holdfast.forks import ForkAware
@@ -18,8 +18,6 @@ from holdfast.protocol.status_errors import retry_after
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse, AsyncTransport
-
-CALLS_AT_ONCE = 100  # further calls wait; each holds one or two connections
 
 
 class _AsyncLocks(ForkAware):
@@ -188,10 +186,9 @@ class AsyncSession:
         if self._limiter is not None:
             await self._wait_for_turn(self._limiter, call)
         call.attempt += 1
-        send = self._send_and_tell if call.is_heard() else self._send
-        return await send(request, call, deadline or call.deadline)
-
-    async def _send(self, request: Request, _: Call, deadline: Deadline) -> "AsyncResponse":
+        deadline = deadline or call.deadline
+        if call.is_heard():
+            return await self._send_and_tell(request, call, deadline)
         return await self.transport.send(request, timeouts=self._config.timeouts, deadline=deadline)
 
     async def _send_and_tell(
@@ -201,7 +198,8 @@ class AsyncSession:
         about: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
         started = now()
         try:
-            response = await self._send(request, call, deadline)
+            timeouts = self._config.timeouts
+            response = await self.transport.send(request, timeouts=timeouts, deadline=deadline)
             about["status"] = response.status
             return response
         except BaseException as failure:

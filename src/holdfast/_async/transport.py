@@ -91,11 +91,7 @@ class AsyncResponse:
         self._connection = None if response.connection is None else response.connection.transport
         self.address = limits.address
         self.status = response.status
-        fields: dict[str, str] = {}
-        for name, value in response.headers.items():
-            lower = name.lower()
-            fields[lower] = f"{fields[lower]}, {value}" if lower in fields else value
-        self.headers = scrubber.headers(fields)
+        self.headers = scrubber.headers(response.headers.items())
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.runtime import FileBase
+from holdfast.content.media_types import told_type
 
 FIRST_WINDOW = 1 << 18  # the smallest fetch in bytes; it doubles with each sequential read
 PEEKED = 1 << 13  # bytes that `peek` returns at most
@@ -22,6 +23,8 @@ class ContentFile(FileBase):
     Attributes:
         size: The bytes of the whole file.
         name: The name of the file, if it was opened by a path.
+        type: A media type, "" if unknown: what the provider or gateway reports, else by the name.
+            It is a hint, and not verified.
 
     Example:
         >>> def last_line(file: ContentFile) -> bytes:
@@ -36,6 +39,7 @@ class ContentFile(FileBase):
         self._ahead = FIRST_WINDOW
         self.size = ranges.size
         self.name = name
+        self.type = told_type(ranges.type, name or "")
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return the next `size` bytes, fewer at the end; without a size, all that are left.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ContextManager  # noqa: UP035 - it has a twin
 
 from holdfast._sync.runtime import Lock, Semaphore, now, sleep
-from holdfast.calls import Call, Deadline
+from holdfast.calls import CALLS_AT_ONCE, Call, Deadline
 from holdfast.config import ClientConfig, Timeouts
 from holdfast.errors import NetworkError
 from holdfast.forks import ForkAware
@@ -20,8 +20,6 @@ from holdfast.protocol.status_errors import retry_after
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response, Transport
-
-CALLS_AT_ONCE = 100  # further calls wait; each holds one or two connections
 
 
 class _Locks(ForkAware):
@@ -186,10 +184,9 @@ class Session:
         if self._limiter is not None:
             self._wait_for_turn(self._limiter, call)
         call.attempt += 1
-        send = self._send_and_tell if call.is_heard() else self._send
-        return send(request, call, deadline or call.deadline)
-
-    def _send(self, request: Request, _: Call, deadline: Deadline) -> "Response":
+        deadline = deadline or call.deadline
+        if call.is_heard():
+            return self._send_and_tell(request, call, deadline)
         return self.transport.send(request, timeouts=self._config.timeouts, deadline=deadline)
 
     def _send_and_tell(self, request: Request, call: Call, deadline: Deadline) -> "Response":
@@ -197,7 +194,8 @@ class Session:
         about: dict[str, Any] = {"attempt": call.attempt, "peer": request.peer}
         started = now()
         try:
-            response = self._send(request, call, deadline)
+            timeouts = self._config.timeouts
+            response = self.transport.send(request, timeouts=timeouts, deadline=deadline)
             about["status"] = response.status
             return response
         except BaseException as failure:

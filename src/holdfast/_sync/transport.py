@@ -122,7 +122,7 @@ class Response:
         self._scrubber = scrubber
         self.address = limits.address
         self.status = response.status
-        self.headers = scrubber.headers({name: response.headers[name] for name in response.headers})
+        self.headers = scrubber.headers(response.headers.items())
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the body as it arrives."""

@@ -14,7 +14,7 @@ Options = tuple[Parameter, ...]
 
 def not_empty(value: Any) -> Any:
     """Refuse an empty path, which the system would take for the current folder."""
-    if value == "":
+    if value == "" or (isinstance(value, list | tuple) and "" in value):
         raise typer.BadParameter("it is empty")
     return value
 

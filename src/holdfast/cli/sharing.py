@@ -1,12 +1,10 @@
-"""Commands that list pins, open links and test the connection."""
+"""Commands that open links and test the connection."""
 
 import warnings
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from holdfast.cli import output
 from holdfast.cli.content import CID
 from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED
@@ -47,26 +45,3 @@ def open_link(
     if not show and not opened:
         warnings.warn("no browser was found; open the link yourself", UserWarning, stacklevel=1)
     run.emit({"cid": str(Reference.parse(cid)), "url": link, "opened": opened}, link)
-
-
-@command(commands, *CONNECTED, name="list")
-def list_pins(
-    run: Run,
-    name: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only pins with this text in the name.")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(metavar="NUMBER", min=1, help="The most pins to list.")
-    ] = None,
-) -> None:
-    """List the pins, newest first."""
-    with run.client() as client:
-        pins = client.pins(name=name, limit=limit)
-    run.emit(
-        [asdict(pin) for pin in pins],
-        *(
-            f"{pin.cid}  {output.size_text(pin.size):>9}  "
-            f"{output.time_text(pin.created)}  {pin.name}"
-            for pin in pins
-        ),
-    )

@@ -3,7 +3,7 @@
 import base64
 import hmac
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NoReturn
 from urllib.parse import quote, unquote_to_bytes
 
@@ -108,7 +108,7 @@ class Scrubber:
         >>> scrubber = Scrubber([Secret("eyJhbGciOi")])
         >>> scrubber.data(b'{"message": "eyJhbGciOi is bad"}')
         b'{"message": "******** is bad"}'
-        >>> scrubber.headers({"Location": "/?token=eyJhbGci%4Fi"})
+        >>> scrubber.headers([("Location", "/?token=eyJhbGci%4Fi")])
         {'location': '********'}
     """
 
@@ -117,18 +117,22 @@ class Scrubber:
     def __init__(self, secrets: Iterable[Secret | None]) -> None:
         self._secrets = tuple({secret.bare for secret in secrets if secret is not None})
 
-    def headers(self, fields: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of a reply with their names in lower case.
+    def headers(self, fields: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """Return the headers of a reply with their names in lower case. Equal names are joined.
 
         A value that holds a credential is masked. A header whose name holds one is left out. Upper
         and lower case count as equal, because the host of an address is later put in lower case.
         """
-        head = _bytes("\n".join((*fields, *fields.values())))
+        found: dict[str, str] = {}
+        for name, value in fields:
+            lower = name.lower()
+            found[lower] = f"{found[lower]}, {value}" if lower in found else value
+        head = _bytes("\n".join((*found, *found.values())))
         if len(head) <= MAX_QUOTED and not self._is_in_quoted(head):  # almost always
-            return {name.lower(): value for name, value in fields.items()}
+            return found
         return {
-            name.lower(): MASK if self._is_in_quoted(_bytes(value)) else value
-            for name, value in fields.items()
+            name: MASK if self._is_in_quoted(_bytes(value)) else value
+            for name, value in found.items()
             if not self._is_in_quoted(_bytes(name))
         }
 
@@ -162,7 +166,10 @@ class Scrubber:
     def _is_in(self, data: bytes) -> bool:
         """Return whether `data` holds a credential, in upper or lower case."""
         lower = data.lower()
-        return any(secret.is_in(lower) for secret in self._secrets)
+        for secret in self._secrets:  # noqa: SIM110 - faster than `any`, for each reply
+            if secret.is_in(lower):
+                return True
+        return False
 
 
 def _bytes(text: str) -> bytes:

@@ -16,6 +16,7 @@ def refuse_constant(constant: str) -> NoReturn:
 # Made once: `json.dumps` and `json.loads` make new ones for other than their default options.
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER: Final = json.JSONDecoder(parse_constant=refuse_constant)
+_CONTAINERS: Final = (dict, list, tuple)
 
 
 def to_text(value: Any) -> str:
@@ -59,7 +60,7 @@ def _check_keys(value: Any) -> None:
             for key, member in each.items():
                 if not isinstance(key, str):
                     raise TypeError(f"keys must be strings, not {type(key).__name__}")
-                if isinstance(member, dict | list | tuple):
+                if isinstance(member, _CONTAINERS):
                     pending.append(member)
-        elif isinstance(each, list | tuple):
-            pending += [member for member in each if isinstance(member, dict | list | tuple)]
+        elif isinstance(each, _CONTAINERS):
+            pending += [member for member in each if isinstance(member, _CONTAINERS)]

@@ -4,14 +4,14 @@ An `Exchange` is a generator: it yields a request, is sent its reply, may yield 
 the result. It never waits. The provider sends the requests, blocking or awaited.
 """
 
-from collections.abc import Callable, Generator, Iterable
-from typing import Final, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from holdfast.config.secret import Secret
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FormFile
 from holdfast.protocol.status_errors import failure
-from holdfast.records import Added, Pin, PinInfo
+from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 T = TypeVar("T")
 
@@ -43,8 +43,19 @@ class PinAPI(Protocol):
     def check_credentials(self) -> Exchange[None]:
         """Return if the service accepts the token; raise an error otherwise."""
 
-    def pages(self, *, name: str | None, limit: int | None) -> "PinPages":
+    def pages(self, wanted: PinFilter, *, limit: int | None) -> "PinPages":
         """Return a new list of at most `limit` pins, newest first."""
+
+    def update(
+        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Exchange[Pin]:
+        """Change the name, the key-values or both of the pin of `cid`."""
+
+    def pin(self, cid: str, info: PinInfo) -> Exchange[Pin]:
+        """Pin content that exists elsewhere; return the pin as soon as that is accepted."""
+
+    def check_pin(self, pin: Pin) -> Exchange[Pin]:
+        """Return a pin by `pin` as it is now; raise ProviderError if the service has failed."""
 
 
 class PagedList(Protocol):
@@ -60,6 +71,9 @@ class PagedList(Protocol):
     def read(self, reply: Reply, count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
         """Return the pins of a page, and the cursor of the next page, if there is one."""
 
+    def matches(self, pin: Pin) -> bool:
+        """Return whether `pin` is wanted. The service may send others too."""
+
 
 class PinPages:
     """The state of a list of pins that comes page by page.
@@ -72,6 +86,7 @@ class PinPages:
         self._list = pins
         self._limit = limit
         self._seen: set[str] = set()
+        self._kept = 0
         self._rows = 0
         self._bytes = 0
         self._cursor: str | None = None
@@ -82,8 +97,11 @@ class PinPages:
         """How many pins to ask for next; 0 when the list is complete."""
         if self._is_last:
             return 0
-        left = PAGE_LIMIT if self._limit is None else self._limit - len(self._seen)
-        return min(PAGE_LIMIT, left)
+        if self._limit is None:
+            return PAGE_LIMIT
+        left = self._limit - self._kept
+        # A service whose filters are inexact is asked for full pages.
+        return PAGE_LIMIT if left and self._kept < len(self._seen) else min(PAGE_LIMIT, left)
 
     def request(self) -> Request:
         """Return the request for the next page."""
@@ -91,16 +109,18 @@ class PinPages:
 
     def read(self, reply: Reply) -> list[Pin]:
         """Return the pins of a page that are new."""
-        wanted = self.wanted
-        pins, self._cursor = self._list.read(reply, wanted, self._cursor)
+        pins, self._cursor = self._list.read(reply, self.wanted, self._cursor)
         new = {pin.id: pin for pin in pins if pin.id not in self._seen}
         self._rows += len(pins)
         self._bytes += len(reply.body)
         self._is_last = self._cursor is None
         if words := self._objection(came=len(pins), new=len(new)):
             raise failure(words, reply, secret=self._list.token)
-        kept = list(new.values())[:wanted] if self._limit is not None else list(new.values())
-        self._seen.update(pin.id for pin in kept)
+        self._seen.update(new)
+        kept = [pin for pin in new.values() if self._list.matches(pin)]
+        if self._limit is not None:
+            kept = kept[: self._limit - self._kept]
+        self._kept += len(kept)
         return kept
 
     def _objection(self, *, came: int, new: int) -> str | None:

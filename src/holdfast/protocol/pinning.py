@@ -1,27 +1,27 @@
 """The pinning API of the spec: its requests, and how their replies are read."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import InvalidCIDError, ProviderError, SerializationError
-from holdfast.protocol import json_text
+from holdfast.protocol import json_text, pin_jobs
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm, FormFile
 from holdfast.protocol.pin_api import Exchange, PinPages
+from holdfast.protocol.pin_list import PinList
 from holdfast.protocol.status_errors import failure, provider_error
-from holdfast.records import Added, Pin, PinInfo
+from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
 
 # The service's names for the members of its bodies. The spec writes the first one ``pinContent``.
 CONTENT: Final = "pinataContent"
 METADATA: Final = "pinataMetadata"
 OPTIONS: Final = "pinataOptions"
-MAX_PAGE: Final = 16 << 20  # bytes of one page of pins, with all metadata
+JSON_TYPE: Final = {"Content-Type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,19 @@ class PinningAPI:
         reply = yield self.request(
             "POST",
             "/pinning/pinJSONToIPFS",
-            headers={"Content-Type": "application/json"},
+            headers=JSON_TYPE,
             body=body.encode(),
         )
-        return self._read_added(reply)
+        added = self._read_added(reply)
+        return (yield from self._known(added, info, reply)) if added.duplicate else added
 
     def add_files(
         self, files: Iterable[FormFile], info: PinInfo, on_sent: Callable[[int], None]
     ) -> Exchange[Added]:
-        """Pin a file, or several as a directory; metadata is sent only for key-values."""
+        """Pin a file, or several as a directory.
+
+        The service names the pin as the file. So metadata is sent only with key-values.
+        """
         fields = {OPTIONS: self._options}
         if info.keyvalues:
             fields[METADATA] = _metadata(info)
@@ -67,7 +71,68 @@ class PinningAPI:
             body=form,
             on_sent=form.on_sent(on_sent),
         )
-        return self._read_added(reply)
+        added = self._read_added(reply)
+        return (yield from self._known(added, info, reply)) if added.duplicate else added
+
+    def _known(self, added: Added, info: PinInfo, reply: Reply) -> Exchange[Added]:
+        """Give a pin that existed what the user gave: the service may keep what it has.
+
+        If the reply to an earlier attempt was lost, that attempt may have made the pin.
+        """
+        if info.is_explicit:
+            yield from self._change(added.cid, info.name if info.given else None, info.keyvalues)
+        return replace(added, duplicate=None) if reply.reply_lost else added
+
+    def _change(
+        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Exchange[None]:
+        """Change the metadata of a pin. The service adds key-values; null removes one."""
+        body = {
+            "ipfsPinHash": str(cid),
+            **({} if name is None else {"name": name}),
+            **({"keyvalues": dict(keyvalues)} if keyvalues else {}),
+        }
+        text = json_text.to_text(body).encode()
+        path = "/pinning/hashMetadata"
+        self._check((yield self.request("PUT", path, headers=JSON_TYPE, body=text)))
+
+    def update(
+        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Exchange[Pin]:
+        """Change the name, the key-values or both of the pin of `cid`."""
+        yield from self._change(cid, name, keyvalues)
+        found = yield from self._find_pin(cid)
+        if found is None:
+            raise ProviderError(f"The current user has not pinned the cid: {cid}")
+        return _changed(found, name, keyvalues)
+
+    def pin(self, cid: str, info: PinInfo) -> Exchange[Pin]:
+        """Pin content that exists elsewhere, unless it is pinned already."""
+        found = yield from self._find_pin(cid)
+        if found is None:
+            metadata = f'"{METADATA}":{_metadata(info)}' if info.is_explicit else None
+            return (yield from pin_jobs.start_job(self, cid, metadata, info))
+        if not info.is_explicit:
+            return found
+        name = info.name if info.given else None
+        yield from self._change(found.cid, name, info.keyvalues)
+        return _changed(found, name, info.keyvalues)
+
+    def check_pin(self, pin: Pin) -> Exchange[Pin]:
+        """Return a pin by `pin` as it is now."""
+        state = yield from pin_jobs.look_at_job(self, pin)
+        if state is not None:
+            return replace(pin, state=state)
+        found = yield from self._find_pin(pin.cid)
+        return pin if found is None else found
+
+    def _find_pin(self, cid: str) -> Exchange[Pin | None]:
+        pages = self.pages(PinFilter(cid=cid), limit=1)
+        while pages.wanted:
+            found = pages.read((yield pages.request()))
+            if found:
+                return found[0]
+        return None
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Remove the pin of `cid`.
@@ -94,9 +159,9 @@ class PinningAPI:
                 secret=self.token,
             )
 
-    def pages(self, *, name: str | None, limit: int | None) -> PinPages:
+    def pages(self, wanted: PinFilter, *, limit: int | None) -> PinPages:
         """Return a new list of at most `limit` pins, newest first."""
-        return PinPages(PinList(self, name), limit)
+        return PinPages(PinList(self, wanted), limit)
 
     def _read_added(self, reply: Reply) -> Added:
         value = self.read_json(reply)
@@ -137,72 +202,17 @@ class PinningAPI:
         return Request(method, self.base_url + path, fields, **more)
 
 
-@dataclass(frozen=True, slots=True)
-class PinList:
-    """The pins whose name holds `name`, in pages by offset: the cursor is the offset, as text."""
-
-    api: PinningAPI
-    name: str | None
-
-    @property
-    def token(self) -> Secret:
-        """The credential, to be removed from error messages."""
-        return self.api.token
-
-    def request(self, count: int, cursor: str | None) -> Request:
-        """Return the request for `count` pins from `cursor` on."""
-        query = {"status": "pinned", "includeCount": "false"}
-        query |= {"pageLimit": str(count), "pageOffset": cursor or "0"}
-        if self.name:
-            query["metadata[name]"] = self.name
-        return self.api.request("GET", f"/data/pinList?{urlencode(query)}", max_reply=MAX_PAGE)
-
-    def read(self, reply: Reply, count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
-        """Return the pins of a page, and the cursor of the next unless fewer came than `count`."""
-        value = self.api.read_json(reply)
-        rows = value.get("rows") if isinstance(value, dict) else None
-        try:
-            pins = [_read_pin(row) for row in rows]  # type: ignore[union-attr]
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            raise failure(
-                "the provider's reply is not a list of pins (rows)", reply, secret=self.token
-            ) from None
-        return pins, None if len(pins) < count else str(int(cursor or 0) + len(pins))
+def _changed(pin: Pin, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
+    """Return `pin` after a change, which the service's list may not show yet."""
+    after = merged_keyvalues(pin.keyvalues, keyvalues or {})
+    return replace(pin, name=pin.name if name is None else name, keyvalues=after)
 
 
 def _metadata(info: PinInfo) -> str:
-    keyvalues = {"keyvalues": dict(info.keyvalues)} if info.keyvalues else {}
-    return json_text.to_text({"name": info.name, **keyvalues})
-
-
-def _read_pin(row: dict[str, Any]) -> Pin:
-    """Return the pin of a row of `pinList`; raise a built-in error for anything else."""
-    about = row.get("metadata") or {}
-    CID.parse(row["ipfs_pin_hash"])
-    return Pin(
-        id=_pin_id(row["id"]),
-        cid=row["ipfs_pin_hash"],
-        name=str(about.get("name") or ""),
-        keyvalues=dict(about.get("keyvalues") or {}),
-        size=int(row["size"]),
-        files=int(row.get("number_of_files") or 1),
-        type=str(row.get("mime_type") or ""),
-        created=_milliseconds(row["date_pinned"]),
-    )
-
-
-def _pin_id(value: Any) -> str:
-    """Return the id of a row as text; raise TypeError if it has none."""
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise TypeError("a pin has an id")
-    return str(value)
-
-
-def _milliseconds(text: str) -> int:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    name = json_text.to_text(info.name)
+    if not info.keyvalues:
+        return f'{{"name":{name}}}'
+    return f'{{"name":{name},"keyvalues":{json_text.to_text(dict(info.keyvalues))}}}'
 
 
 def _says_not_pinned(reply: Reply, error: ProviderError) -> bool:

@@ -5,7 +5,15 @@ All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
 
 from holdfast.records.entries import Entry, EntryKind
 from holdfast.records.outcomes import Outcome
-from holdfast.records.pins import Added, Pin, PinFilter, PinInfo, PinState
+from holdfast.records.pins import (
+    Added,
+    Pin,
+    PinFilter,
+    PinInfo,
+    PinState,
+    merged_keyvalues,
+    same_value,
+)
 from holdfast.records.written import ClientMessage, ClientRecord, StoreOptions, now_ms
 
 __all__ = [
@@ -20,5 +28,7 @@ __all__ = [
     "PinInfo",
     "PinState",
     "StoreOptions",
+    "merged_keyvalues",
     "now_ms",
+    "same_value",
 ]

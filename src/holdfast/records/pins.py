@@ -47,8 +47,8 @@ class PinInfo:
     Attributes:
         name: The name of the pin; for an uploaded file, its file name.
         keyvalues: Further metadata of the user.
-        given: Whether the user gave the name or the key-values. Then they also replace those of a
-            pin that exists already.
+        given: Whether the user gave the name. Then it also replaces that of a pin that exists
+            already. Key-values are always the user's, and are added to those of such a pin.
 
     Example:
         >>> PinInfo(name="report.pdf", given=True)
@@ -59,6 +59,11 @@ class PinInfo:
     keyvalues: Mapping[str, Any] = field(default_factory=dict)
     given: bool = False
 
+    @property
+    def is_explicit(self) -> bool:
+        """Whether the user gave anything, which then also changes a pin that exists already."""
+        return self.given or bool(self.keyvalues)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinFilter:
@@ -67,7 +72,7 @@ class PinFilter:
     Attributes:
         name: A part of the name.
         cid: The CID.
-        keyvalues: Key-values that the pin has; it may have more.
+        keyvalues: Key-values that the pin has; it may have more. A number equals its text.
         since: The earliest time of pinning, in milliseconds.
         until: The latest time of pinning, in milliseconds.
 
@@ -81,6 +86,41 @@ class PinFilter:
     keyvalues: Mapping[str, Any] | None = None
     since: int | None = None
     until: int | None = None
+
+    def fits(self, keyvalues: Mapping[str, Any]) -> bool:
+        """Return whether a pin with `keyvalues` has those that are wanted."""
+        return all(
+            key in keyvalues and same_value(keyvalues[key], value)
+            for key, value in (self.keyvalues or {}).items()
+        )
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Return whether two values of key-values are equal. A number equals its text.
+
+    Services and command lines turn numbers into texts.
+
+    Example:
+        >>> same_value(1, "1"), same_value(True, "true"), same_value(True, 1)
+        (True, True, False)
+    """
+    return _value_text(one) == _value_text(other)
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def merged_keyvalues(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return key-values after `changes`, in which None removes a key.
+
+    Example:
+        >>> merged_keyvalues({"a": 1, "b": 2}, {"a": None, "c": 3})
+        {'b': 2, 'c': 3}
+    """
+    return {key: value for key, value in {**before, **changes}.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

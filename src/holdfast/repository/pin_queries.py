@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -22,6 +22,7 @@ SORTS: Final = {
     "type": "type COLLATE NOCASE",
 }
 FETCHED_AT_ONCE: Final = 500  # every SQLite takes at least 999 parameters
+PAGE: Final = 1000  # pins in one of `pin_pages`
 STEPS: Final = 50  # of SQLite's virtual machine between two calls of `Stopped`: a few rows
 
 Stopped: TypeAlias = Callable[[], bool]
@@ -114,6 +115,29 @@ def list_pins(
     ids = list_pin_ids(connection, query, stopped)
     batches = (ids[at : at + FETCHED_AT_ONCE] for at in range(0, len(ids), FETCHED_AT_ONCE))
     return [pin for batch in batches for pin in pins_by_id(connection, batch)]
+
+
+def pin_pages(find: Callable[[PinQuery], list[Pin]], query: PinQuery) -> Iterator[list[Pin]]:
+    """Yield what `find` returns for `query`, in pages from the newest to the oldest pin.
+
+    The next page begins at the time of the last pin, so pins that are made or removed meanwhile do
+    not move it. Of the pins of that time, those that were yielded are left out. `query` has the
+    default order, and no offset.
+    """
+    left, latest, yielded = query.limit, query.created_to, set[str]()
+    while left is None or left > 0:
+        count = PAGE if left is None else min(PAGE, left)
+        asked = count + len(yielded)
+        pins = find(replace(query, created_to=latest, limit=asked))
+        page = [pin for pin in pins if pin.id not in yielded][:count]
+        if page:
+            yield page
+        if len(pins) < asked or not page:
+            return
+        left = None if left is None else left - len(page)
+        if page[-1].created != latest:
+            latest, yielded = page[-1].created, set()
+        yielded.update(pin.id for pin in page if pin.created == latest)
 
 
 def list_pin_ids(

@@ -1,14 +1,91 @@
 """The methods of a client for pins: what the provider keeps, and under which names."""
 
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
 from holdfast import arguments
 from holdfast._async.client.base import AsyncClientBase
+from holdfast._async.runtime import now, sleep
 from holdfast.content.reference import Reference
-from holdfast.provider import AsyncListing, ask
-from holdfast.records import Pin
+from holdfast.provider import (
+    AsyncFinding,
+    AsyncListing,
+    AsyncPinning,
+    AsyncUpdating,
+    ask,
+    has_capability,
+)
+from holdfast.records import Pin, PinFilter
+
+FIRST_PAUSE: Final = 0.25  # seconds before the first look at the state of a new pin
+LONGEST_PAUSE: Final = 10.0  # each pause is twice as long as the one before, up to this
 
 
 class AsyncPinCalls(AsyncClientBase):
-    """Lists and removes pins."""
+    """Makes, finds, changes and removes pins."""
+
+    async def pin(
+        self,
+        cid: str,
+        *,
+        name: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+        wait: float = 0.0,
+    ) -> Pin:
+        """Pin content that exists already; return the pin, whose `state` says how far it is.
+
+        Raise ProviderError if the provider cannot pin it. The embedded store pins only what it has.
+
+        Args:
+            cid: The CID to pin, with everything below it.
+            name: The name of the pin.
+            keyvalues: Metadata of your own for the pin, by which `pins` can find it.
+            wait: The seconds to wait until the content is pinned. After them, the pin is returned
+                with the state ``queued`` or ``pinning``, and the provider goes on.
+
+        Example:
+            >>> async def example(client: AsyncClient, cid: str) -> str:
+            ...     pin = await client.pin(cid, name="report", wait=30)
+            ...     return pin.state
+        """
+        self._check_open()
+        info = arguments.pin_info(name, keyvalues)
+        arguments.check_wait(wait)
+        provider = ask(self._provider, AsyncPinning)
+        pin = await provider.pin(Reference.parse_cid(cid), info)
+        until = now() + wait
+        pause = FIRST_PAUSE
+        while pin.state != "pinned" and (left := until - now()) > 0:
+            await sleep(min(pause, left))
+            pin = await provider.check_pin(pin)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        return pin
+
+    async def update(
+        self,
+        cid: str,
+        *,
+        name: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+    ) -> Pin:
+        """Change the name or the key-values of a pin; raise ProviderError if it is not pinned.
+
+        Args:
+            cid: The CID of the pin.
+            name: The new name; None keeps the old one.
+            keyvalues: Key-values to add or replace. The value None removes a key, and keys that
+                are left out stay.
+
+        Example:
+            >>> async def example(client: AsyncClient, cid: str) -> str:
+            ...     pin = await client.update(cid, name="final", keyvalues={"draft": None})
+            ...     return pin.name
+        """
+        self._check_open()
+        name, changed = arguments.pin_changes(name, keyvalues)
+        provider = ask(self._provider, AsyncUpdating)
+        return await provider.update_pin(Reference.parse_cid(cid), name=name, keyvalues=changed)
 
     async def revoke(self, cid: str) -> bool:
         """Unpin `cid` and return True; raise ProviderError if it is not pinned.
@@ -23,18 +100,84 @@ class AsyncPinCalls(AsyncClientBase):
         await self._provider.delete(Reference.parse_cid(cid))
         return True
 
-    async def pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return your pins at the provider, newest first.
+    async def pins(
+        self,
+        *,
+        name: str | None = None,
+        cid: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
+        limit: int | None = None,
+    ) -> list[Pin]:
+        """Return your pins at the provider, newest first, as a list.
 
-        Args:
-            name: Return only pins whose name contains this text.
-            limit: The largest number of pins to return; None for all.
+        The arguments are those of `iter_pins`, which does not hold all of them at a time.
 
         Example:
             >>> async def example(client: AsyncClient) -> list[str]:
             ...     return [pin.cid for pin in await client.pins(name="report", limit=10)]
         """
         self._check_open()
-        name = arguments.name_filter(name)
+        wanted = arguments.pin_filter(
+            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
+        )
         arguments.check_limit(limit)
-        return await ask(self._provider, AsyncListing).list_pins(name=name, limit=limit)
+        if _is_by_name(wanted):
+            listing = ask(self._provider, AsyncListing)
+            return await listing.list_pins(name=wanted.name, limit=limit)
+        return [pin async for pin in self._find(wanted, limit)]
+
+    def iter_pins(
+        self,
+        *,
+        name: str | None = None,
+        cid: str | None = None,
+        keyvalues: Mapping[str, Any] | None = None,
+        since: datetime | int | None = None,
+        until: datetime | int | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[Pin]:
+        """Yield your pins at the provider, newest first; pages are fetched as they are needed.
+
+        Args:
+            name: Only pins whose name contains this text.
+            cid: Only pins of this CID.
+            keyvalues: Only pins that have all of these key-values. A number equals its text.
+            since: Only pins made at this time or later: a datetime with a time zone, or
+                milliseconds since 1970.
+            until: Only pins made at this time or earlier.
+            limit: The largest number of pins; None for all.
+
+        Example:
+            >>> from datetime import UTC, datetime, timedelta
+            >>> async def example(client: AsyncClient) -> None:
+            ...     week = datetime.now(UTC) - timedelta(days=7)
+            ...     async for pin in client.iter_pins(keyvalues={"kind": "report"}, since=week):
+            ...         print(pin.cid, pin.name)
+        """
+        self._check_open()
+        wanted = arguments.pin_filter(
+            name=name, cid=cid, keyvalues=keyvalues, since=since, until=until
+        )
+        arguments.check_limit(limit)
+        return self._find(wanted, limit)
+
+    def _find(self, wanted: PinFilter, limit: int | None) -> AsyncIterator[Pin]:
+        if has_capability(self._provider, AsyncFinding):
+            return self._provider.find_pins(wanted, limit=limit)
+        listing = ask(self._provider, AsyncListing)
+        if not _is_by_name(wanted):
+            ask(self._provider, AsyncFinding)  # raises the error
+        return _listed(listing, wanted.name, limit)
+
+
+async def _listed(listing: AsyncListing, name: str | None, limit: int | None) -> AsyncIterator[Pin]:
+    """Yield the pins of a provider that can only list them at once."""
+    for pin in await listing.list_pins(name=name, limit=limit):
+        yield pin
+
+
+def _is_by_name(wanted: PinFilter) -> bool:
+    """Return whether pins are wanted by their name at the most, which every list can do."""
+    return wanted == PinFilter(name=wanted.name)

@@ -1,6 +1,7 @@
 """The embedded provider: a repository on this machine's disk, without account or network."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,17 +16,33 @@ from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError, ProviderError
+from holdfast.errors import ConfigError, NotFoundError, ProviderError, UnprovenError
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.locations import data_folder
 from holdfast.files.sources import Progress, Source
-from holdfast.provider import AsyncCarImport, AsyncDirectories, AsyncListing, CarExport
-from holdfast.records import Added, Pin, PinInfo
+from holdfast.provider import (
+    AsyncCarImport,
+    AsyncDirectories,
+    AsyncFinding,
+    AsyncListing,
+    AsyncPinning,
+    AsyncUpdating,
+    CarExport,
+)
+from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
 from holdfast.repository import PinQuery, Repository
+from holdfast.repository.pin_queries import pin_pages
 
 
 class AsyncLocalProvider(
-    AsyncBaseProvider, AsyncListing, AsyncDirectories, AsyncCarImport, CarExport
+    AsyncBaseProvider,
+    AsyncDirectories,
+    AsyncListing,
+    AsyncFinding,
+    AsyncUpdating,
+    AsyncPinning,
+    AsyncCarImport,
+    CarExport,
 ):
     """Stores content in a folder: `path`, else the platform's folder for user data.
 
@@ -60,7 +77,7 @@ class AsyncLocalProvider(
         profile = profile_for(self.config.profile, self.config.cid_version)
         about = _about(info, JSON_TYPE)
         pin, known = await run_blocking(self.repository.add, text.encode(), profile, **about)
-        return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+        return await self._added(pin, info, known=known)
 
     async def add_file(
         self, source: Source, info: PinInfo, _call: Call, progress: Progress, /
@@ -71,9 +88,46 @@ class AsyncLocalProvider(
             part = await self.import_file(source, adding.put, progress)
             about = _about(info, told_type(source.type, info.name))
             pin, known = await run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
-            return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+            return await self._added(pin, info, known=known)
         finally:
             await run_blocking(adding.close)
+
+    async def _added(self, pin: Pin, info: PinInfo, *, known: bool) -> Added:
+        if known and info.is_explicit:
+            await self._change_known(pin.cid, info)
+        return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+
+    async def _change_known(self, cid: str, info: PinInfo) -> Pin:
+        """Give a pin that existed what the user gave."""
+        return await self._change(cid, info.name if info.given else None, info.keyvalues)
+
+    async def _change(self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
+        change = partial(merged_keyvalues, changes=keyvalues or {})
+        update = self.repository.update_pin
+        pin = await run_blocking(update, CID.parse(cid), name=name, change=change)
+        if pin is None:
+            raise _not_pinned(cid)
+        return pin
+
+    async def update_pin(
+        self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Pin:
+        """Change the name, the key-values or both of the pin of `cid`."""
+        async with self.call("update", cid):
+            return await self._change(cid, name, keyvalues)
+
+    async def pin(self, cid: str, info: PinInfo) -> Pin:
+        """Pin content that is in the store; raise NotFoundError if some of it is not."""
+        async with self.call("pin", cid):
+            about = {"name": info.name, "keyvalues": info.keyvalues}
+            try:
+                pin, known = await run_blocking(self.repository.pin, CID.parse(cid), **about)
+            except UnprovenError as error:
+                raise NotFoundError(
+                    f"the embedded store does not have all of {cid}: import it as an archive "
+                    "(CAR), or download it with another provider and upload it here"
+                ) from error
+            return await self._change_known(cid, info) if known and info.is_explicit else pin
 
     async def add_directory(
         self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
@@ -88,12 +142,12 @@ class AsyncLocalProvider(
             finally:
                 await run_blocking(adding.close)
             call.cid = pin.cid
-            return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+            return await self._added(pin, info, known=known)
 
     async def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""
         if not await run_blocking(self.repository.unpin, CID.parse(cid)):
-            raise ProviderError(f"The current user has not pinned the cid: {cid}")
+            raise _not_pinned(cid)
 
     async def check_credentials(self, _call: Call, /) -> None:
         """Return if the repository can be read."""
@@ -104,6 +158,25 @@ class AsyncLocalProvider(
         async with self.call("pins"):
             query = PinQuery(name_contains=name, limit=limit)
             return await run_blocking(self.repository.pins, query)
+
+    async def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
+        """Yield the pins that match `wanted`, newest first, read page by page."""
+        query = PinQuery(
+            name_contains=wanted.name,
+            cid=wanted.cid,
+            created_from=wanted.since,
+            created_to=wanted.until,
+            matches=wanted.fits if wanted.keyvalues else None,
+            limit=limit,
+        )
+        pages = pin_pages(self.repository.pins, query)
+        while True:
+            async with self.call("pins"):
+                page = await run_blocking(next, pages, None)
+            if page is None:
+                return
+            for pin in page:
+                yield pin
 
     async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
         """Import an archive and pin its roots; return their CIDs."""
@@ -122,6 +195,10 @@ class AsyncLocalProvider(
         """Close the repository, unless another provider opened it."""
         if self._owns_repository:
             await run_blocking(self._repository.close)
+
+
+def _not_pinned(cid: str) -> ProviderError:
+    return ProviderError(f"The current user has not pinned the cid: {cid}")
 
 
 def _about(info: PinInfo, media_type: str) -> dict[str, Any]:

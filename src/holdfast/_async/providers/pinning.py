@@ -1,5 +1,8 @@
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
 from holdfast._async.providers.http import AsyncHTTPProvider
 from holdfast._async.providers.imports import ignore
 from holdfast._async.runtime import compute, run_blocking
@@ -17,11 +20,19 @@ from holdfast.files.upload_check import WrittenLayout, compare_json
 from holdfast.protocol.multipart import FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI
-from holdfast.provider import AsyncDirectories, AsyncListing
-from holdfast.records import Added, Pin, PinInfo
+from holdfast.provider import (
+    AsyncDirectories,
+    AsyncFinding,
+    AsyncListing,
+    AsyncPinning,
+    AsyncUpdating,
+)
+from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 
-class AsyncPinProvider(AsyncHTTPProvider, AsyncListing, AsyncDirectories):
+class AsyncPinProvider(
+    AsyncHTTPProvider, AsyncDirectories, AsyncListing, AsyncFinding, AsyncUpdating, AsyncPinning
+):
     """Pins by HTTP with a token, and reads through gateways that never see it.
 
     Example:
@@ -100,12 +111,40 @@ class AsyncPinProvider(AsyncHTTPProvider, AsyncListing, AsyncDirectories):
     async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """Return what is pinned, newest first, fetched page by page."""
         found: list[Pin] = []
-        pages = self._api.pages(name=name, limit=limit)
+        async for page in self._pages(PinFilter(name=name), limit):
+            found += page
+        return found
+
+    async def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
+        """Yield the pins that match `wanted`, newest first, fetched page by page."""
+        async for page in self._pages(wanted, limit):
+            for pin in page:
+                yield pin
+
+    async def _pages(self, wanted: PinFilter, limit: int | None) -> AsyncIterator[list[Pin]]:
+        pages = self._api.pages(wanted, limit=limit)
         asked_wait = 0.0
         while pages.wanted:
             # Each page has a new `total`; all share one limit on the waits by ``Retry-After``.
             async with self.call("pins") as call:
                 call.asked_wait = asked_wait
-                found += pages.read(await self._session.fetch(pages.request(), call))
+                page = pages.read(await self._session.fetch(pages.request(), call))
                 asked_wait = call.asked_wait
-        return found
+            yield page
+
+    async def update_pin(
+        self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Pin:
+        """Change the name, the key-values or both of the pin of `cid`."""
+        async with self.call("update", cid) as call:
+            return await self.run(self._api.update(cid, name, keyvalues), call)
+
+    async def pin(self, cid: str, info: PinInfo) -> Pin:
+        """Ask the service to fetch and pin `cid`, unless it is pinned already."""
+        async with self.call("pin", cid) as call:
+            return await self.run(self._api.pin(cid, info), call)
+
+    async def check_pin(self, pin: Pin) -> Pin:
+        """Return a pin by `pin` as it is now; raise ProviderError if the service has failed."""
+        async with self.call("pin", pin.cid) as call:
+            return await self.run(self._api.check_pin(pin), call)

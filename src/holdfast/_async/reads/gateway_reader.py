@@ -18,7 +18,7 @@ from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
-from holdfast.content.cid import RAW
+from holdfast.content.cid import CID, RAW
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
@@ -41,6 +41,10 @@ class AsyncGatewayReader:
         max_unverified: The largest size of a body that is verified only at its end.
         hedge_after: The seconds after which the next gateway is asked as well.
         cache: Keeps the blocks of directories and of parts of files on disk.
+
+    Attributes:
+        session: Sends the requests.
+        gateways: The gateways, in order.
     """
 
     def __init__(
@@ -53,9 +57,9 @@ class AsyncGatewayReader:
         hedge_after: float | None = None,
         cache: DiskBlockCache | None = None,
     ) -> None:
-        self._session = session
+        self.session = self._session = session
         self._cache = cache
-        self._gateways = gateways
+        self.gateways = self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
         self._is_race = hedge_after is not None and len(gateways) > 1
@@ -70,10 +74,12 @@ class AsyncGatewayReader:
         *,
         progress: Progress | None = None,
         verify: bool | None = None,
+        cid: CID | None = None,
     ) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports.
 
-        If all gateways fail, raise the most serious failure, with the others as its notes.
+        `cid` is the one that `reference` leads to, if verified directories have shown it. If all
+        gateways fail, raise the most serious failure, with the others as its notes.
         """
         verify = self._verify if verify is None else verify
         begun = None
@@ -85,6 +91,7 @@ class AsyncGatewayReader:
         state = ReadState(
             reference, output, call, max_unverified=self._max_unverified, cache=self._cache
         )
+        state.found.cid = state.found.cid or cid
         await self._fill(state, verify=verify, begun=begun)
         return state.found.media_type
 
@@ -105,7 +112,8 @@ class AsyncGatewayReader:
         # Outside of the handler: an error from here on must not have that one as its context.
         if size is None:
             return await self._open_whole(reference, call)
-        return AsyncRanges(size, partial(self._read_part, reference, state.found))
+        read_part = partial(self._read_part, reference, state.found)
+        return AsyncRanges(size, read_part, type=state.found.media_type)
 
     def entries(
         self, reference: Reference, call: Call, *, details: bool = False
@@ -159,10 +167,11 @@ class AsyncGatewayReader:
 
         call.renew()
         try:
-            await self.read(reference, sink, call, progress=renew, verify=True)
+            media_type = await self.read(reference, sink, call, progress=renew, verify=True)
             await run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
-            return AsyncRanges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
+            read_part = partial(run_blocking, partial(_read_blob, blob))
+            return AsyncRanges(blob.size, read_part, type=media_type)
         finally:
             await run_blocking(sink.discard)
 

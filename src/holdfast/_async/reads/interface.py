@@ -18,10 +18,14 @@ class AsyncRanges:
 
     Attributes:
         size: The bytes of the whole file.
+        type: The media type that the peer reports, "" if it reports none. It is not verified.
     """
 
-    def __init__(self, size: int, read_part: Callable[[int, int], Awaitable[Part]]) -> None:
+    def __init__(
+        self, size: int, read_part: Callable[[int, int], Awaitable[Part]], *, type: str = ""
+    ) -> None:
         self.size = size
+        self.type = type
         self._read_part = read_part
 
     async def read(self, start: int, stop: int) -> Part:

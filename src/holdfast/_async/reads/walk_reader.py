@@ -83,7 +83,8 @@ class AsyncWalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         await self.advance(walk, known, _ignore)
         check_time(call.deadline, reference)
-        return AsyncRanges(walk.size or 0, partial(self._read_range, cid, known))
+        read_part = partial(self._read_range, cid, known)
+        return AsyncRanges(walk.size or 0, read_part, type=await self.media_type(cid))
 
     def pages(self, reference: Reference, *, details: bool = False) -> AsyncEntryPages:
         """Return the entries of a directory, page by page."""

@@ -2,7 +2,8 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The embedded provider: a repository on this machine's disk, without account or network."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,16 +18,34 @@ from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError, ProviderError
+from holdfast.errors import ConfigError, NotFoundError, ProviderError, UnprovenError
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.locations import data_folder
 from holdfast.files.sources import Progress, Source
-from holdfast.provider import CarExport, CarImport, Directories, Listing
-from holdfast.records import Added, Pin, PinInfo
+from holdfast.provider import (
+    CarExport,
+    CarImport,
+    Directories,
+    Finding,
+    Listing,
+    Pinning,
+    Updating,
+)
+from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
 from holdfast.repository import PinQuery, Repository
+from holdfast.repository.pin_queries import pin_pages
 
 
-class LocalProvider(BaseProvider, Listing, Directories, CarImport, CarExport):
+class LocalProvider(
+    BaseProvider,
+    Directories,
+    Listing,
+    Finding,
+    Updating,
+    Pinning,
+    CarImport,
+    CarExport,
+):
     """Stores content in a folder: `path`, else the platform's folder for user data.
 
     The CIDs are those that an IPFS node computes for the configured profile. Every block is
@@ -60,7 +79,7 @@ class LocalProvider(BaseProvider, Listing, Directories, CarImport, CarExport):
         profile = profile_for(self.config.profile, self.config.cid_version)
         about = _about(info, JSON_TYPE)
         pin, known = run_blocking(self.repository.add, text.encode(), profile, **about)
-        return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+        return self._added(pin, info, known=known)
 
     def add_file(self, source: Source, info: PinInfo, _call: Call, progress: Progress, /) -> Added:
         """Store the bytes of `source` as a file."""
@@ -69,9 +88,44 @@ class LocalProvider(BaseProvider, Listing, Directories, CarImport, CarExport):
             part = self.import_file(source, adding.put, progress)
             about = _about(info, told_type(source.type, info.name))
             pin, known = run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
-            return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+            return self._added(pin, info, known=known)
         finally:
             run_blocking(adding.close)
+
+    def _added(self, pin: Pin, info: PinInfo, *, known: bool) -> Added:
+        if known and info.is_explicit:
+            self._change_known(pin.cid, info)
+        return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+
+    def _change_known(self, cid: str, info: PinInfo) -> Pin:
+        """Give a pin that existed what the user gave."""
+        return self._change(cid, info.name if info.given else None, info.keyvalues)
+
+    def _change(self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
+        change = partial(merged_keyvalues, changes=keyvalues or {})
+        update = self.repository.update_pin
+        pin = run_blocking(update, CID.parse(cid), name=name, change=change)
+        if pin is None:
+            raise _not_pinned(cid)
+        return pin
+
+    def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
+        """Change the name, the key-values or both of the pin of `cid`."""
+        with self.call("update", cid):
+            return self._change(cid, name, keyvalues)
+
+    def pin(self, cid: str, info: PinInfo) -> Pin:
+        """Pin content that is in the store; raise NotFoundError if some of it is not."""
+        with self.call("pin", cid):
+            about = {"name": info.name, "keyvalues": info.keyvalues}
+            try:
+                pin, known = run_blocking(self.repository.pin, CID.parse(cid), **about)
+            except UnprovenError as error:
+                raise NotFoundError(
+                    f"the embedded store does not have all of {cid}: import it as an archive "
+                    "(CAR), or download it with another provider and upload it here"
+                ) from error
+            return self._change_known(cid, info) if known and info.is_explicit else pin
 
     def add_directory(
         self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
@@ -86,12 +140,12 @@ class LocalProvider(BaseProvider, Listing, Directories, CarImport, CarExport):
             finally:
                 run_blocking(adding.close)
             call.cid = pin.cid
-            return Added(cid=pin.cid, duplicate=known, pin_id=pin.id)
+            return self._added(pin, info, known=known)
 
     def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""
         if not run_blocking(self.repository.unpin, CID.parse(cid)):
-            raise ProviderError(f"The current user has not pinned the cid: {cid}")
+            raise _not_pinned(cid)
 
     def check_credentials(self, _call: Call, /) -> None:
         """Return if the repository can be read."""
@@ -102,6 +156,25 @@ class LocalProvider(BaseProvider, Listing, Directories, CarImport, CarExport):
         with self.call("pins"):
             query = PinQuery(name_contains=name, limit=limit)
             return run_blocking(self.repository.pins, query)
+
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+        """Yield the pins that match `wanted`, newest first, read page by page."""
+        query = PinQuery(
+            name_contains=wanted.name,
+            cid=wanted.cid,
+            created_from=wanted.since,
+            created_to=wanted.until,
+            matches=wanted.fits if wanted.keyvalues else None,
+            limit=limit,
+        )
+        pages = pin_pages(self.repository.pins, query)
+        while True:
+            with self.call("pins"):
+                page = run_blocking(next, pages, None)
+            if page is None:
+                return
+            for pin in page:
+                yield pin
 
     def import_car(self, pieces: Iterable[bytes]) -> list[str]:
         """Import an archive and pin its roots; return their CIDs."""
@@ -120,6 +193,10 @@ class LocalProvider(BaseProvider, Listing, Directories, CarImport, CarExport):
         """Close the repository, unless another provider opened it."""
         if self._owns_repository:
             run_blocking(self._repository.close)
+
+
+def _not_pinned(cid: str) -> ProviderError:
+    return ProviderError(f"The current user has not pinned the cid: {cid}")
 
 
 def _about(info: PinInfo, media_type: str) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from holdfast._sync.providers.http import HTTPProvider
 from holdfast._sync.providers.imports import ignore
 from holdfast._sync.runtime import compute, run_blocking
@@ -19,11 +22,17 @@ from holdfast.files.upload_check import WrittenLayout, compare_json
 from holdfast.protocol.multipart import FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI
-from holdfast.provider import Directories, Listing
-from holdfast.records import Added, Pin, PinInfo
+from holdfast.provider import (
+    Directories,
+    Finding,
+    Listing,
+    Pinning,
+    Updating,
+)
+from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 
-class PinProvider(HTTPProvider, Listing, Directories):
+class PinProvider(HTTPProvider, Directories, Listing, Finding, Updating, Pinning):
     """Pins by HTTP with a token, and reads through gateways that never see it.
 
     Example:
@@ -100,12 +109,38 @@ class PinProvider(HTTPProvider, Listing, Directories):
     def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """Return what is pinned, newest first, fetched page by page."""
         found: list[Pin] = []
-        pages = self._api.pages(name=name, limit=limit)
+        for page in self._pages(PinFilter(name=name), limit):
+            found += page
+        return found
+
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+        """Yield the pins that match `wanted`, newest first, fetched page by page."""
+        for page in self._pages(wanted, limit):
+            for pin in page:
+                yield pin
+
+    def _pages(self, wanted: PinFilter, limit: int | None) -> Iterator[list[Pin]]:
+        pages = self._api.pages(wanted, limit=limit)
         asked_wait = 0.0
         while pages.wanted:
             # Each page has a new `total`; all share one limit on the waits by ``Retry-After``.
             with self.call("pins") as call:
                 call.asked_wait = asked_wait
-                found += pages.read(self._session.fetch(pages.request(), call))
+                page = pages.read(self._session.fetch(pages.request(), call))
                 asked_wait = call.asked_wait
-        return found
+            yield page
+
+    def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
+        """Change the name, the key-values or both of the pin of `cid`."""
+        with self.call("update", cid) as call:
+            return self.run(self._api.update(cid, name, keyvalues), call)
+
+    def pin(self, cid: str, info: PinInfo) -> Pin:
+        """Ask the service to fetch and pin `cid`, unless it is pinned already."""
+        with self.call("pin", cid) as call:
+            return self.run(self._api.pin(cid, info), call)
+
+    def check_pin(self, pin: Pin) -> Pin:
+        """Return a pin by `pin` as it is now; raise ProviderError if the service has failed."""
+        with self.call("pin", pin.cid) as call:
+            return self.run(self._api.check_pin(pin), call)

@@ -20,7 +20,7 @@ from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
-from holdfast.content.cid import RAW
+from holdfast.content.cid import CID, RAW
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
@@ -43,6 +43,10 @@ class GatewayReader:
         max_unverified: The largest size of a body that is verified only at its end.
         hedge_after: The seconds after which the next gateway is asked as well.
         cache: Keeps the blocks of directories and of parts of files on disk.
+
+    Attributes:
+        session: Sends the requests.
+        gateways: The gateways, in order.
     """
 
     def __init__(
@@ -55,9 +59,9 @@ class GatewayReader:
         hedge_after: float | None = None,
         cache: DiskBlockCache | None = None,
     ) -> None:
-        self._session = session
+        self.session = self._session = session
         self._cache = cache
-        self._gateways = gateways
+        self.gateways = self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
         self._is_race = hedge_after is not None and len(gateways) > 1
@@ -72,10 +76,12 @@ class GatewayReader:
         *,
         progress: Progress | None = None,
         verify: bool | None = None,
+        cid: CID | None = None,
     ) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports.
 
-        If all gateways fail, raise the most serious failure, with the others as its notes.
+        `cid` is the one that `reference` leads to, if verified directories have shown it. If all
+        gateways fail, raise the most serious failure, with the others as its notes.
         """
         verify = self._verify if verify is None else verify
         begun = None
@@ -87,6 +93,7 @@ class GatewayReader:
         state = ReadState(
             reference, output, call, max_unverified=self._max_unverified, cache=self._cache
         )
+        state.found.cid = state.found.cid or cid
         self._fill(state, verify=verify, begun=begun)
         return state.found.media_type
 
@@ -107,7 +114,8 @@ class GatewayReader:
         # Outside of the handler: an error from here on must not have that one as its context.
         if size is None:
             return self._open_whole(reference, call)
-        return Ranges(size, partial(self._read_part, reference, state.found))
+        read_part = partial(self._read_part, reference, state.found)
+        return Ranges(size, read_part, type=state.found.media_type)
 
     def entries(
         self, reference: Reference, call: Call, *, details: bool = False
@@ -159,10 +167,11 @@ class GatewayReader:
 
         call.renew()
         try:
-            self.read(reference, sink, call, progress=renew, verify=True)
+            media_type = self.read(reference, sink, call, progress=renew, verify=True)
             run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
-            return Ranges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
+            read_part = partial(run_blocking, partial(_read_blob, blob))
+            return Ranges(blob.size, read_part, type=media_type)
         finally:
             run_blocking(sink.discard)
 

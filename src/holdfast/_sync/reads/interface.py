@@ -20,10 +20,12 @@ class Ranges:
 
     Attributes:
         size: The bytes of the whole file.
+        type: The media type that the peer reports, "" if it reports none. It is not verified.
     """
 
-    def __init__(self, size: int, read_part: Callable[[int, int], Part]) -> None:
+    def __init__(self, size: int, read_part: Callable[[int, int], Part], *, type: str = "") -> None:
         self.size = size
+        self.type = type
         self._read_part = read_part
 
     def read(self, start: int, stop: int) -> Part:

@@ -85,7 +85,8 @@ class WalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         self.advance(walk, known, _ignore)
         check_time(call.deadline, reference)
-        return Ranges(walk.size or 0, partial(self._read_range, cid, known))
+        read_part = partial(self._read_range, cid, known)
+        return Ranges(walk.size or 0, read_part, type=self.media_type(cid))
 
     def pages(self, reference: Reference, *, details: bool = False) -> EntryPages:
         """Return the entries of a directory, page by page."""

@@ -137,7 +137,8 @@ class PinningEndpoints:
         if query.get("status"):
             jobs = [job for job in jobs if job.status == query["status"]]
         if query.get("ipfs_pin_hash"):
-            jobs = [job for job in jobs if job.cid == query["ipfs_pin_hash"]]
+            wanted = _cid(query["ipfs_pin_hash"])
+            jobs = [job for job in jobs if CID.parse(job.cid) == wanted]
         if query.get("sort", "ASC").upper() == "DESC":
             jobs.reverse()
         limit = whole_number(query.get("limit", "5"), "limit", most=1000)

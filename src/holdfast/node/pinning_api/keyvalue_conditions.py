@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from holdfast.node.http_server.refusals import bad_request
 from holdfast.node.pinning_api.metadata import MAX_KEYVALUES, MAX_VALUE, is_long
+from holdfast.records import same_value
 
 MAX_PATTERN: Final = 200
 MAX_SUBJECT: Final = 1000
@@ -76,8 +77,8 @@ def _like(*, ignore_case: bool = False, wanted: bool = True) -> Callable[[Any, A
 
 REGULAR_EXPRESSIONS: Final = ("regexp", "iRegexp")
 OPERATIONS: Final[Mapping[str, Callable[[Any, Any], Check]]] = {
-    "eq": _compared(operator.eq),
-    "ne": _compared(operator.ne),
+    "eq": _compared(same_value),
+    "ne": _compared(lambda found, value: not same_value(found, value)),
     "gt": _compared(operator.gt),
     "gte": _compared(operator.ge),
     "lt": _compared(operator.lt),

@@ -1,0 +1,155 @@
+"""Commands for pins: pin by CID, change, list."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from holdfast.cli import output
+from holdfast.cli.content import CID
+from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.options import CONNECTED
+from holdfast.cli.run import Run, command, group
+
+if TYPE_CHECKING:
+    from holdfast import Pin
+
+commands = group()
+
+KEYVALUES = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keyvalue", metavar="KEY=VALUE", show_default=False, help="A key-value. Repeatable."
+    ),
+]
+NAME = Annotated[str | None, typer.Option(metavar="NAME", help="The name of the pin.")]
+
+
+@command(commands, *CONNECTED)
+def pin(
+    run: Run,
+    cid: CID,
+    name: NAME = None,
+    keyvalue: KEYVALUES = None,
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, help="How long to wait until the content is pinned."
+        ),
+    ] = 0.0,
+) -> None:
+    """Pin content that exists already; write the state of the pin."""
+    with run.client() as client:
+        made = client.pin(cid, name=name, keyvalues=parse_keyvalues(keyvalue), wait=wait)
+    run.emit(asdict(made), f"{made.state} {made.cid}")
+
+
+@command(commands, *CONNECTED)
+def update(
+    run: Run,
+    cid: CID,
+    name: NAME = None,
+    keyvalue: KEYVALUES = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", show_default=False, help="A key to remove. Repeatable."),
+    ] = None,
+) -> None:
+    """Change the name or the key-values of a pin. Other key-values stay."""
+    changes = {**(parse_keyvalues(keyvalue) or {}), **dict.fromkeys(remove or ())}
+    with run.client() as client:
+        changed = client.update(cid, name=name, keyvalues=changes)
+    run.emit(asdict(changed), f"updated {changed.cid}")
+
+
+@command(commands, *CONNECTED, name="list")
+def list_pins(
+    run: Run,
+    *,
+    name: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only pins with this text in the name.")
+    ] = None,
+    cid: Annotated[str | None, typer.Option(metavar="CID", help="Only pins of this CID.")] = None,
+    keyvalue: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keyvalue",
+            metavar="KEY=VALUE",
+            show_default=False,
+            help="Only pins with this key-value. Repeatable: all must match.",
+        ),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="Only pins made then or later: 2026-01-31 or 2026-01-31T12:00, in local time "
+            "unless it has a zone.",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE", help="Only pins made then or earlier; a date includes that whole day."
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(metavar="NUMBER", min=1, help="The most pins to list.")
+    ] = None,
+) -> None:
+    """List the pins, newest first."""
+    wanted: Mapping[str, Any] = {
+        "name": name,
+        "cid": cid,
+        "keyvalues": parse_keyvalues(keyvalue),
+        "since": None if since is None else _moment(since, is_end=False),
+        "until": None if until is None else _moment(until, is_end=True),
+        "limit": limit,
+    }
+    with run.client() as client:
+        if run.as_json:
+            output.say_json([asdict(each) for each in client.pins(**wanted)])
+            return
+        for each in client.iter_pins(**wanted):
+            output.say(_line(each))
+
+
+def _line(pin: "Pin") -> str:
+    size = output.size_text(pin.size)
+    return f"{pin.cid}  {size:>9}  {output.time_text(pin.created)}  {pin.name}"
+
+
+def parse_keyvalues(given: list[str] | None) -> dict[str, str] | None:
+    """Return the key-values of the options, as texts; None without any."""
+    pairs = {}
+    for each in given or ():
+        key, equals, value = each.partition("=")
+        if not key or not equals:
+            raise UsageError(f"{each!r} is not a key-value: write --keyvalue KEY=VALUE")
+        pairs[key] = value
+    return pairs or None
+
+
+def _moment(text: str, *, is_end: bool) -> datetime:
+    """Return the time in `text`; a day is its first moment or, with `is_end`, its last."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        try:
+            return datetime.fromisoformat(text).astimezone()
+        except (ValueError, OverflowError):
+            raise UsageError(
+                f"{text!r} is not a date: write 2026-01-31 or 2026-01-31T12:00"
+            ) from None
+    try:
+        if is_end:
+            return _midnight(day + timedelta(days=1)) - timedelta(milliseconds=1)
+        return _midnight(day)
+    except OverflowError:
+        raise UsageError(f"{text!r} is too late for a calendar") from None
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time()).astimezone()
