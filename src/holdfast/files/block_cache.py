@@ -86,13 +86,13 @@ class DiskBlockCache(ForkAware):
         if inline_block(cid) is not None or size > self._limit:
             return
         try:
-            with self._lock:
+            with self._lock:  # for the writing too: else it is not counted by the next thread
                 if size > self._room:
                     share = max(size, self._limit // SHARE)
                     self._files.evict(self._limit - share)
                     self._room = share
                 self._room -= size
-            self._files.write(cid, block)
+                self._files.write(cid, block)
         except (OSError, ConfigError) as error:
             self._warn(error)
 
