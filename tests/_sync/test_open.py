@@ -37,6 +37,12 @@ def check_file(file, data):
     for offset, whence in ((-10, io.SEEK_END), (-5, io.SEEK_CUR), (3, io.SEEK_CUR)):
         assert file.seek(offset, whence) == same.seek(offset, whence)
         assert file.read(7) == same.read(7)
+    for place, size in ((0, 10), (len(data) // 2, 400_000), (len(data) - 3, 10), (len(data), 1)):
+        before = file.tell()
+        assert file.pread(size, place) == data[place : place + size]
+        assert file.tell() == before
+    with pytest.raises(ValueError, match="nothing before the start"):
+        file.pread(1, -1)
     file.seek(0)
     assert file.read() == data
     assert file.read() == b""

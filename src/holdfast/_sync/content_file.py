@@ -68,6 +68,21 @@ class ContentFile(FileBase):
         self._position = start + len(part)
         return part
 
+    def pread(self, size: int, offset: int, /) -> bytes:
+        """Return `size` bytes from `offset`, fewer at the end; the position does not change.
+
+        Nothing else is fetched, and nothing is kept. Several may be read at the same time.
+        """
+        self._check_open()
+        if offset < 0:
+            raise ValueError(f"there is nothing before the start, at {offset}")
+        stop = min(offset + size, self.size)
+        parts = [
+            self._ranges.read(start, min(start + LARGEST_RANGE, stop))
+            for start in range(offset, stop, LARGEST_RANGE)
+        ]
+        return b"".join(parts)
+
     def peek(self, _size: int = 0, /) -> bytes:
         """Return some of the next bytes; the position does not change."""
         self._check_open()

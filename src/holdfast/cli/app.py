@@ -20,6 +20,7 @@ COMMAND_MODULES: Final = {
     "offline": ("cid", "verify"),
     "archives": ("car",),
     "maintenance": ("gc", "check", "repair"),
+    "cache": ("cache",),
     "node": ("node",),
     "show_config": ("config",),
     "demo": ("demo",),

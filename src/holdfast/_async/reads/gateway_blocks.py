@@ -14,6 +14,7 @@ from holdfast.content.blocks import check_provable
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import NotFoundError, ProviderError, UnprovenError
+from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink
 from holdfast.protocol.gateway import Gateway, Gateways
 
@@ -22,12 +23,18 @@ class AsyncGatewayBlocks:
     """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
 
     def __init__(
-        self, session: AsyncSession, gateways: Gateways, reference: Reference, call: Call
+        self,
+        session: AsyncSession,
+        gateways: Gateways,
+        reference: Reference,
+        call: Call,
+        cache: DiskBlockCache | None = None,
     ) -> None:
         self._session = session
         self._gateways = gateways
         self._reference = reference
         self._call = call
+        self._cache = cache
         self._last: Gateway | None = None  # the gateway that gave the last block
 
     def reader(self) -> AsyncBlockReader:
@@ -41,7 +48,7 @@ class AsyncGatewayBlocks:
     async def get(self, cid: CID) -> bytes:
         """Return the block of `cid`, or raise the gravest failure of the gateways."""
         check_provable(cid)
-        state = ReadState(self._reference, Output(MemorySink()), self._call)
+        state = ReadState(self._reference, Output(MemorySink()), self._call, cache=self._cache)
         fetched: list[bytes] = []
         attempt = partial(self._fetch, cid, state, fetched)
         rounds = AsyncRounds(self._session, self._gateways, state, attempt)

@@ -16,6 +16,7 @@ from holdfast.content.blocks import check_provable
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import NotFoundError, ProviderError, UnprovenError
+from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink
 from holdfast.protocol.gateway import Gateway, Gateways
 
@@ -24,12 +25,18 @@ class GatewayBlocks:
     """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
 
     def __init__(
-        self, session: Session, gateways: Gateways, reference: Reference, call: Call
+        self,
+        session: Session,
+        gateways: Gateways,
+        reference: Reference,
+        call: Call,
+        cache: DiskBlockCache | None = None,
     ) -> None:
         self._session = session
         self._gateways = gateways
         self._reference = reference
         self._call = call
+        self._cache = cache
         self._last: Gateway | None = None  # the gateway that gave the last block
 
     def reader(self) -> BlockReader:
@@ -43,7 +50,7 @@ class GatewayBlocks:
     def get(self, cid: CID) -> bytes:
         """Return the block of `cid`, or raise the gravest failure of the gateways."""
         check_provable(cid)
-        state = ReadState(self._reference, Output(MemorySink()), self._call)
+        state = ReadState(self._reference, Output(MemorySink()), self._call, cache=self._cache)
         fetched: list[bytes] = []
         attempt = partial(self._fetch, cid, state, fetched)
         rounds = Rounds(self._session, self._gateways, state, attempt)

@@ -26,6 +26,7 @@ from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
 from holdfast.errors import UnprovenError
 from holdfast.files.blob import Blob
+from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
 from holdfast.protocol.gateway import Gateways
@@ -41,6 +42,7 @@ class GatewayReader:
         verify: Whether `read` verifies; `open` and `entries` always do.
         max_unverified: The largest size of a body that is verified only at its end.
         hedge_after: The seconds after which the next gateway is asked as well.
+        cache: Keeps the blocks of directories and of parts of files on disk.
 
     Attributes:
         session: Sends the requests.
@@ -55,8 +57,10 @@ class GatewayReader:
         verify: bool,
         max_unverified: int,
         hedge_after: float | None = None,
+        cache: DiskBlockCache | None = None,
     ) -> None:
         self.session = self._session = session
+        self._cache = cache
         self.gateways = self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
@@ -86,7 +90,9 @@ class GatewayReader:
         if isinstance(begun, str):
             return begun
         output = Output(sink, progress)
-        state = ReadState(reference, output, call, max_unverified=self._max_unverified)
+        state = ReadState(
+            reference, output, call, max_unverified=self._max_unverified, cache=self._cache
+        )
         state.found.cid = state.found.cid or cid
         self._fill(state, verify=verify, begun=begun)
         return state.found.media_type
@@ -97,7 +103,8 @@ class GatewayReader:
         A file that can only be verified as a whole is downloaded now: a single block, or a file
         whose blocks no gateway serves.
         """
-        state = ReadState(reference, Output(MemorySink()), call, stop=0)
+        output = Output(MemorySink())
+        state = ReadState(reference, output, call, stop=0, cache=self._cache)
         try:
             self._fill(state, verify=True)
         except UnprovenError:
@@ -131,7 +138,7 @@ class GatewayReader:
         return reader.stat_found(reference, cid, call)
 
     def _blocks(self, reference: Reference, call: Call) -> GatewayBlocks:
-        return GatewayBlocks(self._session, self._gateways, reference, call)
+        return GatewayBlocks(self._session, self._gateways, reference, call, self._cache)
 
     def _read_part(
         self, reference: Reference, found: KnownFile, start: int, stop: int
@@ -139,7 +146,8 @@ class GatewayReader:
         """Return a part of a file that `open` has found, within a time limit of its own."""
         sink = RangeSink(stop - start)
         with self._session.call("open", str(reference)) as call:
-            state = ReadState(reference, Output(sink), call, start, stop, found=replace(found))
+            state = ReadState(reference, Output(sink), call, start, stop, cache=self._cache)
+            state.found = replace(found)
             self._fill(state, verify=True)
         return sink.data
 
@@ -178,7 +186,8 @@ class GatewayReader:
         if begun is not None:  # its gateway is the first, even if it is avoided by now
             rounds.gateways.sort(key=lambda each: each != begun.gateway)
         output, delay = state.output, self._hedge_after
-        if delay is not None and self._is_race and not output.sink.saved_size:
+        may_race = self._is_race and not state.is_cached_part and not output.sink.saved_size
+        if delay is not None and may_race:
             done = run_race(self._session, rounds, state, verify=verify, delay=delay)
             # Gateways that refused the strategy of the race may support another.
             others = [each for each in rounds.gateways if each not in rounds.failures]
