@@ -48,6 +48,7 @@ def documented(name):
     [
         ("service", {"fastapi", "pydantic"}),
         ("bulk_import", set()),
+        ("nft_collection", set()),
         ("mailbox", set()),
         ("folder_provider", set()),
     ],
@@ -588,3 +589,26 @@ def test_troubles_of_the_mailbox(tmp_path):
     (party.folder / "file").write_text("no folder")
     code, lines = party.failure("--folder", "file", "read", "alice")
     assert (code, "Not a directory" in lines[0]) == (1, True)
+
+
+# The NFT collection
+
+
+@pytest.mark.parametrize("where", ["disk", "node"])
+def test_a_collection_of_images_and_their_metadata(tmp_path, where):
+    with running_node() as node:
+        settings = node_variables(node) if where == "node" else {}
+        run = example(tmp_path, "nft_collection", **settings)
+        images = run.folder / "images"
+        images.mkdir()
+        for name in ("ayla", "bo", "cy"):
+            (images / f"{name}.png").write_bytes(b"\x89PNG " + name.encode())
+        (command,) = documented("nft_collection")
+        lines = run.text(*command[2:]).splitlines()
+    art = compute_cid(images)
+    assert lines == [
+        f"token 1: ayla, ipfs://{art}/ayla.png",
+        f"base URI: ipfs://{compute_cid(run.folder / 'metadata')}/",
+    ]
+    third = json.loads((run.folder / "metadata/3").read_text())
+    assert third == {"name": "cy", "image": f"ipfs://{art}/cy.png"}
