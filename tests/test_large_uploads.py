@@ -13,7 +13,7 @@ from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.node.http_server import http_connection
-from holdfast.node.http_server.request_reader import RequestReader
+from holdfast.node.http_server.request_parser import RequestParser
 from holdfast.repository import Repository, block_threads
 from holdfast.repository.file_adding import FileAdding
 
@@ -187,9 +187,9 @@ def upload(node, data):
 
 def test_a_large_body_is_received_in_large_parts(node, monkeypatch):
     sizes = []
-    feed = RequestReader.feed
+    feed = RequestParser.feed
     monkeypatch.setattr(
-        RequestReader, "feed", lambda self, data: (sizes.append(len(data)), feed(self, data))[1]
+        RequestParser, "feed", lambda self, data: (sizes.append(len(data)), feed(self, data))[1]
     )
     data = os.urandom(20 * MIB)
     cid = upload(node, data)

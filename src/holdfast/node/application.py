@@ -20,7 +20,7 @@ from holdfast.node import gateway
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.http_server.default_headers import DefaultHeaders
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.http_server.request_reader import MAX_HEAD, MAX_HEADERS
+from holdfast.node.http_server.request_parser import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
 from holdfast.node.memory import Cache
 from holdfast.node.page import Page

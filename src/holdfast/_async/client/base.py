@@ -35,8 +35,8 @@ class AsyncClientBase(AsyncCloses):
             )
 
     @classmethod
-    @opens
     @takes_secrets
+    @opens
     async def init(
         cls,
         config: ClientConfig | Mapping[str, Any] | None = None,

@@ -35,8 +35,8 @@ class ClientBase(Closes):
             )
 
     @classmethod
-    @opens
     @takes_secrets
+    @opens
     def init(
         cls,
         config: ClientConfig | Mapping[str, Any] | None = None,

@@ -14,7 +14,7 @@ from uvicorn.server import ServerState
 from holdfast.node.http_server.asgi_extensions import CONNECTION, DIRECT, DRAIN, TAKE_BODY
 from holdfast.node.http_server.direct_sending import DirectSender
 from holdfast.node.http_server.request_cycle import RequestCycle
-from holdfast.node.http_server.request_reader import BadRequestError, Head, RequestReader
+from holdfast.node.http_server.request_parser import BadRequestError, Head, RequestParser
 
 logger = logging.getLogger("uvicorn.error")  # to which uvicorn logs everything else
 
@@ -58,7 +58,7 @@ class NodeProtocol(asyncio.BufferedProtocol):
         self._app = config.loaded_app
         self._app_state = app_state
         self._loop = asyncio.get_running_loop()
-        self._reader = RequestReader(self)
+        self._reader = RequestParser(self)
         self._cycle: RequestCycle | None = None
         self._ahead = b""  # bytes of the next requests
         self._taken = 0  # bytes of the body so far

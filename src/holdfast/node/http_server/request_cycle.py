@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from holdfast.node.http_server.request_reader import Head
+from holdfast.node.http_server.request_parser import Head
 
 if TYPE_CHECKING:
     from holdfast.node.http_server.http_connection import NodeProtocol

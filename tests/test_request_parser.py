@@ -6,11 +6,11 @@ import socket
 import pytest
 
 from holdfast.content.car import CarReader
-from holdfast.node.http_server.request_reader import (
+from holdfast.node.http_server.request_parser import (
     MAX_HEAD,
     MAX_HEADERS,
     BadRequestError,
-    RequestReader,
+    RequestParser,
 )
 
 GET = b"GET /a?b HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -25,7 +25,7 @@ class Requests:
     """What a reader tells about some bytes: the target, the headers and the body of each."""
 
     def __init__(self):
-        self.reader = RequestReader(self)
+        self.reader = RequestParser(self)
         self.found = []
         self.ended = 0
 

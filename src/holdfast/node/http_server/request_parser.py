@@ -49,7 +49,7 @@ class Receiver(Protocol):
         """Take note that the body has ended."""
 
 
-class RequestReader:
+class RequestParser:
     """Tells `receiver` about the requests in the bytes of `feed`.
 
     Attributes:
