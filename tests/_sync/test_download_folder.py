@@ -326,3 +326,15 @@ def test_links_are_written_only_on_demand(dag, tmp_path):
         download(server, root, tmp_path / "photos", symlinks=True)
     assert on_disk(tmp_path / "photos") == dag.tree(root)
     assert (tmp_path / "photos" / "to sub" / "here").read_bytes() == b"hello"
+
+
+def test_a_directory_of_kubo_comes_with_one_archive(dag, kubo, tmp_path):
+    files = [(f"{n}.txt", dag.file(b"%d" % n * 500)) for n in range(300)]
+    root = dag.folder(*files, ("big", dag.file(LARGE)), ("sub", dag.folder(*files[:100])))
+    kubo.import_car(b"".join(write_car([root], dag.items())))
+    requests = []
+    config = kubo.config(on_event=lambda event: event.kind == "request" and requests.append(event))
+    with Client.init(config) as client:
+        client.download_folder(str(root), tmp_path / "photos")
+    assert on_disk(tmp_path / "photos") == dag.tree(root)
+    assert len(requests) == 2

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import BinaryIO
 
 from holdfast.errors import ClientClosedError
+from holdfast.files.atomic import sync_file_system
 from holdfast.files.folder_target.names import EntryPath
 from holdfast.files.folders import (
     BINARY,
@@ -135,13 +136,15 @@ class TargetTree:
 
     def sync(self, path: EntryPath) -> int:
         """Make everything below a folder durable; return how many entries are below it."""
+        with self.opened(path) as place:
+            is_done = sync_file_system(place.dir_fd)
         count = 0
         pending = [path]
         while pending:
             folder = pending.pop()
             with self.opened(folder) as place:
-                count += _sync_files(place, folder, pending)
-                if place.dir_fd is not None:
+                count += _visit(place, folder, pending, sync=not is_done)
+                if place.dir_fd is not None and not is_done:
                     os.fsync(place.dir_fd)
         return count
 
@@ -208,15 +211,18 @@ class TargetTree:
         return OpenFolder(f"{place}{os.sep}", None)
 
 
-def _sync_files(place: OpenFolder, folder: EntryPath, pending: list[EntryPath]) -> int:
-    """Make the files in an open folder durable, and add its folders to `pending`."""
+def _visit(place: OpenFolder, folder: EntryPath, pending: list[EntryPath], *, sync: bool) -> int:
+    """Count the entries of an open folder, and add its folders to `pending`.
+
+    With `sync`, make its files durable.
+    """
     count = 0
     with os.scandir(place.prefix if place.dir_fd is None else place.dir_fd) as entries:
         for entry in entries:
             count += 1
             if entry.is_dir(follow_symlinks=False):
                 pending.append((*folder, entry.name))
-            elif entry.is_file(follow_symlinks=False) and os.name != "nt":
+            elif sync and entry.is_file(follow_symlinks=False) and os.name != "nt":
                 flags = os.O_RDONLY | NO_FOLLOW | NO_WAIT
                 descriptor = os.open(place.prefix + entry.name, flags, dir_fd=place.dir_fd)
                 try:
