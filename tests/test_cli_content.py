@@ -38,11 +38,18 @@ def test_store_reads_standard_input(commands):
     }
 
 
+def test_store_with_a_name_and_key_values(commands):
+    cid = commands.text("store", "[1]", "--name", "tide", "--keyvalue", "port=Brest")
+    (pin,) = commands.json("list", "--keyvalue", "port=Brest")
+    assert (pin["cid"], pin["name"], pin["keyvalues"]) == (cid, "tide", {"port": "Brest"})
+
+
 def test_upload_and_download_a_file(commands):
     data = os.urandom(3_000_000)
     (commands.folder / "photo.png").write_bytes(data)
     record = commands.json("upload", "photo.png")
     assert (record["cid"], record["size"]) == (compute_cid(data), len(data))
+    assert record["path"] == "photo.png"
     assert commands.text("upload", "photo.png") == record["cid"]
     assert commands.text("download", record["cid"], "copy.png") == "copy.png"
     assert (commands.folder / "copy.png").read_bytes() == data
@@ -75,7 +82,10 @@ def test_upload_and_download_a_folder(commands):
     assert commands.text("download", cid) == cid
     assert on_disk(commands.folder / cid) == expected
     code, lines = commands.failure("download", cid)
-    assert (code, "exists" in lines[0]) == (1, True)
+    taken = "error: the folder exists; give the path of a new folder:"
+    assert (code, lines[0]) == (1, f"{taken} {cid}")
+    code, lines = commands.failure("download", cid, "-")
+    assert (code, lines[-1]) == (7, "hint: name a folder to write it to, instead of -")
 
 
 def test_download_makes_up_a_name_but_replaces_nothing_then(commands):

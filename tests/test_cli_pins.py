@@ -29,7 +29,7 @@ def test_a_pin_is_changed(commands):
     code, lines = commands.failure("update", cid)
     assert (code, lines[0]) == (
         2,
-        "error: there is nothing to change: give a name, keyvalues, or both",
+        "error: there is nothing to change: give --name, --keyvalue or --remove",
     )
     code, lines = commands.failure("update", HELLO_CID, "--name", "x")
     assert code == 12

@@ -35,6 +35,17 @@ def test_cid_and_verify(commands):
         "verified": True,
     }
     assert commands.failure("verify", "-", HELLO_CID, given=b"w0rld")[0] == 14
+    code, lines = commands.failure("verify", HELLO_CID, "hello")
+    assert (code, lines[-1]) == (4, "hint: the file comes first: holdfast verify FILE CID")
+
+
+def test_cid_and_verify_with_hidden_files(commands):
+    (commands.folder / ".hidden").write_bytes(b"hello")
+    everything = compute_cid(commands.folder, include_hidden=True)
+    assert commands.text("cid", ".") != everything
+    assert commands.text("cid", ".", "--include-hidden") == everything
+    assert commands.text("verify", ".", everything, "--include-hidden") == f". is {everything}"
+    assert commands.failure("verify", ".", everything)[0] == 13
     # Nothing is kept or asked for.
     assert not (commands.folder.parent / "data").exists()
 

@@ -43,13 +43,13 @@ def test_hidden_files_are_left_out_and_counted(commands, others):
     result = commands.run("upload", "photos", *others)
     assert (result.returncode, lines(result.stderr)) == (
         0,
-        ["left out 2 hidden files; --include-hidden uploads them too"],
+        ["left out hidden files and folders: 2; --include-hidden uploads them"],
     )
     shown = commands.text("upload", "photos", *others, "--include-hidden")
     assert compute_cid(commands.folder / "photos", include_hidden=True) in shown
     result = commands.run("upload", "photos", *others, "--json")
     assert list(map(json.loads, lines(result.stderr))) == [
-        {"warning": "left out 2 hidden files; --include-hidden uploads them too"}
+        {"warning": "left out hidden files and folders: 2; --include-hidden uploads them"}
     ]
 
 
@@ -113,13 +113,14 @@ def test_ctrl_c_says_what_was_done(commands):
     assert len(server.requests) == 45
 
 
-def test_one_bar_counts_the_files(commands):
-    write(commands.folder, a="1", b="2", c="3")
+def test_one_bar_counts_the_files_and_their_bytes(commands):
+    write(commands.folder, a="1" * 1000, b="2" * 2000)
+    write(commands.folder / "c", d="3" * 3000, e="4" * 4000)
     code, shown = commands.on_terminal("upload", "a", "b", "c")
     assert code == 0
     shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown)
-    assert "3/3 files" in shown
-    assert sorted(line[-2:] for line in shown.splitlines() if line.startswith("bafk")) == [
+    assert re.search(r"3/3 files ━+ 10\.0/10\.0 kB", shown)
+    assert sorted(line[-2:] for line in shown.splitlines() if line.startswith("baf")) == [
         " a",
         " b",
         " c",
@@ -129,8 +130,8 @@ def test_one_bar_counts_the_files(commands):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--name", "x", "a", "b"), "--name and --keyvalue are for one file"),
-        (("--keyvalue", "x=1", "a", "b"), "--name and --keyvalue are for one file"),
+        (("--name", "x", "a", "b"), "--name is for one file"),
+        (("--keyvalue", "x", "a", "b"), "'x' is not a key-value"),
         (("a", "-"), '"-" cannot be one of several files'),
         (("a", ""), "it is empty"),
     ],
@@ -147,3 +148,9 @@ def test_one_file_may_have_a_name_and_key_values(commands):
     commands.text("upload", "a", "--name", "given", "--keyvalue", "kind=test")
     (pin,) = commands.json("list", "--keyvalue", "kind=test")
     assert (pin["name"], pin["keyvalues"]) == ("given", {"kind": "test"})
+
+
+def test_several_files_may_have_the_same_key_values(commands):
+    write(commands.folder, a="1", b="2")
+    commands.text("upload", "a", "b", "--keyvalue", "kind=test")
+    assert {pin["name"] for pin in commands.json("list", "--keyvalue", "kind=test")} == {"a", "b"}

@@ -39,9 +39,9 @@ Settings come from flags, then HOLDFAST_* variables, then holdfast.toml in this 
 one above it, then holdfast.toml in your configuration folder; `holdfast config` shows them.
 
 \b
-With --json after the name of a command, the result is one line of JSON on standard
-output. On standard error, each line is {{"error": {{"name": …, "message": …,
-"remedy": …, "exitCode": …}}}} or {{"warning": …}}.
+With --json after the name of a command, the result is one line of JSON on standard output;
+`ls`, and `upload` of several files, write a line for each. On standard error, each line is
+{{"error": {{"name": …, "message": …, "remedy": …, "exitCode": …}}}} or {{"warning": …}}.
 """
 
 COMPLETION: Final = "_HOLDFAST_COMPLETE"

@@ -25,7 +25,10 @@ def cache(
         bool, typer.Option("--clear", help="Remove the blocks and the interrupted downloads.")
     ] = False,
 ) -> None:
-    """Show or clear the cache of blocks and interrupted downloads."""
+    """Show or clear the cache folder.
+
+    It has verified blocks (see --cache-bytes), and the verified parts of interrupted downloads.
+    """
     from holdfast.files.cache_folder import clear_cache, look_at_cache
     from holdfast.files.locations import cache_folder
 

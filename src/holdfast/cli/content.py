@@ -7,7 +7,14 @@ import typer
 
 from holdfast.cli import output
 from holdfast.cli.exit_codes import advise
-from holdfast.cli.options import CONNECTED
+from holdfast.cli.options import (
+    CID_ARGUMENT,
+    CONNECTED,
+    KEYVALUES,
+    NAME,
+    PATH_ARGUMENT,
+    parse_keyvalues,
+)
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import SerializationError
 
@@ -15,24 +22,27 @@ if TYPE_CHECKING:
     from holdfast import ClientRecord
 
 commands = group()
-CID = Annotated[str, typer.Argument(metavar="CID", help="A CID, a path under one, or a link.")]
 
 
 @command(commands, *CONNECTED)
 def store(
-    run: Run, value: Annotated[str, typer.Argument(metavar="JSON", help='The JSON text, or "-".')]
+    run: Run,
+    value: Annotated[str, typer.Argument(metavar="JSON", help='The JSON text, or "-".')],
+    name: NAME = None,
+    keyvalue: KEYVALUES = None,
 ) -> None:
     """Store a JSON value; write its CID."""
     from holdfast.protocol import json_text
 
     text = _piped(run) if value == "-" else value.encode("utf-8", "surrogateescape")
     data = json_text.from_text(text)
+    keyvalues = parse_keyvalues(keyvalue)
     with run.client() as client:
-        _emit_record(run, client.store(data))
+        _emit_record(run, client.store(data, name=name, keyvalues=keyvalues))
 
 
 @command(commands, *CONNECTED)
-def retrieve(run: Run, cid: CID) -> None:
+def retrieve(run: Run, cid: PATH_ARGUMENT) -> None:
     """Write the JSON value at a CID."""
     with run.client() as client:
         value = client.retrieve(cid)
@@ -48,7 +58,7 @@ def send(
     recipient: Annotated[str, typer.Argument(metavar="RECIPIENT", help="The recipient's ID.")],
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help='The message, or "-".')],
 ) -> None:
-    """Store a message; write its CID, which the recipient needs."""
+    """Store a message; write its CID, for the recipient."""
     if message == "-":
         try:
             message = _piped(run).decode()
@@ -59,7 +69,7 @@ def send(
 
 
 @command(commands, *CONNECTED)
-def receive(run: Run, cid: CID) -> None:
+def receive(run: Run, cid: PATH_ARGUMENT) -> None:
     """Write the message at a CID."""
     with run.client() as client:
         try:
@@ -74,7 +84,7 @@ def receive(run: Run, cid: CID) -> None:
 
 
 @command(commands, *CONNECTED)
-def revoke(run: Run, cid: CID) -> None:
+def revoke(run: Run, cid: CID_ARGUMENT) -> None:
     """Unpin a CID. Copies elsewhere may remain."""
     from holdfast.content.reference import Reference
 

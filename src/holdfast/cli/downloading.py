@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from holdfast.cli.content import CID
-from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import CONNECTED, not_empty
+from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.options import CONNECTED, PATH_ARGUMENT, not_empty
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import NotAFileError
 
@@ -26,13 +25,13 @@ commands = group()
 @command(commands, *CONNECTED)
 def download(
     run: Run,
-    cid: CID,
+    cid: PATH_ARGUMENT,
     to: Annotated[
         str | None,
         typer.Argument(
             metavar="TO",
             callback=not_empty,
-            help='A new file or folder, a folder to put it in, or "-"; by default a new one here.',
+            help='The new file or folder, a folder to put it in, or "-". Default: the name in CID.',
         ),
     ] = None,
     *,
@@ -43,7 +42,11 @@ def download(
         bool, typer.Option("--portable", help="Refuse names that other systems cannot have.")
     ] = False,
 ) -> None:
-    """Download a file or a folder; write it only if all of it is verified."""
+    """Download a file or a folder, verified, and write its path.
+
+    What exists is replaced only if it is a file, and TO names it. An interrupted download continues
+    when the command is run again.
+    """
     from holdfast.content.reference import Reference
 
     out = run.standard_output() if to == "-" else None
@@ -51,7 +54,10 @@ def download(
         reference = Reference.parse(cid)
         if out is not None:
             with run.progress_bar("download") as progress:
-                blob = client.download(cid, progress=progress)
+                try:
+                    blob = client.download(cid, progress=progress)
+                except NotAFileError as error:
+                    raise advise(error, "name a folder to write it to, instead of -") from None
             _write_content(blob, out)
             return
         target = _target(reference, to)
@@ -104,13 +110,16 @@ def _is_plain_text(blob: "Blob") -> bool:
 
 
 def _target(reference: "Reference", to: str | None) -> Path:
-    """Return the file to write; raise FileExistsError for an existing file that was not named."""
+    """Return the path to write; raise FileExistsError if it exists and was not named."""
     folder = Path(to or ".")
     if to is not None and not folder.is_dir():
         if to.endswith(("/", os.sep)):
             raise FileNotFoundError(errno.ENOENT, "No such folder to write to", to)
         return folder
     target = folder / (reference.path[-1] if reference.path else reference.text)
+    if target.is_dir():
+        taken = "the folder exists; give the path of a new folder"
+        raise FileExistsError(errno.EEXIST, taken, target)
     if target.exists():
         taken = "the file exists; name it to replace it"
         raise FileExistsError(errno.EEXIST, taken, target)

@@ -3,6 +3,7 @@
 import os
 import sys
 import warnings
+from typing import Any
 
 from holdfast.cli import exit_codes, output, standard_streams
 from holdfast.errors import ClientError
@@ -45,13 +46,17 @@ def _report(error: BaseException, as_json: bool) -> int:  # noqa: FBT001
     if as_json:
         output.write_error_json({"error": report})
     elif isinstance(error, KeyboardInterrupt):
-        output.write_error(report["message"])
+        output.write_error(report["message"], *_notes(report))
     else:
         details = f" ({report['details']})" if "details" in report else ""
         output.write_error(
             f"error: {report['message']}{details}",
-            *(f"note: {note}" for note in report.get("notes", ())),
+            *_notes(report),
             f"hint: {report['remedy']}",
         )
     code: int = report["exitCode"]
     return code
+
+
+def _notes(report: dict[str, Any]) -> list[str]:
+    return [f"note: {note}" for note in report.get("notes", ())]

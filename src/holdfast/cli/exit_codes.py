@@ -16,7 +16,7 @@ SIGNALS: Final = {  # the codes of shells: 128 and the number of the signal
     143: "terminated",
 }
 EXTRAS: Final = {"typer": "cli", "aiohttp": "async"} | dict.fromkeys(
-    ("starlette", "uvicorn", "multipart"), "node"
+    ("starlette", "uvicorn", "httptools", "multipart"), "node"
 )
 """The packages that only some commands need, and the extra that installs them."""
 
@@ -37,6 +37,12 @@ class Family(NamedTuple):
 
 
 FAMILIES: Final = (
+    Family(
+        errors.UnsupportedError,
+        CONFIGURATION,
+        "the configuration is wrong or incomplete",
+        "another provider may be able to: `--provider`",
+    ),
     Family(
         errors.ConfigError,
         CONFIGURATION,
@@ -83,14 +89,14 @@ FAMILIES: Final = (
         errors.NotFoundError,
         10,
         "the content was not found (404)",
-        "check the CID; new pins may take a while to reach other gateways",
+        "check the CID and the path; new pins may take a while to reach other gateways",
     ),
     Family(errors.RateLimitError, 11, "too many requests (429)", "wait a while and try again"),
     Family(
         errors.ProviderError,
         12,
         "the provider or gateway refused or failed",
-        "its own message is above; `holdfast config` shows its address",
+        "the message is its own; `holdfast config` shows its address, `holdfast list` its pins",
     ),
     Family(
         errors.UnprovenError,

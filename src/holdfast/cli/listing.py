@@ -6,29 +6,37 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.content import CID
-from holdfast.cli.options import CONNECTED
+from holdfast.cli.exit_codes import advise
+from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
 from holdfast.cli.run import Run, command, group
+from holdfast.errors import NotFoundError
 
 if TYPE_CHECKING:
     from holdfast.records import Entry
 
 commands = group()
+REMEDY = "`ls` lists directories: check the path; new pins may take a while to reach other gateways"
 
 
 @command(commands, *CONNECTED, name="ls")
 def list_directory(
     run: Run,
-    cid: CID,
+    cid: PATH_ARGUMENT,
     long: Annotated[  # noqa: FBT002 - an option
         bool,
-        typer.Option("-l", "--long", help="Also read the kind and the size of each entry."),
+        typer.Option("-l", "--long", help="Also write the kind, the size and the CID of each."),
     ] = False,
 ) -> None:
-    """List a directory: a name on each line; with --json, an object on each line."""
+    """List the names in a directory.
+
+    With --json, each line is an object with the name, the CID, and the kind and size if known.
+    """
     with run.client() as client:
-        for entry in client.iter_entries(cid, details=long):
-            run.emit(asdict(entry), _line(entry) if long else entry.name)
+        try:
+            for entry in client.iter_entries(cid, details=long):
+                run.emit(asdict(entry), _line(entry) if long else entry.name)
+        except NotFoundError as error:
+            raise advise(error, REMEDY) from None
 
 
 def _line(entry: "Entry") -> str:

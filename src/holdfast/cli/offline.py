@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import typer
 
 import holdfast
-from holdfast.cli.options import layout_options, not_empty
+from holdfast.cli.exit_codes import advise
+from holdfast.cli.options import INCLUDE_HIDDEN, layout_options, not_empty
 from holdfast.cli.run import Run, command, group
+from holdfast.errors import InvalidCIDError
 
 commands = group()
 Source = Annotated[
@@ -19,14 +21,16 @@ Source = Annotated[
 
 
 @command(commands, layout_options)
-def cid(run: Run, file: Source) -> None:
+def cid(run: Run, file: Source, *, include_hidden: INCLUDE_HIDDEN = False) -> None:
     """Compute the CID of a file or directory, offline."""
     from holdfast.content.profiles import profile_for
 
     config = run.config()
     profile = profile_for(config.profile, config.cid_version).name
     with _source(run, file) as (source, progress):
-        found = holdfast.compute_cid(source, profile=profile, progress=progress)
+        found = holdfast.compute_cid(
+            source, profile=profile, include_hidden=include_hidden, progress=progress
+        )
     run.emit({"cid": found, "profile": profile}, found)
 
 
@@ -35,13 +39,20 @@ def verify(
     run: Run,
     file: Source,
     cid: Annotated[str, typer.Argument(metavar="CID", help="The CID that it should have.")],
+    *,
+    include_hidden: INCLUDE_HIDDEN = False,
 ) -> None:
     """Verify a file or directory against its CID, offline."""
     from holdfast.content.reference import Reference
 
+    try:
+        bare = Reference.parse_cid(cid)
+    except InvalidCIDError as error:
+        if Path(cid).exists():
+            raise advise(error, "the file comes first: holdfast verify FILE CID") from None
+        raise
     with _source(run, file) as (source, progress):
-        holdfast.verify(source, cid, progress=progress)
-    bare = Reference.parse_cid(cid)
+        holdfast.verify(source, cid, include_hidden=include_hidden, progress=progress)
     run.emit({"cid": bare, "verified": True}, f"{file} is {bare}")
 
 

@@ -1,10 +1,11 @@
-"""The options that many commands share, in groups. Those for configuration derive from `FIELDS`."""
+"""The options and arguments that commands share. Those for configuration derive from `FIELDS`."""
 
 from inspect import Parameter
 from typing import Annotated, Any, Final
 
 import typer
 
+from holdfast.cli.exit_codes import UsageError
 from holdfast.config import checks, readers
 from holdfast.config.fields import FIELDS, Field
 
@@ -30,6 +31,36 @@ def _providers() -> list[str]:
 
     return known_providers()
 
+
+def parse_keyvalues(given: list[str] | None) -> dict[str, str] | None:
+    """Return the key-values of the options, as texts; None without any."""
+    pairs = {}
+    for each in given or ():
+        key, equals, value = each.partition("=")
+        if not key or not equals:
+            raise UsageError(f"{each!r} is not a key-value: write --keyvalue KEY=VALUE")
+        pairs[key] = value
+    return pairs or None
+
+
+PATH_ARGUMENT = Annotated[
+    str, typer.Argument(metavar="CID", help="A CID, a path under one, or a link.")
+]
+CID_ARGUMENT = Annotated[str, typer.Argument(metavar="CID", help="A CID, or a link to one.")]
+NAME = Annotated[str | None, typer.Option(metavar="NAME", help="The name of the pin.")]
+KEYVALUES = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keyvalue",
+        metavar="KEY=VALUE",
+        show_default=False,
+        help="A key-value of the pin. Repeatable.",
+    ),
+]
+INCLUDE_HIDDEN = Annotated[
+    bool,
+    typer.Option("--include-hidden", help="In folders, take names too that begin with a dot."),
+]
 
 CALLBACKS: Final = {"path": not_empty, "cache_path": not_empty, "cid_version": _check_version}
 COMPLETIONS: Final = {"provider": _providers, "profile": lambda: list(checks.PROFILES)}

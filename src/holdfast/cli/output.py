@@ -52,10 +52,11 @@ def printable(text: str) -> str:
 @contextlib.contextmanager
 def progress_bar(
     label: str, *, unit: str | None = None, hidden: bool = False
-) -> Iterator[Callable[[int, int | None], None] | None]:
+) -> Iterator[Callable[..., None] | None]:
     """Show a progress bar and yield its progress function; without a terminal, yield None.
 
-    It counts bytes, or things that are called `unit`.
+    It counts bytes, or things that are called `unit`. The function takes what is done, the total or
+    None and, optionally, a new label.
     """
     if hidden or not sys.stderr.isatty():
         yield None
@@ -80,7 +81,11 @@ def progress_bar(
         console=Console(stderr=True),
     ) as bar:
         task = bar.add_task(printable(label), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def show(done: int, total: int | None, label: str | None = None) -> None:
+            bar.update(task, completed=done, total=total, description=label)
+
+        yield show
 
 
 def size_text(size: int | None) -> str:

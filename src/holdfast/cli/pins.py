@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.content import CID
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import CONNECTED
+from holdfast.cli.options import (
+    CID_ARGUMENT,
+    CONNECTED,
+    KEYVALUES,
+    NAME,
+    parse_keyvalues,
+)
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
@@ -18,29 +23,19 @@ if TYPE_CHECKING:
 
 commands = group()
 
-KEYVALUES = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--keyvalue", metavar="KEY=VALUE", show_default=False, help="A key-value. Repeatable."
-    ),
-]
-NAME = Annotated[str | None, typer.Option(metavar="NAME", help="The name of the pin.")]
-
 
 @command(commands, *CONNECTED)
 def pin(
     run: Run,
-    cid: CID,
+    cid: CID_ARGUMENT,
     name: NAME = None,
     keyvalue: KEYVALUES = None,
     wait: Annotated[
         float,
-        typer.Option(
-            metavar="SECONDS", min=0, help="How long to wait until the content is pinned."
-        ),
+        typer.Option(metavar="SECONDS", min=0, help="How long to wait until all of it is pinned."),
     ] = 0.0,
 ) -> None:
-    """Pin content that exists already; write the state of the pin."""
+    """Pin existing content by its CID; write its state."""
     with run.client() as client:
         made = client.pin(cid, name=name, keyvalues=parse_keyvalues(keyvalue), wait=wait)
     run.emit(asdict(made), f"{made.state} {made.cid}")
@@ -49,7 +44,7 @@ def pin(
 @command(commands, *CONNECTED)
 def update(
     run: Run,
-    cid: CID,
+    cid: CID_ARGUMENT,
     name: NAME = None,
     keyvalue: KEYVALUES = None,
     remove: Annotated[
@@ -59,6 +54,8 @@ def update(
 ) -> None:
     """Change the name or the key-values of a pin. Other key-values stay."""
     changes = {**(parse_keyvalues(keyvalue) or {}), **dict.fromkeys(remove or ())}
+    if name is None and not changes:
+        raise UsageError("there is nothing to change: give --name, --keyvalue or --remove")
     with run.client() as client:
         changed = client.update(cid, name=name, keyvalues=changes)
     run.emit(asdict(changed), f"updated {changed.cid}")
@@ -119,17 +116,6 @@ def list_pins(
 def _line(pin: "Pin") -> str:
     size = output.size_text(pin.size)
     return f"{pin.cid}  {size:>9}  {output.time_text(pin.created)}  {pin.name}"
-
-
-def parse_keyvalues(given: list[str] | None) -> dict[str, str] | None:
-    """Return the key-values of the options, as texts; None without any."""
-    pairs = {}
-    for each in given or ():
-        key, equals, value = each.partition("=")
-        if not key or not equals:
-            raise UsageError(f"{each!r} is not a key-value: write --keyvalue KEY=VALUE")
-        pairs[key] = value
-    return pairs or None
 
 
 def _moment(text: str, *, is_end: bool) -> datetime:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from holdfast.cli.settings import Setting
-    from holdfast.files.sources import Progress
     from holdfast.repository import Repository
 
 Command = Callable[..., None]
@@ -99,7 +98,7 @@ class Run:
 
     def progress_bar(
         self, label: str, *, unit: str | None = None, hidden: bool = False
-    ) -> "AbstractContextManager[Progress | None]":
+    ) -> "AbstractContextManager[Callable[..., None] | None]":
         """Show a progress bar on a terminal, except with --json; in bytes, or in `unit`."""
         return output.progress_bar(label, unit=unit, hidden=hidden or self.as_json)
 

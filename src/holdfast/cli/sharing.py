@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from holdfast.cli.content import CID
 from holdfast.cli.exit_codes import advise
-from holdfast.cli.options import CONNECTED
+from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
 
@@ -27,7 +26,7 @@ def test_connection(run: Run) -> None:
 @command(commands, *CONNECTED, name="open")
 def open_link(
     run: Run,
-    cid: CID,
+    cid: PATH_ARGUMENT,
     show: Annotated[bool, typer.Option("--show", help="Only write the link.")] = False,  # noqa: FBT002
 ) -> None:
     """Open a CID in the browser, and write the link."""

@@ -172,7 +172,10 @@ def _open_pieces(given: Iterable[bytes]) -> Source:
 def checked_piece(given: bytes) -> bytes:
     """Return `given`; raise `TypeError` if it is not bytes."""
     if not isinstance(given, bytes | bytearray | memoryview):
-        raise TypeError(f"cannot read {type(given).__name__}: the iterable must give bytes")
+        name = type(given).__name__
+        raise TypeError(
+            f"cannot read {name}: the iterable must give bytes; for several files, use upload_many"
+        )
     return given
 
 

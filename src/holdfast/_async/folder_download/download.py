@@ -47,7 +47,8 @@ async def download_folder(
             keep = False  # it will never be complete
             raise
         except BaseException as error:
-            error.add_note(f"the same call continues; what is verified is kept in {work.path}")
+            if await run_blocking(work.has_progress):
+                error.add_note(f"the same call continues; what is verified is kept in {work.path}")
             raise
         finally:
             await run_blocking(work.close, keep=keep)

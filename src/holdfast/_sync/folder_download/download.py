@@ -49,7 +49,8 @@ def download_folder(
             keep = False  # it will never be complete
             raise
         except BaseException as error:
-            error.add_note(f"the same call continues; what is verified is kept in {work.path}")
+            if run_blocking(work.has_progress):
+                error.add_note(f"the same call continues; what is verified is kept in {work.path}")
             raise
         finally:
             run_blocking(work.close, keep=keep)

@@ -176,10 +176,14 @@ class WorkFolder:
         (self.path / FILES).rename(self.target)
         sync_name(self.target)
 
+    def has_progress(self) -> bool:
+        """Return whether a later download could continue with what is here."""
+        return any(self.tree.names((name,)) for name in (FILES, PARTS))
+
     def close(self, *, keep: bool = True) -> None:
         """Unlock and close the folder; remove it if it has nothing to keep."""
         with contextlib.suppress(OSError):
-            keep = keep and any(self.tree.names((name,)) for name in (FILES, PARTS))
+            keep = keep and self.has_progress()
         with contextlib.suppress(OSError):
             for name in (PROBE,) if keep else (PROBE, FILES, PARTS, BLOCKS, LOCK):
                 self.tree.remove_all((name,))
