@@ -7,10 +7,10 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 STAMP := .venv/.installed
 DATA_STAMP := .venv/.data-tools
 
-.PHONY: help setup data demo test lint unit test-slow docs browser clock engines fuzz bench bench-quick generate format clean
+.PHONY: help setup data demo test lint unit test-slow docs browser clock exfat engines fuzz bench bench-quick generate format clean
 
 help:
-	@echo "make demo | data | test (lint, unit) | test-slow | docs | browser | clock | engines | fuzz | bench, bench-quick | generate | format | clean"
+	@echo "make demo | data | test (lint, unit) | test-slow | docs | browser | clock | exfat | engines | fuzz | bench, bench-quick | generate | format | clean"
 
 # Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
 $(STAMP): pyproject.toml src/holdfast/_version.py
@@ -65,6 +65,11 @@ browser:
 # What gives a process of a slow test another clock; without it that part is skipped. As above.
 clock:
 	ls /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null || scripts/install_package.sh libfaketime
+
+# A file system that takes names of other case for the same; without it some tests are skipped.
+exfat:
+	command -v mount.exfat-fuse || scripts/install_package.sh exfat-fuse
+	command -v mkfs.exfat || scripts/install_package.sh exfatprogs
 
 # Kubo, which some tests run against, into a cache folder of the user; without it they are skipped.
 # Needs Go; the first time takes about ten minutes.

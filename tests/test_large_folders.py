@@ -103,3 +103,53 @@ def test_to_the_node(many_files, memory_folder, version, colour):
         cid = upload(many_files, colour, **fields)
         assert node.peak_memory() - idle < LIMIT
     assert cid == compute_cid(many_files, profile=PROFILES[version])
+
+
+DIRECTORY = """
+import sys
+from pathlib import Path
+from holdfast.content.profiles import profile_for
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.repository import Repository
+
+with Repository(Path(sys.argv[1])) as repository, repository.adding() as adding:
+    profile = profile_for(None, 1)
+    part = FileImporter(profile, adding.put).finish()
+    names = ((b"entry-%07d" % number, part) for number in range(int(sys.argv[2])))
+    root = build_directory(names, profile, adding.put)
+    adding.pin(root.cid, size=root.dag_size)
+    print(root.cid)
+"""
+
+LISTING = """
+import json, sys
+from pathlib import Path
+from holdfast import Client
+
+def memory(field):
+    return int(Path("/proc/self/status").read_text().partition(field + ":")[2].split()[0]) << 10
+
+with Client.init(json.loads(sys.argv[1])) as client:
+    client.stat(sys.argv[2])
+    Path("/proc/self/clear_refs").write_text("5")
+    idle = memory("VmRSS")
+    count = sum(1 for entry in client.iter_entries(sys.argv[2]))
+    print(json.dumps([count, memory("VmHWM") - idle]))
+"""
+
+
+def run(code, *arguments):
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_directory_of_a_million_entries_streams(tmp_path):
+    store = tmp_path / "store"
+    cid = run(DIRECTORY, str(store), str(10 * COUNT)).strip()
+    fields = {"path": str(store)}
+    count, listed = json.loads(run(LISTING, json.dumps(fields), cid))
+    assert (count, listed < LIMIT / 4) == (10 * COUNT, True), listed

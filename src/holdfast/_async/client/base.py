@@ -35,8 +35,8 @@ class AsyncClientBase(AsyncCloses):
             )
 
     @classmethod
-    @takes_secrets
     @opens
+    @takes_secrets
     async def init(
         cls,
         config: ClientConfig | Mapping[str, Any] | None = None,

@@ -35,8 +35,8 @@ class ClientBase(Closes):
             )
 
     @classmethod
-    @takes_secrets
     @opens
+    @takes_secrets
     def init(
         cls,
         config: ClientConfig | Mapping[str, Any] | None = None,
