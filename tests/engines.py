@@ -95,6 +95,11 @@ class Kubo:
         }
         return ClientConfig(**{**fields, **changes})
 
+    def provider_config(self, **changes: Any) -> ClientConfig:
+        """Return the configuration of a client that stores on this node, and reads from it."""
+        fields = {"provider": "kubo", "pin_api_url": self.api_url, "retries": {"attempts": 1}}
+        return ClientConfig(**{**fields, **changes})
+
     def close(self) -> None:
         """Close the connections to it."""
         self._http.clear()
