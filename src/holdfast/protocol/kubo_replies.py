@@ -1,7 +1,7 @@
 """What the replies of Kubo's RPC API mean. Each function raises an error unless it is success."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from holdfast.config.secret import Secret
@@ -35,7 +35,8 @@ KUBO_ERRORS: Final = ErrorTable(
 
 def reply_error(reply: Reply, token: Secret | None, cid: str | None = None) -> ClientError:
     """Return the error of a failed reply; `cid` is the content that was asked for."""
-    if reply.status in {404, 405}:  # no command of ours is unknown to Kubo
+    if (is_page(reply.headers) and reply.ok) or reply.status in {404, 405}:
+        # Kubo sends no pages, and no command of ours is unknown to it.
         return not_kubo(reply, token)
     error = provider_error(reply, secret=token, table=KUBO_ERRORS)
     if reply.status != 500:
@@ -54,6 +55,11 @@ def reply_error(reply: Reply, token: Secret | None, cid: str | None = None) -> C
             details=error.details,
         )
     return error
+
+
+def is_page(headers: Mapping[str, str]) -> bool:
+    """Return whether a reply is HTML."""
+    return headers.get("content-type", "").lower().startswith("text/html")
 
 
 def not_kubo(reply: Reply, token: Secret | None) -> ProviderError:

@@ -26,7 +26,7 @@ from holdfast.files.sources import Progress, Source, open_source
 from holdfast.files.upload_check import CheckedSource
 from holdfast.protocol.http import Request
 from holdfast.protocol.kubo import KuboAPI, check_filter, check_info
-from holdfast.protocol.kubo_replies import PinLines
+from holdfast.protocol.kubo_replies import PinLines, is_page
 from holdfast.protocol.pin_api import MAX_PINS
 from holdfast.provider import (
     Directories,
@@ -222,7 +222,7 @@ class KuboProvider(HTTPProvider, Directories, Listing, Finding, Updating, Pinnin
     def _open(self, request: Request, call: Call, deadline: Deadline) -> "Response":
         """Send `request`, and return a successful reply, whose body is not read yet."""
         response = self._session.send(request, call, deadline=deadline)
-        if response.status == 200:
+        if response.status == 200 and not is_page(response.headers):
             return response
         try:
             reply = read_whole(response)
