@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -108,6 +109,11 @@ class Kubo:
             self._daemon.kill()
             self._daemon.wait()
         self._daemon = None
+
+    def signal(self, name: str) -> None:
+        """Send its process a signal, such as ``STOP``."""
+        assert self._daemon is not None
+        self._daemon.send_signal(signal.Signals[f"SIG{name}"])
 
     def _run(self, *arguments: str) -> None:
         subprocess.run(  # noqa: S603
