@@ -5,11 +5,12 @@ BIN := .venv/bin
 # Tests often wait: four for two cores keep them busy.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 STAMP := .venv/.installed
+DATA_STAMP := .venv/.data-tools
 
-.PHONY: help setup demo test lint unit test-slow docs browser clock engines fuzz bench bench-quick generate format clean
+.PHONY: help setup data demo test lint unit test-slow docs browser clock exfat engines fuzz bench bench-quick generate format clean
 
 help:
-	@echo "make demo | test (lint, unit) | test-slow | docs | browser | clock | engines | fuzz | bench, bench-quick | generate | format | clean"
+	@echo "make demo | data | test (lint, unit) | test-slow | docs | browser | clock | exfat | engines | fuzz | bench, bench-quick | generate | format | clean"
 
 # Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
 $(STAMP): pyproject.toml src/holdfast/_version.py
@@ -19,13 +20,20 @@ $(STAMP): pyproject.toml src/holdfast/_version.py
 	$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
+# pandas, pyarrow, zarr and xarray are large, and only tests and a guide need them.
+$(DATA_STAMP): $(STAMP)
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --editable '.[data]'
+	touch $@
+
 setup: $(STAMP)
+
+data: $(DATA_STAMP)
 
 demo: $(STAMP)
 	$(BIN)/holdfast demo
 
 # The checks take half a minute of one core: they run beside the tests, which often wait.
-test: $(STAMP)
+test: $(DATA_STAMP)
 	$(MAKE) --no-print-directory --jobs 2 lint unit
 
 lint: $(STAMP)
@@ -40,10 +48,10 @@ lint: $(STAMP)
 # Neighbouring tests stay on one worker, so that a module's fixtures are set up once; idle workers
 # take tests from the others. Pytest keeps the test modules that it has compiled.
 unit: export PYTHONDONTWRITEBYTECODE =
-unit: $(STAMP)
+unit: $(DATA_STAMP)
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow"
 
-test-slow: $(STAMP)
+test-slow: $(DATA_STAMP)
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m slow
 
 # A broken link or any warning fails the build; a test of `make test` builds it as well.
@@ -57,6 +65,11 @@ browser:
 # What gives a process of a slow test another clock; without it that part is skipped. As above.
 clock:
 	ls /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null || scripts/install_package.sh libfaketime
+
+# A file system that takes names of other case for the same; without it some tests are skipped.
+exfat:
+	command -v mount.exfat-fuse || scripts/install_package.sh exfat-fuse
+	command -v mkfs.exfat || scripts/install_package.sh exfatprogs
 
 # Kubo, which some tests run against, into a cache folder of the user; without it they are skipped.
 # Needs Go; the first time takes about ten minutes.

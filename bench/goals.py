@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 OURS = "holdfast"
+BY_HAND = "workers by hand"
+SAFE_KUBO = "Kubo, synced and verified"  # with the guarantees of our node
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,8 @@ GOALS = (
     _verified("download", "blocking", 0.9),
     _verified("upload", "async", 0.9),
     _verified("download", "async", 0.85),
+    _same("upload_many, blocking, 64 at once", "upload_many-blocking", BY_HAND, 0.9),
+    _same("upload_many, async, 64 at once", "upload_many-async-64", BY_HAND, 0.9),
     Goal(
         "CID of a file, 1 thread / SHA-256",
         "cid",
@@ -87,9 +91,15 @@ GOALS = (
         0.75,
         ours="holdfast, 2 threads",
     ),
-    _same("the node: stores, 16 at once", "node-store", "Kubo", 1.2),
-    _same("the node: upload of 512 MiB", "node-upload", "Kubo", 1.0),
-    _same("the node: download of 512 MiB", "node-download", "Kubo", 1.2),
+    *(
+        _same(f"the node: {title}", work, kubo, goal)
+        for title, work, goal in (
+            ("stores, 16 at once", "node-store", 1.2),
+            ("upload of 512 MiB", "node-upload", 1.0),
+            ("download of 512 MiB", "node-download", 1.2),
+        )
+        for kubo in ("Kubo", SAFE_KUBO)
+    ),
     Goal(
         "from holdfast import Client / import urllib3",
         "import",

@@ -89,10 +89,20 @@ def init_kubo(folder: Path) -> dict[str, str]:
     return environment
 
 
-def start_kubo(folder: Path) -> Node:
-    """Start Kubo with a new repository in `folder`."""
+def start_kubo(folder: Path, *, safe: bool = False) -> Node:
+    """Start Kubo with a new repository in `folder`.
+
+    By default, Kubo synchronises its pins and not its blocks, which a crash of the machine may
+    lose, and does not verify the blocks that it reads. With `safe` it does both, as ours.
+    """
     environment = init_kubo(folder)
     settings = json.loads((folder / "config").read_text())
+    if safe:
+        settings["Datastore"]["HashOnRead"] = True
+        (blocks,) = (
+            mount for mount in settings["Datastore"]["Spec"]["mounts"] if mount["type"] == "flatfs"
+        )
+        blocks["sync"] = True
     settings["Addresses"] |= {"API": "/ip4/127.0.0.1/tcp/0", "Gateway": "/ip4/127.0.0.1/tcp/0"}
     settings["Addresses"]["Swarm"] = []
     settings["Routing"] = {"Type": "none"}

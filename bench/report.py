@@ -29,6 +29,10 @@ SERVERS = {
     "Go": "is written in Go and compiled (`bench/server/main.go`)",
     "asyncio": "is written with asyncio, as Go is not installed: it may be the bottleneck",
 }
+MANY = """## Many files
+
+`upload_many` sends 2,000 files of 10 kB to the node, 64 at a time. The workers by hand are 64
+threads or tasks that take the same files and call `upload` of the same client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +183,7 @@ def make_page(results: Results, plots: Collection[str]) -> str:
     about["goals"] = _goal_table(results)
     about["unavailable"] = _unavailable(results)
     pieces = [each.work for each in results.figures.values() if each.section == "pieces"]
+    about["many"] = _many(results)
     about["pieces"] = _table(results, list(dict.fromkeys(pieces)))
     growth = [growth_work(work) for work in GROWTH]
     about["growth"] = _table(results, [*growth, *(f"{work}-memory" for work in growth)])
@@ -193,6 +198,12 @@ def make_page(results: Results, plots: Collection[str]) -> str:
         return str(about[kind])
 
     return re.sub("\n{3,}", "\n\n", re.sub(r"\{\{(.+?)\}\}", replace, template))
+
+
+def _many(results: Results) -> str:
+    """Return the section about many files, if they were measured."""
+    table = _table(results, ["upload_many-blocking", "upload_many-async-64"])
+    return f"{MANY}\n\n{table}" if table else ""
 
 
 def _goal_table(results: Results) -> str:

@@ -9,6 +9,7 @@ with `HOLDFAST_PROVIDER=pinning` and `HOLDFAST_PROVIDER_TOKEN`, at the service::
 Then, from another terminal::
 
     curl -F file=@README.md localhost:8000/files         # {"cid": "bafkrei…", "size": …}
+    curl -T README.md localhost:8000/files/README.md     # the same, without a copy on the way
     curl localhost:8000/files/bafkrei…                   # verified against its CID as it streams
     curl -r 100-199 localhost:8000/files/bafkrei…        # of a large file, little more is read
     curl --json '{"hello": "world"}' localhost:8000/json
@@ -53,7 +54,7 @@ class Stored(BaseModel):
 @asynccontextmanager
 async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, AsyncClient]]:
     """One client for all requests: they share its connections, its rate limit and its retries."""
-    async with await AsyncClient.init(ClientConfig.from_env()) as client:
+    async with AsyncClient.init(ClientConfig.from_env()) as client:
         yield {"client": client}
 
 
@@ -79,6 +80,13 @@ async def fail(_request: Request, error: errors.ClientError) -> JSONResponse:
 async def upload(file: UploadFile, client: Holdfast) -> Stored:
     """Keep a file. FastAPI has spooled it to disk, and from there it streams."""
     record = await client.upload(file.file, name=base_name(file.filename))
+    return Stored(cid=record.cid, size=record.size)
+
+
+@app.put("/files/{name}", status_code=201)
+async def upload_stream(name: str, request: Request, client: Holdfast) -> Stored:
+    """Keep the body of the request: what has come in goes on to the provider at once."""
+    record = await client.upload(request.stream(), name=base_name(name))
     return Stored(cid=record.cid, size=record.size)
 
 

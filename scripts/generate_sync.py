@@ -17,12 +17,16 @@ TREES = ("src/holdfast/_async", "src/holdfast/testing/_async", "tests/_async")
 HAND_WRITTEN = frozenset(
     {
         "src/holdfast/_async/__init__.py",
+        "src/holdfast/_async/chunk_reader.py",  # async only: a blocking call reads as it sends
         "src/holdfast/_async/connections.py",
         "src/holdfast/_async/exchange_limits.py",
+        "src/holdfast/_async/opening.py",
         "src/holdfast/_async/plain_exchange.py",
         "src/holdfast/_async/request_body.py",  # async only: urllib3 needs no class for it
         "src/holdfast/_async/runtime.py",
         "src/holdfast/_async/transport.py",
+        "src/holdfast/_async/upload_sources.py",
+        "src/holdfast/_async/workers.py",
         "src/holdfast/testing/_async/__init__.py",
         "src/holdfast/testing/_async/cancel_tests.py",  # async only: no blocking call is cancelled
         "src/holdfast/testing/_async/parallel.py",

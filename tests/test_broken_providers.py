@@ -343,6 +343,7 @@ BROKEN_ASYNC = {
 
 HEAD = """
 import asyncio, contextlib, json, os, tempfile, time
+from dataclasses import replace
 from pathlib import Path
 import pytest, pytest_asyncio
 from holdfast import Blob
@@ -350,6 +351,7 @@ from holdfast.files.atomic import PendingFile
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError, NotAFileError, NotFoundError, ProviderError
 from holdfast.errors import SerializationError
+from holdfast.provider import Added, Pin, PinFilter, PinInfo
 from holdfast.testing import AsyncProviderTests, ProviderTests
 from memory_provider import MemoryProvider
 
@@ -402,6 +404,122 @@ class DirectoryTests(MemoryTests):
 class TestDirectoryProvider(DirectoryTests):
     pass
 """
+PINS = """
+class PinsProvider(MemoryProvider):
+    def __init__(self):
+        super().__init__()
+        self._pins = {}
+
+    def put_json(self, text, *, name):
+        return self.pin_json(text, PinInfo(name=name)).cid
+
+    def pin_json(self, text, info):
+        cid = super().put_json(text, name=info.name)
+        known = cid in self._pins
+        if not known:
+            self._pins[cid] = Pin(id=cid, cid=cid, created=int(time.time() * 1000))
+        self._note(cid, info.name if info.given or not known else None, info.keyvalues)
+        return Added(cid=cid, duplicate=known)
+
+    def pin_file(self, source, info, *, progress=None):
+        return Added(cid=self.put_file(source, name=info.name, progress=progress))
+
+    def _note(self, cid, name, keyvalues):
+        pin = self._pins[cid]
+        merged = self._merged(pin.keyvalues, keyvalues or {})
+        new = dict(name=pin.name if name is None else name, keyvalues=merged)
+        self._pins[cid] = replace(pin, **new)
+
+    def _merged(self, before, changes):
+        return {key: each for key, each in {**before, **changes}.items() if each is not None}
+
+    def delete(self, cid):
+        super().delete(cid)
+        self._pins.pop(cid, None)
+
+    def list_pins(self, *, name=None, limit=None):
+        return list(self.find_pins(PinFilter(name=name), limit=limit))
+
+    def find_pins(self, wanted, *, limit=None):
+        return iter([pin for pin in self._pins.values() if self._fits(pin, wanted)][:limit])
+
+    def _fits(self, pin, wanted):
+        return (
+            (wanted.name is None or wanted.name in pin.name)
+            and (wanted.cid is None or wanted.cid == pin.cid)
+            and wanted.fits(pin.keyvalues)
+            and (wanted.since is None or wanted.since <= pin.created)
+            and (wanted.until is None or pin.created <= wanted.until)
+        )
+
+    def update_pin(self, cid, *, name, keyvalues):
+        if cid not in self._pins:
+            raise ProviderError(f"{cid} is not pinned")
+        self._note(cid, name, keyvalues)
+        return self._pins[cid]
+
+    def pin(self, cid, info):
+        self._get(cid)
+        pin = Pin(id=cid, cid=cid, name=info.name)
+        return replace(self._pins.setdefault(cid, pin), state="pinning")
+
+    def check_pin(self, pin):
+        return self._pins[pin.cid]
+
+class PinsTests(MemoryTests):
+    kind = PinsProvider
+    patience = 3.0
+
+class TestPinsProvider(PinsTests):
+    pass
+"""
+BY_FILTERS = "test_pins_are_found_by_each_filter"
+BROKEN_PINS = {
+    "FindsAllNames": (
+        "def _fits(self, pin, wanted): return super()._fits(pin, replace(wanted, name=None))",
+        {BY_FILTERS, "test_pins_are_listed_by_name"},
+    ),
+    "FindsAllCIDs": (
+        "def _fits(self, pin, wanted): return super()._fits(pin, replace(wanted, cid=None))",
+        {BY_FILTERS},
+    ),
+    "FindsAllKeys": (
+        "def _fits(self, pin, wanted): return super()._fits(pin, replace(wanted, keyvalues=None))",
+        {BY_FILTERS},
+    ),
+    "FindsAllTimes": (
+        "def _fits(self, pin, wanted): return super()._fits(pin, replace(wanted, until=None))",
+        {BY_FILTERS},
+    ),
+    "KnowsNoLimit": (
+        "def find_pins(self, wanted, *, limit=None): return super().find_pins(wanted)",
+        {BY_FILTERS, "test_pins_are_listed_by_name"},
+    ),
+    "ForgetsKeyValues": (
+        "def _merged(self, before, changes): return dict(changes)",
+        {"test_a_pin_can_be_changed", "test_known_content_gets_what_is_given"},
+    ),
+    "KeepsOldNames": (
+        """
+        def _note(self, cid, name, keyvalues):
+            super()._note(cid, self._pins[cid].name or name, keyvalues)
+        """,
+        {"test_a_pin_can_be_changed", "test_known_content_gets_what_is_given"},
+    ),
+    "ChangesAnything": (
+        """
+        def update_pin(self, cid, *, name, keyvalues):
+            if cid not in self._pins:
+                return Pin(id="1", cid=cid)
+            return super().update_pin(cid, name=name, keyvalues=keyvalues)
+        """,
+        {"test_a_pin_can_be_changed"},
+    ),
+    "NeverPins": (
+        "def check_pin(self, pin): return pin",
+        {"test_what_is_there_can_be_pinned_by_its_cid"},
+    ),
+}
 AWAITED = """
 async def write_whole(to, data, progress):
     with PendingFile(to) as pending:
@@ -538,6 +656,12 @@ def test_a_broken_async_provider_fails_where_it_is_broken(failed):
     assert found == expected(BROKEN_ASYNC)
 
 
+@pytest.mark.slow  # it runs the whole contract many times
+def test_a_broken_provider_of_pins_fails_where_it_is_broken(failed):
+    found = failed(PINS + code_of(BROKEN_PINS, "Pins"), "-k", "pins or pinned or pin_ or known")
+    assert found == expected(BROKEN_PINS)
+
+
 def test_a_provider_that_holds_files_in_memory_is_found_out(failed):
     code = """
 class TestMemory(MemoryTests):
@@ -578,7 +702,7 @@ def test_it_is_still_traced():
 
 def test_what_is_struck_out_is_seen_to_be(run):
     result = run("", "-rs")
-    result.assert_outcomes(passed=result.parseoutcomes()["passed"], skipped=4)
+    result.assert_outcomes(passed=result.parseoutcomes()["passed"], skipped=9)
     result.stdout.fnmatch_lines(["SKIPPED*struck out by TestMemoryProvider"])
 
 

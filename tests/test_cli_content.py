@@ -7,6 +7,7 @@ import pytest
 
 from holdfast import compute_cid
 from tests.commands import Commands, node_variables, shell
+from tests.folder_dags import on_disk
 
 DOCUMENT = '{"name":"Zoë","tags":["🌊",1.5,null]}'
 
@@ -56,6 +57,25 @@ def test_pipes_in_and_out(commands):
     result = commands.run("download", cid, "-")
     assert (result.returncode, result.stdout, result.stderr) == (0, data, b"")
     assert [pin["name"] for pin in commands.json("list")] == ["stream.bin"]
+
+
+def test_upload_and_download_a_folder(commands):
+    (commands.folder / "photos/sub").mkdir(parents=True)
+    (commands.folder / "photos/a.txt").write_bytes(b"hello")
+    (commands.folder / "photos/sub/b.txt").write_bytes(b"again")
+    cid = commands.text("upload", "photos")
+    assert commands.text("download", cid, "copy") == "copy"
+    expected = on_disk(commands.folder / "photos")
+    assert on_disk(commands.folder / "copy") == expected
+    (commands.folder / "inbox").mkdir()
+    told = commands.json("download", f"{cid}/sub", "inbox")
+    about = {"cid": f"{cid}/sub", "path": "inbox/sub", "size": 5, "type": "directory"}
+    assert told == about
+    assert on_disk(commands.folder / "inbox") == {"sub": None, "sub/b.txt": b"again"}
+    assert commands.text("download", cid) == cid
+    assert on_disk(commands.folder / cid) == expected
+    code, lines = commands.failure("download", cid)
+    assert (code, "exists" in lines[0]) == (1, True)
 
 
 def test_download_makes_up_a_name_but_replaces_nothing_then(commands):

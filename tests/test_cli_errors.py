@@ -114,7 +114,7 @@ def test_wrong_bytes(scripted, server):
 def test_the_embedded_stores_errors(commands):
     (commands.folder / "dir.car").write_bytes((DATA / "dir-with-files.car").read_bytes())
     (root,) = commands.text("car", "import", "dir.car").splitlines()
-    check(both(commands, "download", root, "copy"), 7, "NotAFileError", "directory")
+    check(both(commands, "retrieve", root), 7, "NotAFileError", "directory")
     check(both(commands, "download", f"{root}/nothing"), 10, "NotFoundError", "nothing")
     check(both(commands, "download", HELLO_CID), 10, "NotFoundError", HELLO_CID)
     check(both(commands, "revoke", HELLO_CID), 12, "ProviderError", HELLO_CID)

@@ -29,6 +29,7 @@ def run(page, text):
 
 
 SLOW_PAGES = {"testing", "from-javascript", "writing-a-provider"}
+NEEDS = {"data-tools": ("pandas", "pyarrow", "xarray", "zarr")}  # `make data` installs them
 
 
 @pytest.mark.timeout(240)  # runs of pytest within a run of pytest
@@ -43,6 +44,8 @@ SLOW_PAGES = {"testing", "from-javascript", "writing-a-provider"}
     ids=lambda path: path.stem,
 )
 def test_every_block_runs(path, page):
+    for name in NEEDS.get(path.stem, ()):
+        pytest.importorskip(name)
     for block in blocks_of(path):
         page.run(block)
     page.finish()

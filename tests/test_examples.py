@@ -48,6 +48,7 @@ def documented(name):
     [
         ("service", {"fastapi", "pydantic"}),
         ("bulk_import", set()),
+        ("nft_collection", set()),
         ("mailbox", set()),
         ("folder_provider", set()),
     ],
@@ -143,12 +144,21 @@ def test_the_service_does_what_its_docstring_says(tmp_path):
                 if written := re.match(rb'{"cid":"(\w+)"', done.stdout):
                     cid = written[1].decode()
         assert b"swagger" in Visitor(url).get("/docs").data
-    uploaded, whole, part, stored, value, health = replies
+    uploaded, streamed, whole, part, stored, value, health = replies
     assert json.loads(uploaded) == {"cid": compute_cid(readme), "size": len(readme)}
+    assert json.loads(streamed) == json.loads(uploaded)
     assert whole == readme
     assert part == readme[100:200]
     assert json.loads(stored) == {"cid": compute_cid(b'{"hello":"world"}'), "size": 17}
     assert (json.loads(value), json.loads(health)) == ({"hello": "world"}, {"status": "ok"})
+
+
+def test_the_body_of_a_request_streams_to_the_provider(house):
+    node, visitor, _ = house
+    data = os.urandom(8 * MIB)
+    reply = visitor.http.request("PUT", f"{visitor.url}/files/stream.bin", body=data)
+    assert (reply.status, reply.json()) == (201, {"cid": compute_cid(data), "size": 8 * MIB})
+    assert node.repository.pins()[0].name == "stream.bin"
 
 
 def test_a_file_goes_in_and_comes_back_whole_or_in_part(house):
@@ -579,3 +589,26 @@ def test_troubles_of_the_mailbox(tmp_path):
     (party.folder / "file").write_text("no folder")
     code, lines = party.failure("--folder", "file", "read", "alice")
     assert (code, "Not a directory" in lines[0]) == (1, True)
+
+
+# The NFT collection
+
+
+@pytest.mark.parametrize("where", ["disk", "node"])
+def test_a_collection_of_images_and_their_metadata(tmp_path, where):
+    with running_node() as node:
+        settings = node_variables(node) if where == "node" else {}
+        run = example(tmp_path, "nft_collection", **settings)
+        images = run.folder / "images"
+        images.mkdir()
+        for name in ("ayla", "bo", "cy"):
+            (images / f"{name}.png").write_bytes(b"\x89PNG " + name.encode())
+        (command,) = documented("nft_collection")
+        lines = run.text(*command[2:]).splitlines()
+    art = compute_cid(images)
+    assert lines == [
+        f"token 1: ayla, ipfs://{art}/ayla.png",
+        f"base URI: ipfs://{compute_cid(run.folder / 'metadata')}/",
+    ]
+    third = json.loads((run.folder / "metadata/3").read_text())
+    assert third == {"name": "cy", "image": f"ipfs://{art}/cy.png"}

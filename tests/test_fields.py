@@ -88,4 +88,7 @@ def test_every_method_that_takes_fields_wraps_their_secrets(kind):
     }
     assert takes_fields >= {"with_options"}
     for name in takes_fields:
-        assert getattr(kind, name).__code__.co_filename.endswith("wrapping.py")
+        function = getattr(kind, name)
+        if function.__code__.co_filename.endswith("opening.py"):  # it only makes the coroutine
+            function = function.__wrapped__
+        assert function.__code__.co_filename.endswith("wrapping.py")

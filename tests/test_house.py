@@ -29,6 +29,7 @@ from holdfast import (
 from holdfast._async import transport as async_transport
 from holdfast._sync import transport as sync_transport
 from holdfast.errors import ClientError
+from holdfast.files.sources import Uploadable
 from holdfast.protocol import transport_errors
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -111,6 +112,8 @@ def signatures(kind):
     for name, member in inspect.getmembers(kind):
         if not name.startswith("_") or name == "__init__":
             text = str(inspect.signature(member)) if callable(member) else "property"
+            text = text.replace("'Uploadable | AsyncIterable[bytes]'", repr(Uploadable))
+            text = re.sub(r" \| collections\.abc\.AsyncIterable\[\S+\]", "", text)
             found[name.replace("aclose", "close")] = text.replace("Async", "").replace(
                 "_async", "_sync"
             )
@@ -183,9 +186,12 @@ BY_HAND = {
         "__init__.py",
         "connections.py",
         "exchange_limits.py",
+        "opening.py",
         "plain_exchange.py",
         "transport.py",
         "runtime.py",
+        "upload_sources.py",
+        "workers.py",
     },
     "src/holdfast/testing/_sync": {"__init__.py", "parallel.py", "provider_tests.py"},
     "tests/_sync": {"__init__.py"},
@@ -329,5 +335,6 @@ def test_only_the_registry_knows_the_names_of_providers():
         "registry.py": sorted(names),
         "testing/running_nodes.py": ["pinning"],  # the configuration of a client for the node
         "records/pins.py": ["pinning"],  # a state of a pin
+        "protocol/pin_jobs.py": ["pinning"],  # the same
         "node/pinning_api/endpoints.py": ["local"],  # the id of the node's one user
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import compute_cid
+from holdfast import Client, compute_cid
 
 HERE = Path(__file__).parent / "js"
 
@@ -33,7 +33,7 @@ def run(script, *arguments, **environment):
     return json.loads(result.stdout)
 
 
-def test_pinata_web3(javascript_packages, empty_node):
+def test_pinata_web3(javascript_packages, empty_node, tmp_path):
     out = run("web3.mjs", empty_node.api_url, empty_node.token)
     message = "Congratulations! You are communicating with the Pinata API!"
     assert out["auth"] == {"message": message}
@@ -48,6 +48,12 @@ def test_pinata_web3(javascript_packages, empty_node):
     assert out["url"]["IpfsHash"] == compute_cid(b"from a url")
     assert out["stream"]["IpfsHash"] == compute_cid(b"a stream")
     assert out["folder"]["NumberOfFiles"] == 2
+    (tmp_path / "a.txt").write_bytes(b"a")
+    (tmp_path / "b.txt").write_bytes(b"b")
+    assert out["folder"]["IpfsHash"] == compute_cid(tmp_path)
+    with Client.init(empty_node.config) as client:
+        record = client.upload(tmp_path)
+    assert (record.cid, record.duplicate) == (out["folder"]["IpfsHash"], True)
     assert out["cid"]["ipfsHash"] == out["file"]["IpfsHash"]
 
     hashes = {row["ipfs_pin_hash"] for row in out["list"]}
@@ -85,6 +91,8 @@ def test_pinata_sdk(javascript_packages, empty_node, tmp_path):
     assert out["file"]["IpfsHash"] == compute_cid(b"streamed content")
     assert out["disk"]["IpfsHash"] == compute_cid(b"a")
     assert out["folder"]["IpfsHash"] == compute_cid(tmp_path / "site")
+    with Client.init(empty_node.config) as client:
+        assert client.upload(tmp_path / "site").duplicate is True
     assert [row["metadata"]["name"] for row in out["list"]["rows"]] == ["greeting"]
     assert [row["metadata"]["keyvalues"] for row in out["listByKey"]["rows"]] == [{"kind": "sdk"}]
     assert out["metadata"] == "OK"

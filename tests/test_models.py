@@ -190,6 +190,7 @@ def test_the_configuration_has_the_designs_defaults():
         "rate_limit": None,
         "hedge_after": None,
         "cache_path": None,
+        "cache_bytes": 0,
         "on_event": None,
         "max_json_bytes": 64 * 1024 * 1024,
         "max_unverified_bytes": 1024 * 1024 * 1024,
@@ -332,7 +333,7 @@ async def pieces():
     ("given", "words"),
     [
         (AsyncFile(), "AsyncFile: its read is async; give the file that it wraps"),
-        (pieces(), "async_generator: it is an async iterable; write its pieces"),
+        (pieces(), "async_generator: it is an async iterable; give it to `AsyncClient.upload`"),
     ],
     ids=["file", "iterable"],
 )

@@ -329,6 +329,7 @@ def test_pin_list(node):
         return listed(**{"metadata[keyvalues]": json.dumps({"n": condition})})["count"]
 
     assert by_key(value=5, op="eq") == 1
+    assert by_key(value="5", op="eq") == 1
     assert by_key(value=5, op="ne") == 11
     assert by_key(value=5, op="gt") == 6
     assert by_key(value=5, op="gte") == 7
@@ -417,6 +418,9 @@ def test_pin_by_hash_of_what_nobody_has(call):
     wait_until(lambda: call("GET", "/pinning/pinJobs", fields=query).json()["count"] == 1)
     (row,) = call("GET", "/pinning/pinJobs", fields=query).json()["rows"]
     assert row["status"] == "expired"
+    query["ipfs_pin_hash"] = missing.upper()  # the same in upper case
+    assert call("GET", "/pinning/pinJobs", fields=query).json()["rows"] == [row]
+    assert refusal(call("GET", "/pinning/pinJobs", fields={"ipfs_pin_hash": "x"}))[0] == 400
 
 
 # Bad input

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
     from holdfast._async.reads.block_reader import AsyncBlockReader
+    from holdfast._async.workers import AsyncOutcomes
     from holdfast._sync.client import Client
     from holdfast._sync.content_file import ContentFile
     from holdfast._sync.providers.base import BaseProvider
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
     from holdfast._sync.reads.block_reader import BlockReader
+    from holdfast._sync.workers import Outcomes
     from holdfast.config import ClientConfig, Retries, Timeouts
     from holdfast.events import Event
     from holdfast.files.blob import Blob
@@ -53,6 +55,7 @@ __all__ = [
     "AsyncContentFile",
     "AsyncKuboProvider",
     "AsyncLocalProvider",
+    "AsyncOutcomes",
     "AsyncPinProvider",
     "AsyncStorageProvider",
     "BaseProvider",
@@ -68,6 +71,7 @@ __all__ = [
     "KuboProvider",
     "LocalProvider",
     "Outcome",
+    "Outcomes",
     "Pin",
     "PinFilter",
     "PinInfo",
@@ -92,6 +96,7 @@ _LAZY = {
     "AsyncContentFile": "holdfast._async.content_file",
     "AsyncKuboProvider": "holdfast._async.providers.kubo",
     "AsyncLocalProvider": "holdfast._async.providers.local",
+    "AsyncOutcomes": "holdfast._async.workers",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
     "AsyncStorageProvider": "holdfast.provider",
     "BaseProvider": "holdfast._sync.providers.base",
@@ -107,6 +112,7 @@ _LAZY = {
     "KuboProvider": "holdfast._sync.providers.kubo",
     "LocalProvider": "holdfast._sync.providers.local",
     "Outcome": "holdfast.records",
+    "Outcomes": "holdfast._sync.workers",
     "Pin": "holdfast.records",
     "PinFilter": "holdfast.records",
     "PinInfo": "holdfast.records",

@@ -1,11 +1,13 @@
 """Checks of the arguments of a client's methods, before anything is sent."""
 
 import math
+import os
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from holdfast.calls import CALLS_AT_ONCE
 from holdfast.content.reference import Reference
 from holdfast.records import PinFilter, PinInfo, StoreOptions, now_ms
 
@@ -188,3 +190,33 @@ def check_limit(limit: Any) -> None:
         raise TypeError(f"limit must be a whole number, not {type(limit).__name__}")
     if limit < 1:
         raise ValueError("limit must be at least 1; leave it out for all pins")
+
+
+def check_concurrency(concurrency: Any) -> None:
+    """Raise an error unless `concurrency` is a whole number from 1 to `CALLS_AT_ONCE`."""
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int):
+        raise TypeError(f"concurrency must be a whole number, not {type(concurrency).__name__}")
+    if not 1 <= concurrency <= CALLS_AT_ONCE:
+        raise ValueError(
+            f"concurrency must be from 1 to {CALLS_AT_ONCE}, which is how many calls a client "
+            f"makes at once, not {concurrency}"
+        )
+
+
+def check_several(items: Any, single: str) -> None:
+    """Raise TypeError for an iterable that is meant as one item: a text, bytes or a mapping."""
+    if isinstance(items, str | bytes | bytearray | memoryview | Mapping | os.PathLike):
+        raise TypeError(
+            f"cannot take the items of {type(items).__name__}: give a list or another iterable; "
+            f"for one item, use `{single}`"
+        )
+
+
+def name_and_file(item: Any) -> tuple[str | None, Any]:
+    """Return the name and the file of an item of `upload_many`: a file, or a pair of the two.
+
+    A tuple may be a file too: its pieces are bytes.
+    """
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+        return item
+    return None, item

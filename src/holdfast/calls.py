@@ -3,11 +3,13 @@
 import logging
 import time
 from dataclasses import asdict
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from holdfast.events import Event, EventHook, Kind
 
 logger = logging.getLogger("holdfast")
+
+CALLS_AT_ONCE: Final = 100  # calls of a client; each holds one or two connections
 
 
 class Deadline:

@@ -35,6 +35,12 @@ async def check_file(file, data):
     for offset, whence in ((-10, io.SEEK_END), (-5, io.SEEK_CUR), (3, io.SEEK_CUR)):
         assert file.seek(offset, whence) == same.seek(offset, whence)
         assert await file.read(7) == same.read(7)
+    for place, size in ((0, 10), (len(data) // 2, 400_000), (len(data) - 3, 10), (len(data), 1)):
+        before = file.tell()
+        assert await file.pread(size, place) == data[place : place + size]
+        assert file.tell() == before
+    with pytest.raises(ValueError, match="nothing before the start"):
+        await file.pread(1, -1)
     file.seek(0)
     assert await file.read() == data
     assert await file.read() == b""
@@ -176,3 +182,40 @@ async def test_a_provider_that_cannot_open_says_so(tmp_path):
     client = AsyncClient(Plain())
     with pytest.raises(ConfigError, match="Plain cannot open files in parts"):
         await client.open("bafkqaaa")
+
+
+LINES = b"".join(b"%d " % number * (number % 900) + b"\n" for number in range(3000)) + b"the end"
+
+
+async def test_lines_are_those_of_any_file(tmp_path):
+    async with await AsyncClient.init(path=tmp_path) as client:
+        record = await client.upload(LINES)
+        async with await client.open(record.cid) as file:
+            found = [line + b"." async for line in file]
+            assert found == [line + b"." for line in io.BytesIO(LINES)]
+            assert await file.readline() == b""
+            same = io.BytesIO(LINES)
+            file.seek(0)
+            for size in (5, 0, -1, None, 10_000, 1):
+                assert await file.readline(size) == same.readline(size)
+                assert file.tell() == same.tell()
+        with pytest.raises(ValueError, match="closed"):
+            await file.readline()
+
+
+async def test_the_type_is_what_was_stored_or_what_the_name_says(tmp_path):
+    async with await AsyncClient.init(path=tmp_path) as client:
+        for name, data, media_type in (("a.png", b"1", "image/png"), ("b", b"2", "")):
+            record = await client.upload(data, name=name)
+            async with await client.open(record.cid) as file:
+                assert (file.type, file.name) == (media_type, None)
+
+
+async def test_the_type_at_a_gateway(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+    with gateway(node) as server:
+        async with (
+            await AsyncClient.init(config_for(server)) as client,
+            await client.open(cid) as file,
+        ):
+            assert file.type == ""  # a block says nothing about the file

@@ -37,6 +37,12 @@ def check_file(file, data):
     for offset, whence in ((-10, io.SEEK_END), (-5, io.SEEK_CUR), (3, io.SEEK_CUR)):
         assert file.seek(offset, whence) == same.seek(offset, whence)
         assert file.read(7) == same.read(7)
+    for place, size in ((0, 10), (len(data) // 2, 400_000), (len(data) - 3, 10), (len(data), 1)):
+        before = file.tell()
+        assert file.pread(size, place) == data[place : place + size]
+        assert file.tell() == before
+    with pytest.raises(ValueError, match="nothing before the start"):
+        file.pread(1, -1)
     file.seek(0)
     assert file.read() == data
     assert file.read() == b""
@@ -178,3 +184,40 @@ def test_a_provider_that_cannot_open_says_so(tmp_path):
     client = Client(Plain())
     with pytest.raises(ConfigError, match="Plain cannot open files in parts"):
         client.open("bafkqaaa")
+
+
+LINES = b"".join(b"%d " % number * (number % 900) + b"\n" for number in range(3000)) + b"the end"
+
+
+def test_lines_are_those_of_any_file(tmp_path):
+    with Client.init(path=tmp_path) as client:
+        record = client.upload(LINES)
+        with client.open(record.cid) as file:
+            found = [line + b"." for line in file]
+            assert found == [line + b"." for line in io.BytesIO(LINES)]
+            assert file.readline() == b""
+            same = io.BytesIO(LINES)
+            file.seek(0)
+            for size in (5, 0, -1, None, 10_000, 1):
+                assert file.readline(size) == same.readline(size)
+                assert file.tell() == same.tell()
+        with pytest.raises(ValueError, match="closed"):
+            file.readline()
+
+
+def test_the_type_is_what_was_stored_or_what_the_name_says(tmp_path):
+    with Client.init(path=tmp_path) as client:
+        for name, data, media_type in (("a.png", b"1", "image/png"), ("b", b"2", "")):
+            record = client.upload(data, name=name)
+            with client.open(record.cid) as file:
+                assert (file.type, file.name) == (media_type, None)
+
+
+def test_the_type_at_a_gateway(node):
+    cid = pin(node, DATA, UNIXFS_V1_2025)
+    with gateway(node) as server:
+        with (
+            Client.init(config_for(server)) as client,
+            client.open(cid) as file,
+        ):
+            assert file.type == ""  # a block says nothing about the file

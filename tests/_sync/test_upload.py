@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Blob, Client
+from holdfast import Blob, Client, compute_cid
 from holdfast.errors import NetworkError, ProviderError
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, config_for, pinned
 
@@ -228,7 +228,7 @@ def test_a_closed_file_is_a_value_error(server, client):
     ("change", "words"),
     [
         (lambda path: os.truncate(path, 2_500_000), "ended after"),
-        (lambda path: path.write_bytes(b"a" * 7_000_000), "grew beyond"),
+        (lambda path: os.truncate(path, 7_000_000), "grew beyond"),
         (lambda path: os.utime(path, (1, 1)), "was written to"),
     ],
     ids=["shrinks", "grows", "changes"],
@@ -344,3 +344,19 @@ def test_a_pipe_that_does_not_block_is_not_taken_for_its_end(server, client):
         client.upload(pipe)
     os.close(writing)
     assert server.requests == []
+
+
+def test_all_chunks_of_an_upload_are_read_on_one_thread(server, client):
+    readers = set()
+
+    class Recorder(io.BytesIO):
+        def read(self, size=-1):
+            if size:  # with 0, the client only looks whether it gives bytes
+                readers.add(threading.current_thread())
+            return super().read(size)
+
+    content = bytes(5 << 20)
+    server.reply(200, pinned(compute_cid(content)))  # else it is read again, to find its layout
+    client.upload(Recorder(content))
+    assert file_part(server.requests[0])[1] == content
+    assert len(readers) == 1

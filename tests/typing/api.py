@@ -1,12 +1,15 @@
 """User code that must type-check: it is read by mypy, never run."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from holdfast import (
     Added,
     AsyncClient,
+    AsyncContentFile,
+    AsyncOutcomes,
     AsyncPinProvider,
     BaseProvider,
     Blob,
@@ -15,7 +18,10 @@ from holdfast import (
     ClientConfig,
     ClientMessage,
     ClientRecord,
+    ContentFile,
     LocalProvider,
+    Outcome,
+    Outcomes,
     Pin,
     PinInfo,
     PinProvider,
@@ -71,6 +77,17 @@ def blocking(config: ClientConfig, path: Path) -> None:
         assert_type(client.url("cid"), str)
         assert_type(client.pins(name="a", limit=5), list[Pin])
         assert_type(client.with_options(verify=False), Client)
+        assert_type(client.store_many([1, 2]), Outcomes[int, ClientRecord[int]])
+        for outcome in client.upload_many([path]):
+            assert_type(outcome, Outcome[Path, ClientRecord[None]])
+            assert_type(outcome.result().cid, str)
+        client.upload_many([("a", b"1"), ("b", b"2")], concurrency=2)
+        client.upload_many([1])  # type: ignore[type-var]
+        with client.revoke_many(["cid"]) as revoked:
+            assert_type([each.result() for each in revoked], list[bool])
+        with client.open("cid") as file:
+            assert_type(file, ContentFile)
+            assert_type(file.readline(), bytes)
         assert_type(client.provider, StorageProvider)
     Client(PinProvider(config))
     Client(LocalProvider(config))
@@ -83,6 +100,28 @@ async def awaited(config: ClientConfig, path: Path) -> None:
         assert_type(await client.download("cid"), Blob)
         assert_type(await client.receive("cid"), ClientMessage)
     AsyncClient(AsyncPinProvider(config))
+    async with AsyncClient.init(config, verify=True) as entered:
+        assert_type(entered, AsyncClient)
+        assert_type(await entered.upload(pieces()), ClientRecord[None])
+        async for outcome in entered.upload_many([path]):
+            assert_type(outcome, Outcome[Path, ClientRecord[None]])
+        async with entered.store_many(numbers()) as outcomes:
+            assert_type(outcomes, AsyncOutcomes[int, ClientRecord[int]])
+        async with entered.open("cid") as file:
+            assert_type(file, AsyncContentFile)
+            assert_type([line async for line in file], list[bytes])
+        assert_type(await entered.open("cid"), AsyncContentFile)
+        AsyncClient.init(verfy=True)  # type: ignore[call-arg]
+        await entered.close()
+    assert_type(await AsyncClient.init(config), AsyncClient)
+
+
+async def pieces() -> AsyncIterator[bytes]:
+    yield b""
+
+
+async def numbers() -> AsyncIterator[int]:
+    yield 1
 
 
 def content(path: Path) -> None:
@@ -114,6 +153,20 @@ class Listed(BaseProvider, Listing):
         with self.call("pins") as call:
             assert_type(call, Call)
         return []
+
+
+def pins(client: Client) -> None:
+    assert_type(client.pin("cid", name="a", keyvalues={"b": 1}, wait=1.5), Pin)
+    assert_type(client.update("cid", keyvalues={"b": None}), Pin)
+    assert_type(client.iter_pins(cid="cid", since=datetime.now(UTC), until=5), Iterator[Pin])
+    assert_type(client.pins(keyvalues={"b": 1}, limit=3), list[Pin])
+    assert_type(client.pin("cid").state, Literal["queued", "pinning", "pinned"])
+
+
+async def async_pins(client: AsyncClient) -> None:
+    assert_type(await client.pin("cid"), Pin)
+    assert_type(client.iter_pins(), AsyncIterator[Pin])
+    assert_type([pin async for pin in client.iter_pins()], list[Pin])
 
 
 def providers(config: ClientConfig, storage: StorageProvider) -> None:

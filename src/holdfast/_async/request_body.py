@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import aiohttp
 
+from holdfast._async.chunk_reader import ChunkReader
 from holdfast._async.exchange_limits import ExchangeLimits
-from holdfast._async.runtime import run_interruptible
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import BytesBody, Request
 
@@ -59,21 +59,29 @@ class StreamedBody(aiohttp.Payload):
     async def _write(self, writer: Any) -> None:
         sent = 0
         chunks = self._value.chunks()
-        while chunk := await self._next(chunks):
-            sent += len(chunk)
-            self.finished = sent == self._value.length
-            self._limits.start_step(self._limits.timeouts.write, transport_errors.STALLED)
-            await writer.write(chunk)
-            self._limits.start_step(None)
-            if self._on_sent is not None:
-                with self._keeping_error():
-                    self._on_sent(sent)
+        reader = None if isinstance(self._value, BytesBody) else ChunkReader(chunks)
+        try:
+            while chunk := next(chunks, b"") if reader is None else await self._next(reader):
+                sent = await self._send(writer, chunk, sent)
+        finally:
+            if reader is not None:
+                reader.close()
 
-    async def _next(self, chunks: Iterator[bytes]) -> bytes:
-        if isinstance(self._value, BytesBody):
-            return next(chunks, b"")
+    async def _send(self, writer: Any, chunk: bytes, sent: int) -> int:
+        """Send `chunk`, before which `sent` bytes were sent; return how many are sent then."""
+        sent += len(chunk)
+        self.finished = sent == self._value.length
+        self._limits.start_step(self._limits.timeouts.write, transport_errors.STALLED)
+        await writer.write(chunk)
+        self._limits.start_step(None)
+        if self._on_sent is not None:
+            with self._keeping_error():
+                self._on_sent(sent)
+        return sent
+
+    async def _next(self, reader: ChunkReader) -> bytes:
         with self._keeping_error():
-            return await run_interruptible(next, chunks, b"")
+            return await reader.next()
 
     @contextmanager
     def _keeping_error(self) -> Iterator[None]:

@@ -5,8 +5,10 @@ Apart from this file and the transport, the async and the blocking code are the 
 
 import asyncio
 import contextvars
+import sys
 import threading
 import time
+from abc import abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -85,11 +87,11 @@ async def _finish(work: "asyncio.Future[T]") -> T:
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        await _wait_for_end([work])
+        await wait_for_end([work])
         raise
 
 
-async def _wait_for_end(works: "Iterable[asyncio.Future[Any]]") -> None:
+async def wait_for_end(works: "Iterable[asyncio.Future[Any]]") -> None:
     """Wait for the end of all `works`. A cancellation meanwhile is raised afterwards."""
     cancelled = False
     for work in works:
@@ -138,16 +140,44 @@ class AsyncWorker:
     async def __aexit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-        await _wait_for_end(self._jobs)
+        await wait_for_end(self._jobs)
 
 
 AsyncWriter = AsyncWorker  # the event loop must not wait for a disk
 
 
 class AsyncFileBase:
-    """The methods of an open file other than reading. The blocking file has them from `io`."""
+    """The methods of an open file that derive from others. The blocking file has them from `io`."""
 
     closed = False
+
+    @abstractmethod
+    async def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next `size` bytes, fewer at the end."""
+
+    @abstractmethod
+    async def peek(self, size: int = 0, /) -> bytes:
+        """Return some of the next bytes; the position does not change."""
+
+    async def readline(self, size: int | None = -1, /) -> bytes:
+        r"""Return the next line with its ``\n``, but at most `size` bytes; b"" at the end.
+
+        If it fails, the position may have changed.
+        """
+        limit = sys.maxsize if size is None or size < 0 else size
+        line = bytearray()
+        while len(line) < limit and not line.endswith(b"\n") and (ahead := await self.peek()):
+            end = ahead.find(b"\n") + 1 or len(ahead)
+            line += await self.read(min(end, limit - len(line)))
+        return bytes(line)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if line := await self.readline():
+            return line
+        raise StopAsyncIteration
 
     async def aclose(self) -> None:
         """Close the file. A second call does nothing."""
@@ -168,7 +198,7 @@ async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exce
     finally:
         for task in tasks:
             task.cancel()
-        await _wait_for_end(tasks)
+        await wait_for_end(tasks)
     outcomes: list[T | Exception] = []
     for task in tasks:
         failure = task.exception()
@@ -214,7 +244,7 @@ async def race(
         for task in running:
             task.cancel()
         try:
-            await _wait_for_end(running)
+            await wait_for_end(running)
         finally:
             for task in running:
                 if task is not winner and not task.cancelled() and task.exception() is None:

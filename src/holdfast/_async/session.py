@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, AsyncContextManager  # noqa: UP035 - it has a twin
 
 from holdfast._async.runtime import AsyncLock, AsyncSemaphore, now, sleep
-from holdfast.calls import Call, Deadline
+from holdfast.calls import CALLS_AT_ONCE, Call, Deadline
 from holdfast.config import ClientConfig, Timeouts
 from holdfast.errors import NetworkError
 from holdfast.forks import ForkAware
@@ -18,8 +18,6 @@ from holdfast.protocol.status_errors import retry_after
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse, AsyncTransport
-
-CALLS_AT_ONCE = 100  # further calls wait; each holds one or two connections
 
 
 class _AsyncLocks(ForkAware):

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.runtime import FileBase
+from holdfast.content.media_types import told_type
 
 FIRST_WINDOW = 1 << 18  # the smallest fetch in bytes; it doubles with each sequential read
 PEEKED = 1 << 13  # bytes that `peek` returns at most
@@ -22,6 +23,8 @@ class ContentFile(FileBase):
     Attributes:
         size: The bytes of the whole file.
         name: The name of the file, if it was opened by a path.
+        type: A media type, "" if unknown: what the provider or gateway reports, else by the name.
+            It is a hint, and not verified.
 
     Example:
         >>> def last_line(file: ContentFile) -> bytes:
@@ -36,6 +39,7 @@ class ContentFile(FileBase):
         self._ahead = FIRST_WINDOW
         self.size = ranges.size
         self.name = name
+        self.type = told_type(ranges.type, name or "")
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return the next `size` bytes, fewer at the end; without a size, all that are left.
@@ -63,6 +67,21 @@ class ContentFile(FileBase):
         part = self._bytes_at(start, wanted) if wanted else b""
         self._position = start + len(part)
         return part
+
+    def pread(self, size: int, offset: int, /) -> bytes:
+        """Return `size` bytes from `offset`, fewer at the end; the position does not change.
+
+        Nothing else is fetched, and nothing is kept. Several may be read at the same time.
+        """
+        self._check_open()
+        if offset < 0:
+            raise ValueError(f"there is nothing before the start, at {offset}")
+        stop = min(offset + size, self.size)
+        parts = [
+            self._ranges.read(start, min(start + LARGEST_RANGE, stop))
+            for start in range(offset, stop, LARGEST_RANGE)
+        ]
+        return b"".join(parts)
 
     def peek(self, _size: int = 0, /) -> bytes:
         """Return some of the next bytes; the position does not change."""

@@ -11,12 +11,16 @@ import holdfast
 from holdfast.cli import exit_codes
 
 COMMAND_MODULES: Final = {
-    "content": ("store", "retrieve", "upload", "download", "send", "receive", "revoke"),
-    "pinning": ("pin", "update", "list"),
+    "content": ("store", "retrieve", "send", "receive", "revoke"),
+    "uploading": ("upload",),
+    "downloading": ("download",),
+    "listing": ("ls",),
+    "pins": ("pin", "update", "list"),
     "sharing": ("open", "test-connection"),
     "offline": ("cid", "verify"),
     "archives": ("car",),
     "maintenance": ("gc", "check", "repair"),
+    "cache": ("cache",),
     "node": ("node",),
     "show_config": ("config",),
     "demo": ("demo",),

@@ -1,24 +1,18 @@
 """Commands for the operations of the client."""
 
-import errno
-import io
 import json
-import os
-import shutil
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.exit_codes import UsageError, advise
-from holdfast.cli.options import CONNECTED, not_empty
+from holdfast.cli.exit_codes import advise
+from holdfast.cli.options import CONNECTED
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import SerializationError
 
 if TYPE_CHECKING:
-    from holdfast import Blob, ClientRecord
-    from holdfast.content.reference import Reference
+    from holdfast import ClientRecord
 
 commands = group()
 CID = Annotated[str, typer.Argument(metavar="CID", help="A CID, a path under one, or a link.")]
@@ -46,54 +40,6 @@ def retrieve(run: Run, cid: CID) -> None:
         output.say_json(value)
     else:
         output.say_content(json.dumps(value, ensure_ascii=False, indent=2))
-
-
-@command(commands, *CONNECTED)
-def upload(
-    run: Run,
-    file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", callback=not_empty, help='The file to store, or "-".'),
-    ],
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="The name to give it.")] = None,
-) -> None:
-    """Store a file; write its CID."""
-    source: Any = run.standard_input() if file == "-" else Path(file)
-    label = name or ("standard input" if file == "-" else Path(file).name)
-    typed = file == "-" and source.isatty()  # a bar would overwrite the typed text
-    with run.client() as client, run.progress_bar(label, hidden=typed) as progress:
-        record = client.upload(source, name=name, progress=progress)
-    _emit_record(run, record)
-
-
-@command(commands, *CONNECTED)
-def download(
-    run: Run,
-    cid: CID,
-    to: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="TO",
-            callback=not_empty,
-            help='A file, a folder, or "-"; by default a new file in the current folder.',
-        ),
-    ] = None,
-) -> None:
-    """Download a file; write it only if all of it is verified."""
-    from holdfast.content.reference import Reference
-
-    out = run.standard_output() if to == "-" else None
-    with run.client() as client:
-        reference = Reference.parse(cid)
-        target = _target(reference, to) if out is None else None
-        label = "download" if target is None else target.name
-        with run.progress_bar(label) as progress:
-            blob = client.download(cid, to=target, progress=progress)
-        if out is not None:
-            _write_content(blob, out)
-            return
-    result = {"cid": str(reference), "path": str(target), "size": blob.size, "type": blob.type}
-    run.emit(result, str(target))
 
 
 @command(commands, *CONNECTED)
@@ -149,34 +95,3 @@ def _piped(run: Run) -> bytes:
     if len(found) > most:
         raise SerializationError(f"standard input has more than max_json_bytes, {most} bytes")
     return found
-
-
-def _write_content(blob: "Blob", out: BinaryIO) -> None:
-    """Write content to standard output; to a terminal only plain text."""
-    if out.isatty() and not _is_plain_text(blob):
-        raise UsageError("the content is not plain text: name a file, or use > FILE")
-    with blob.open() as file:
-        shutil.copyfileobj(file, out)
-
-
-def _is_plain_text(blob: "Blob") -> bool:
-    with blob.open() as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
-        pieces = iter(lambda: text.read(1 << 16), "")
-        try:
-            return all(each.isprintable() or each in "\r\n\t" for piece in pieces for each in piece)
-        except UnicodeDecodeError:
-            return False
-
-
-def _target(reference: "Reference", to: str | None) -> Path:
-    """Return the file to write; raise FileExistsError for an existing file that was not named."""
-    folder = Path(to or ".")
-    if to is not None and not folder.is_dir():
-        if to.endswith(("/", os.sep)):
-            raise FileNotFoundError(errno.ENOENT, "No such folder to write to", to)
-        return folder
-    target = folder / (reference.path[-1] if reference.path else reference.text)
-    if target.exists():
-        taken = "the file exists; name it to replace it"
-        raise FileExistsError(errno.EEXIST, taken, target)
-    return target

@@ -65,7 +65,7 @@ FAMILIES: Final = (
         errors.NotAFileError,
         7,
         "the CID names a directory",
-        "add the name of a file: CID/name; or export the whole directory: `holdfast car export`",
+        "add the name of a file: CID/name; or use `holdfast download` for the whole directory",
     ),
     Family(
         errors.AuthenticationError,

@@ -14,7 +14,7 @@ Options = tuple[Parameter, ...]
 
 def not_empty(value: Any) -> Any:
     """Refuse an empty path, which the system would take for the current folder."""
-    if value == "":
+    if value == "" or (isinstance(value, list | tuple) and "" in value):
         raise typer.BadParameter("it is empty")
     return value
 
@@ -31,7 +31,7 @@ def _providers() -> list[str]:
     return known_providers()
 
 
-CALLBACKS: Final = {"path": not_empty, "cid_version": _check_version}
+CALLBACKS: Final = {"path": not_empty, "cache_path": not_empty, "cid_version": _check_version}
 COMPLETIONS: Final = {"provider": _providers, "profile": lambda: list(checks.PROFILES)}
 TYPES: Final[dict[Any, Any]] = {
     readers.flag: bool,
@@ -96,6 +96,9 @@ store_options: Options = _group("store")
 
 layout_options: Options = _group("layout")
 """The options of commands that make CIDs."""
+
+cache_options: Options = _group("cache")
+"""The options of the command for the cache folder."""
 
 connection_options: Options = (_provider, _token_file, _token, *_others)
 """The options of commands that use a provider."""

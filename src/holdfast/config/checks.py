@@ -186,6 +186,13 @@ def whole(name: str, value: Any) -> int:
     return value
 
 
+def size(name: str, value: Any) -> int:
+    """Check a number of bytes, which may be 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ConfigError(f"{name} must be a number of bytes: a whole number of at least 0")
+    return value
+
+
 def rate(name: str, value: Any) -> float | None:
     """Check a number of requests a minute, or None."""
     if value is not None and positive(name, value) < MIN_RATE:

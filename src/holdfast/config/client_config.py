@@ -45,6 +45,7 @@ class ConfigFields(TypedDict, total=False):
     max_unverified_bytes: int
     path: str | os.PathLike[str] | None
     cache_path: str | os.PathLike[str] | None
+    cache_bytes: int
     on_event: EventHook | None
     proxy: str | Secret | None
     trust_env: bool
@@ -81,6 +82,7 @@ class ClientConfig:
     max_unverified_bytes: int = MAX_UNVERIFIED_BYTES
     path: str | os.PathLike[str] | None = None
     cache_path: str | os.PathLike[str] | None = None
+    cache_bytes: int = 0
     on_event: EventHook | None = None
     proxy: Secret | None = None
     trust_env: bool = False

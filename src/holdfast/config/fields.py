@@ -26,7 +26,7 @@ class Option(NamedTuple):
         flags: How the option is written, if not as the field's name.
     """
 
-    group: Literal["connection", "store", "layout"]
+    group: Literal["connection", "store", "layout", "cache"]
     metavar: str | None = None
     flags: str = ""
 
@@ -141,7 +141,11 @@ _ROWS: Final = (
           bound_to=("repository",), option=Option("store", "FOLDER")),
     Field("cache_path", checks.path, readers.text,
           "The folder in which downloads to a file keep what is verified so far, to resume after "
-          "an interruption. None is the platform's folder for caches."),
+          "an interruption, and the cache of blocks. None is the platform's folder for caches.",
+          option=Option("cache", "FOLDER")),
+    Field("cache_bytes", checks.size, readers.whole,
+          "How many bytes of verified blocks to keep in `cache_path`, for parts of files and "
+          "directories that are read again. 0 keeps none.", option=Option("cache", "BYTES")),
     Field("on_event", checks.hook, None,
           "A function that is called with each `Event`, for metrics and traces. "
           "See `holdfast.events`.", file="none"),

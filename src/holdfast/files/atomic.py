@@ -223,3 +223,16 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def sync_file_system(descriptor: int | None) -> bool:
+    """Make everything on the file system of an open folder durable; return False if it cannot.
+
+    For thousands of files, this takes much less time than to sync each of them.
+    """
+    if descriptor is None or sys.platform != "linux":
+        return False
+    import ctypes  # noqa: PLC0415 - only here, and it takes time
+
+    sync = getattr(ctypes.CDLL(None), "syncfs", None)
+    return sync is not None and sync(descriptor) == 0

@@ -127,9 +127,11 @@ class FolderSource:
 
 
 def open_file_or_folder(
-    given: Uploadable, *, include_hidden: bool = False
+    given: "Uploadable | FolderSource", *, include_hidden: bool = False
 ) -> Source | FolderSource:
     """Return the folder at the path `given`, or a source of anything else."""
+    if isinstance(given, FolderSource):
+        return given
     if isinstance(given, str | os.PathLike) and existing_path(given).is_dir():
         return FolderSource.of(given, include_hidden=include_hidden)
     return open_source(given)

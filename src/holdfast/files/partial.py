@@ -29,6 +29,7 @@ from holdfast.files.atomic import (
 from holdfast.files.folders import Folder, check_owner
 from holdfast.files.locks import try_lock
 
+PARTIAL: Final = "partial"  # the folder, in the cache folder
 SUFFIX: Final = ".part"
 NAME: Final = re.compile(r"[0-9a-f]{40}(?P<own>\.[0-9a-f]{16})?\.part")
 FORGOTTEN_AFTER: Final = 7 * 24 * 3600  # seconds since the last write
@@ -63,7 +64,7 @@ class PartialFile:
             self._folder.make(0o700)
             _remove_old(self._folder)
             exists = self._folder.status(self._shared_name) is not None
-            self._file = _open_locked(self._folder, self._shared_name) if exists else None
+            self._file = open_locked(self._folder, self._shared_name) if exists else None
             if self._file is None:
                 self._may_keep = not exists
                 self._make()
@@ -244,7 +245,7 @@ def _key(reference: Reference) -> str:
     return hashlib.sha256(repr(content).encode()).hexdigest()[:40]
 
 
-def _open_locked(folder: Folder, name: str) -> BinaryIO | None:
+def open_locked(folder: Folder, name: str) -> BinaryIO | None:
     """Open the file and lock it against other downloads; return None if that is impossible.
 
     Another download may use it, or it may be a file that Holdfast did not make.
@@ -278,7 +279,7 @@ def _remove_old(folder: Folder) -> None:
             status = folder.status(name)
             if status is not None and status.st_mtime < oldest:
                 # The clock may have jumped, so only the lock shows whether a download uses it.
-                file = _open_locked(folder, name)
+                file = open_locked(folder, name)
                 if file is not None:
                     folder.remove(name)
                     file.close()

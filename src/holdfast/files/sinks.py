@@ -17,7 +17,7 @@ from holdfast.errors import SerializationError
 from holdfast.files.atomic import PendingFile, check_size, check_target
 from holdfast.files.background import Background
 from holdfast.files.blob import Blob
-from holdfast.files.partial import WORTH_KEEPING, PartialFile
+from holdfast.files.partial import PARTIAL, WORTH_KEEPING, PartialFile
 
 FLUSH_SIZE = 32 << 20  # bytes after which what was written to a target is made durable
 SPOOL_SIZE = 4 << 20  # a larger download goes to a temporary file
@@ -202,7 +202,7 @@ class TargetSink:
         self._given = os.fspath(target)
         self._target = Path(target)
         self._mode: int | None = None
-        self._partial = None if cache is None else PartialFile(cache / "partial", reference)
+        self._partial = None if cache is None else PartialFile(cache / PARTIAL, reference)
         self._pending = PendingFile(target)
         self._flusher = Background()
         self._flushed = 0

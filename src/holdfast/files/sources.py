@@ -156,7 +156,7 @@ def open_source(given: Uploadable) -> Source:
     if isinstance(given, AsyncIterable):
         raise TypeError(
             f"cannot read {type(given).__name__}: it is an async iterable; "
-            "write its pieces to a temporary file, and give that"
+            "give it to `AsyncClient.upload`, or write its pieces to a file, and give that"
         )
     raise TypeError(
         f"cannot read {type(given).__name__}: "
@@ -167,14 +167,14 @@ def open_source(given: Uploadable) -> Source:
 def _open_pieces(given: Iterable[bytes]) -> Source:
     size = None
     if isinstance(given, list | tuple):
-        size = sum(memoryview(_piece(each)).nbytes for each in given)
+        size = sum(memoryview(checked_piece(each)).nbytes for each in given)
     file = _IterableFile(given)
     # Another iterable may not start from the beginning again: a streamed HTTP reply continues.
     rewind = None if size is None else file.rewind
     return Source(cast("BinaryIO", file), size=size, rewind=rewind)
 
 
-def _piece(given: bytes) -> bytes:
+def checked_piece(given: bytes) -> bytes:
     """Return `given`; raise `TypeError` if it is not bytes."""
     if not isinstance(given, bytes | bytearray | memoryview):
         raise TypeError(f"cannot read {type(given).__name__}: the iterable must give bytes")
@@ -199,7 +199,7 @@ class _IterableFile:
                 piece = next(self._iterator, None)
                 if piece is None:
                     break
-                self._rest = memoryview(_piece(piece)).cast("B")
+                self._rest = memoryview(checked_piece(piece)).cast("B")
             parts.append(self._rest[:size])
             self._rest = self._rest[size:]
             size -= len(parts[-1])

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,8 +19,8 @@ from holdfast.errors import ClientError, VerificationError
 from holdfast.node import gateway
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.http_server.default_headers import DefaultHeaders
-from holdfast.node.http_server.http_connection import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.request_parser import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
 from holdfast.node.memory import Cache
 from holdfast.node.page import Page
@@ -45,7 +46,7 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
         await run_in_threadpool(api.jobs.close)
         await run_in_threadpool(resources.close)
 
-    app = Starlette(
+    app = _LeanStarlette(
         routes=[*api.routes(), *gateway.routes(reader), *Page(reader).routes()],
         exception_handlers={
             Refusal: _refused,
@@ -57,6 +58,14 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
     )
     app.state.resources = resources
     return NodeApplication(app, resources, api.queries)
+
+
+class _LeanStarlette(Starlette):
+    """Starlette without its reply to unexpected errors, which the node's HTTP server has too."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return the application with its handlers of errors."""
+        return ExceptionMiddleware(self.router, handlers=self.exception_handlers)
 
 
 class NodeApplication:
@@ -84,7 +93,7 @@ class NodeApplication:
 
 
 def _is_large(scope: Scope) -> bool:
-    """Return whether the head is too large. h11 does not check a head that arrives at once."""
+    """Return whether the head is too large. The reader takes one that arrives at once."""
     headers = scope["headers"]
     size = sum(len(name) + len(value) for name, value in headers)
     return len(headers) > MAX_HEADERS or size + len(scope["raw_path"]) > MAX_HEAD

@@ -14,7 +14,7 @@ from holdfast.config.checks import is_loopback
 from holdfast.errors import ConfigError
 from holdfast.node.application import create_app
 from holdfast.node.http_server.acceptor import BACKLOG, Acceptor, ConnectionLimits
-from holdfast.node.http_server.http_connection import BODY_SIZE, MAX_HEAD, NodeProtocol
+from holdfast.node.http_server.http_connection import BODY_SIZE, NodeProtocol
 from holdfast.node.settings import NodeSettings
 from holdfast.repository import Repository
 
@@ -83,10 +83,8 @@ class NodeServer:
         self._server = LimitedServer(
             uvicorn.Config(
                 app if around is None else around(app),
-                http=NodeProtocol,
+                http=NodeProtocol,  # type: ignore[arg-type]
                 ws="none",
-                h11_max_incomplete_event_size=MAX_HEAD,
-                timeout_keep_alive=30,
                 timeout_graceful_shutdown=2,
                 log_config=None,  # the process configures logging, not the node
                 log_level="warning",

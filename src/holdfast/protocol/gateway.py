@@ -3,13 +3,14 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from holdfast.config.secret import MASK, Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import NotAFileError, ProviderError
+from holdfast.content.unixfs.file_nodes import directory_error
+from holdfast.errors import ProviderError
 from holdfast.protocol import host_privacy
 from holdfast.protocol.http import Reply, Request, origin
 from holdfast.protocol.status_errors import failure, provider_error
@@ -26,6 +27,7 @@ CAR_TYPE: Final = "application/vnd.ipld.car"
 FORMAT_REFUSALS: Final = frozenset({406, 501})
 TRUSTLESS_FOR: Final = 3600.0  # seconds for which such a gateway is not asked for plain content
 AVOIDED_FOR: Final = 300.0  # seconds for which a gateway that sent wrong bytes is asked last
+ArchiveScope: TypeAlias = Literal["entity", "all"]
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)", re.IGNORECASE)
 
 
@@ -65,12 +67,20 @@ class Gateway:
         url = f"{self.base_url}/{cid}?format=car"
         return self._get(url, {"Accept": f"{CAR_TYPE};version=1;dups=n"})
 
-    def archive(self, reference: Reference, start: int = 0, stop: int | None = None) -> Request:
-        """Build the request for an archive of a file and of the path to it.
+    def archive(
+        self,
+        reference: Reference,
+        start: int = 0,
+        stop: int | None = None,
+        *,
+        scope: ArchiveScope = "entity",
+    ) -> Request:
+        """Build the request for an archive of a file or directory, and of the path to it.
 
-        With a range, the archive has only the blocks for those bytes.
+        With a range, the archive has only the blocks for those bytes. With the scope ``all``, it
+        also has everything that is in a directory.
         """
-        url = f"{self.url(reference)}?format=car&dag-scope=entity&car-dups=y"
+        url = f"{self.url(reference)}?format=car&dag-scope={scope}&car-dups=y"
         if start or stop is not None:
             url += f"&entity-bytes={start}:{'*' if stop is None else max(start, stop - 1)}"
         return self._get(url, {"Accept": f"{CAR_TYPE};version=1;order=dfs;dups=y"})
@@ -99,7 +109,7 @@ class Gateway:
         except ValueError:
             is_directory, objection = False, "to an invalid URL"
         if is_directory:
-            raise NotAFileError(f"{reference} is a directory; read a file in it by its path")
+            raise directory_error(reference)
         if objection:
             raise self.not_followed(request, reply, objection)
         kept = {name: value for name, value in request.headers.items() if isinstance(value, str)}

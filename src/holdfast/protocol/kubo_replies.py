@@ -50,7 +50,7 @@ def reply_error(reply: Reply, token: Secret | None, cid: str | None = None) -> C
         )
     if "not found locally" in error.message or "could not find" in error.message:
         return NotFoundError(
-            f"Kubo does not have {cid or 'the content'}, and did not fetch it: {error.message}",
+            f"Kubo does not have {cid or 'the content'}, and found nobody who has it",
             status=reply.status,
             details=error.details,
         )

@@ -72,14 +72,14 @@ class BlockFiles:
             return WrittenBlock(key_of(cid), len(data), data, None, children)
         return WrittenBlock(key_of(cid), len(data), None, self._write_file([data]), children)
 
-    def write_leaf(self, cid: CID, pieces: Sequence[bytes]) -> WrittenBlock:
+    def write_leaf(self, cid: CID, pieces: Sequence[bytes | memoryview]) -> WrittenBlock:
         """Do the same for the block of a leaf, which comes in pieces and links to nothing."""
         size = sum(map(len, pieces))
         if size < FILE_SIZE:
             return WrittenBlock(key_of(cid), size, b"".join(pieces), None, [])
         return WrittenBlock(key_of(cid), size, None, self._write_file(pieces), [])
 
-    def _write_file(self, pieces: Sequence[bytes]) -> str:
+    def _write_file(self, pieces: Sequence[bytes | memoryview]) -> str:
         """Write a temporary file and make it durable; return its name."""
         temporary = f"{self._owner.name}-{secrets.token_hex(8)}"
         try:
@@ -229,7 +229,7 @@ class BlockFiles:
                 self._temporary.remove(name)
 
 
-def _write(descriptor: int, data: bytes) -> None:
+def _write(descriptor: int, data: bytes | memoryview) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

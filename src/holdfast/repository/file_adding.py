@@ -32,7 +32,7 @@ class FileAdding:
         self._adding = adding
         self._profile = profile
         self._tree = Tree(profile, adding.put)
-        self._pieces: list[bytes] = []  # of the current leaf
+        self._pieces: list[bytes | memoryview] = []  # of the current leaf
         self._size = 0
         self._count = 0
         self._jobs: deque[Future[tuple[Part, WrittenBlock]]] = deque()
@@ -45,14 +45,16 @@ class FileAdding:
     def update(self, piece: bytes) -> None:
         """Add the next bytes."""
         start = 0
+        view = memoryview(piece)
         while len(piece) - start >= (missing := self._profile.chunk_size - self._size):
-            self._append(piece[start : start + missing])
+            self._append(view[start : start + missing])
             start += missing
             self._submit_leaf()
         if start < len(piece):
+            # Copied: the rest of a leaf may wait for long, and a view would hold the whole piece.
             self._append(piece[start:])
 
-    def _append(self, piece: bytes) -> None:
+    def _append(self, piece: bytes | memoryview) -> None:
         self._pieces.append(piece)
         self._size += len(piece)
         if len(self._pieces) > MAX_PIECES:
@@ -65,7 +67,7 @@ class FileAdding:
         self._jobs.append(self._adding.files.threads.submit(self._make_leaf, pieces, size))
         self._count += 1
 
-    def _make_leaf(self, pieces: list[bytes], size: int) -> tuple[Part, WrittenBlock]:
+    def _make_leaf(self, pieces: list[bytes | memoryview], size: int) -> tuple[Part, WrittenBlock]:
         head, tail = leaf_frame(self._profile, size)
         block_hash = self._profile.new_hash(head)
         for piece in (*pieces, tail):

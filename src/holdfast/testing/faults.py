@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.node.http_server.http_connection import CONNECTION, DIRECT
+from holdfast.node.http_server.asgi_extensions import CONNECTION, DIRECT
 
 Part: TypeAlias = Literal["any", "api", "gateway"]
 """The part of a node that receives a request: its pinning API, or its gateway, ``/ipfs/…``."""

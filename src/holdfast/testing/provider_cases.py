@@ -16,6 +16,8 @@ from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.files.blob import Blob
 from holdfast.files.local_cids import compute_cid
+from holdfast.provider import has_capability
+from holdfast.records import Pin
 
 NOWHERE: Final = compute_cid(b"kept by nobody, one hopes: holdfast.testing")
 NO_CIDS: Final = ("", "nonsense", "Qm", "..", "../../etc/passwd", NOWHERE[:-1], f"{NOWHERE}é")
@@ -103,6 +105,22 @@ def interrupted(call: str) -> Iterator[None]:
 def unique_json() -> str:
     """Return JSON that nothing else has pinned, so that it can be deleted from a shared account."""
     return f'{{"salt":"{secrets.token_hex(16)}"}}'
+
+
+def require(provider: object, *capabilities: type) -> None:
+    """Skip the test if `provider` lacks one of `capabilities`."""
+    for capability in capabilities:
+        if not has_capability(provider, capability):
+            pytest.skip(f"{type(provider).__name__} has no capability {capability.__name__}")
+
+
+def check_pins(found: Sequence[Pin], wanted: Sequence[str], how: str) -> None:
+    """Assert that the pins have the CIDs `wanted`, in any order."""
+    __tracebackhide__ = True
+    for pin in found:
+        assert isinstance(pin, Pin), f"a pin is a {type(pin).__name__}, not a Pin"
+    cids = sorted(str(CID.parse(pin.cid)) for pin in found)
+    assert cids == sorted(str(CID.parse(cid)) for cid in wanted), f"wrong pins were found {how}"
 
 
 def names_in(folder: str | os.PathLike[str]) -> list[str]:

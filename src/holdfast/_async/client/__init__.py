@@ -13,7 +13,7 @@ class AsyncClient(AsyncManyCalls, AsyncFolderCalls):
     Example:
         >>> from holdfast import ClientConfig
         >>> async def main(config: ClientConfig) -> None:
-        ...     async with await AsyncClient.init(config) as client:
+        ...     async with AsyncClient.init(config) as client:
         ...         record = await client.store({"hello": "world"})
         ...         print(await client.retrieve(record.cid))
     """

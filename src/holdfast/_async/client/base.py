@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from typing import Any, NoReturn, Self, Unpack
+from weakref import WeakSet
 
 from holdfast._async.client.plain_adding import AsyncPlainAdding
+from holdfast._async.opening import AsyncCloses, opens
+from holdfast._async.workers import AsyncWorkGroup
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.wrapping import takes_secrets
 from holdfast.content.reference import Reference
@@ -12,7 +15,7 @@ from holdfast.provider import AsyncStorageProvider, Linkable, Reconfigurable, as
 from holdfast.registry import build_async_provider
 
 
-class AsyncClientBase:
+class AsyncClientBase(AsyncCloses):
     """The provider of a client, its configuration, and its life from `init` to closing."""
 
     def __init__(
@@ -21,6 +24,7 @@ class AsyncClientBase:
         self._provider = provider
         self._config = config or getattr(provider, "config", None) or ClientConfig()
         self._adding = AsyncPlainAdding.of(provider)
+        self._groups: WeakSet[AsyncWorkGroup[Any, Any]] = WeakSet()
         self._owns_provider = False
         self._closed = False
         if not isinstance(provider, AsyncStorageProvider):
@@ -31,6 +35,7 @@ class AsyncClientBase:
             )
 
     @classmethod
+    @opens
     @takes_secrets
     async def init(
         cls,
@@ -67,7 +72,9 @@ class AsyncClientBase:
         """
         config = self._config.with_options(**changes)
         provider: Any = ask(self._provider, Reconfigurable).with_config(config)
-        return type(self)(provider, config=config)
+        client = type(self)(provider, config=config)
+        client._groups = self._groups  # noqa: SLF001 - our own
+        return client
 
     async def test_connection(self) -> bool:
         """Return True if the provider accepts the credentials; raise an error otherwise.
@@ -93,10 +100,17 @@ class AsyncClientBase:
         return f"ipfs://{reference}"
 
     async def aclose(self) -> None:
-        """Close the connections of a client that `init` made. A second time does nothing."""
+        """Close the connections of a client that `init` made. A second time does nothing.
+
+        Of `store_many` and the like, what is under way is waited for.
+        """
         self._closed = True
-        if self._owns_provider:
-            await self._provider.aclose()
+        try:
+            for group in list(self._groups):
+                await group.finish(ClientClosedError())
+        finally:
+            if self._owns_provider:
+                await self._provider.aclose()
 
     async def __aenter__(self) -> Self:
         self._check_open()

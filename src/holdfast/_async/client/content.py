@@ -7,11 +7,13 @@ from typing import Any, TypeVar
 from holdfast import arguments
 from holdfast._async.client.base import AsyncClientBase
 from holdfast._async.content_file import AsyncContentFile
-from holdfast._async.runtime import run_blocking, run_interruptible
+from holdfast._async.opening import opens
+from holdfast._async.runtime import run_blocking
+from holdfast._async.upload_sources import AsyncUploadable, open_upload
 from holdfast.content.reference import Reference
 from holdfast.files.blob import Blob
-from holdfast.files.folder_source import FolderSource, open_file_or_folder
-from holdfast.files.sources import Progress, Uploadable
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.sources import Progress
 from holdfast.protocol import json_text
 from holdfast.provider import AsyncDirectories, AsyncOpenable, ask
 from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
@@ -68,7 +70,7 @@ class AsyncContentCalls(AsyncClientBase):
 
     async def upload(
         self,
-        file: Uploadable,
+        file: AsyncUploadable,
         options: StoreOptions | Mapping[str, Any] | None = None,
         *,
         name: str | None = None,
@@ -82,8 +84,9 @@ class AsyncContentCalls(AsyncClientBase):
 
         Args:
             file: The content. It is streamed, and never held in memory as a whole. An open file is
-                read from its current position. A source that can be read only once (a generator, a
-                pipe) is not sent again when the connection breaks.
+                read from its current position. With asyncio, it may be an asynchronous iterable,
+                such as the body of a request that comes in. A source that can be read only once (a
+                generator, a pipe) is not sent again when the connection breaks.
             options: Reserved; see `StoreOptions`.
             name: The file name to send; by default the file's own, else ``client-file``.
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
@@ -98,7 +101,7 @@ class AsyncContentCalls(AsyncClientBase):
         self._check_open()
         arguments.warn_if_encrypt(options)
         arguments.check_progress(progress)
-        source = await run_interruptible(open_file_or_folder, file, include_hidden=include_hidden)
+        source = await open_upload(file, include_hidden=include_hidden)
         if isinstance(source, FolderSource):
             return await self._upload_folder(source, name, keyvalues, progress)
         try:
@@ -148,12 +151,13 @@ class AsyncContentCalls(AsyncClientBase):
         arguments.check_progress(progress)
         return await self._provider.get_file(Reference.parse(cid), to=to, progress=progress)
 
+    @opens
     async def open(self, cid: str) -> AsyncContentFile:
         """Return the file at `cid`, seekable; parts are fetched and verified as they are read.
 
         Example:
             >>> async def last_line(client: AsyncClient, cid: str) -> bytes:
-            ...     async with await client.open(cid) as file:
+            ...     async with client.open(cid) as file:
             ...         file.seek(-200, 2)
             ...         return (await file.read()).splitlines()[-1]
         """

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, AsyncContextManager, ClassVar, Self  # noqa: UP035 - it has a twin
 
 from holdfast._async.content_file import AsyncContentFile
+from holdfast._async.providers.browsing import AsyncReaderBrowsing
 from holdfast._async.providers.imports import AsyncImports, ignore
 from holdfast._async.reads.interface import AsyncReader
 from holdfast._async.runtime import run_blocking
@@ -38,6 +39,7 @@ JSON_TYPE = "application/json"
 
 class AsyncBaseProvider(
     AsyncImports,
+    AsyncReaderBrowsing,
     DeclaresCapabilities,
     AsyncStorageProvider,
     AsyncAnnotating,
@@ -60,6 +62,7 @@ class AsyncBaseProvider(
 
     Example:
         >>> from holdfast import AsyncBlockReader
+        >>> from holdfast.provider import CID
         >>> class AsyncMemoryProvider(AsyncBaseProvider):
         ...     def __init__(self, config: ClientConfig) -> None:
         ...         self.blocks: dict[CID, bytes] = {}

@@ -52,7 +52,7 @@ class AsyncLocalProvider(
     Example:
         >>> from holdfast import AsyncClient
         >>> async def example(folder: str) -> str:
-        ...     async with await AsyncClient.init(path=folder) as client:
+        ...     async with AsyncClient.init(path=folder) as client:
         ...         record = await client.store([1, 2, 3])
         ...         return record.cid
     """

@@ -2,6 +2,7 @@
 
 ::
 
+    cached walk   one request for each block that is not on disk: for parts, with `cache_bytes`
     body          the plain body, and the few blocks that say how it is cut into pieces
     raw block     the block itself, for a file that is one raw block
     archive       a CAR, which contains all blocks
@@ -22,7 +23,7 @@ from holdfast._async.reads.strategies.interface import AsyncStrategy
 from holdfast._async.reads.strategies.layouts import AsyncLayouts
 from holdfast._async.reads.strategies.plain import AsyncPlain
 from holdfast._async.reads.strategies.raw_block import AsyncRawBlock
-from holdfast._async.reads.strategies.walk import AsyncWalk
+from holdfast._async.reads.strategies.walk import AsyncCachedWalk, AsyncWalk
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Deadline
@@ -35,7 +36,7 @@ from holdfast.protocol.gateway import Gateway
 BODY = AsyncBody()
 PLAIN = AsyncPlain()
 TRUSTLESS = (AsyncRawBlock(), AsyncArchive(), AsyncWalk())
-VERIFIED: tuple[AsyncStrategy, ...] = (BODY, *TRUSTLESS, AsyncLayouts())
+VERIFIED: tuple[AsyncStrategy, ...] = (AsyncCachedWalk(), BODY, *TRUSTLESS, AsyncLayouts())
 UNVERIFIED: tuple[AsyncStrategy, ...] = (PLAIN, *TRUSTLESS)
 
 

@@ -5,27 +5,29 @@ from dataclasses import replace
 from functools import partial
 
 from holdfast._async.reads.attempt import fill
-from holdfast._async.reads.block_reader import AsyncBlockReader
+from holdfast._async.reads.entry_pages import AsyncEntryPages
+from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
 from holdfast._async.reads.hedging import run_race
 from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.output import Output
-from holdfast._async.reads.peer import AsyncBegun, AsyncPeer
-from holdfast._async.reads.refusals import RefusedError
+from holdfast._async.reads.peer import AsyncBegun
 from holdfast._async.reads.rounds import AsyncRounds
 from holdfast._async.reads.small_block import AsyncSmallBlocks
 from holdfast._async.reads.state import KnownFile, ReadState
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
-from holdfast.calls import Call, Deadline
+from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
-from holdfast.content.cid import CID
+from holdfast.content.cid import CID, RAW
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import check_codec
+from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
 from holdfast.errors import UnprovenError
 from holdfast.files.blob import Blob
+from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.gateway import Gateways
 from holdfast.records import Entry
 
 
@@ -38,6 +40,11 @@ class AsyncGatewayReader:
         verify: Whether `read` verifies; `open` and `entries` always do.
         max_unverified: The largest size of a body that is verified only at its end.
         hedge_after: The seconds after which the next gateway is asked as well.
+        cache: Keeps the blocks of directories and of parts of files on disk.
+
+    Attributes:
+        session: Sends the requests.
+        gateways: The gateways, in order.
     """
 
     def __init__(
@@ -48,9 +55,11 @@ class AsyncGatewayReader:
         verify: bool,
         max_unverified: int,
         hedge_after: float | None = None,
+        cache: DiskBlockCache | None = None,
     ) -> None:
-        self._session = session
-        self._gateways = gateways
+        self.session = self._session = session
+        self._cache = cache
+        self.gateways = self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
         self._is_race = hedge_after is not None and len(gateways) > 1
@@ -65,10 +74,12 @@ class AsyncGatewayReader:
         *,
         progress: Progress | None = None,
         verify: bool | None = None,
+        cid: CID | None = None,
     ) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports.
 
-        If all gateways fail, raise the most serious failure, with the others as its notes.
+        `cid` is the one that `reference` leads to, if verified directories have shown it. If all
+        gateways fail, raise the most serious failure, with the others as its notes.
         """
         verify = self._verify if verify is None else verify
         begun = None
@@ -77,7 +88,10 @@ class AsyncGatewayReader:
         if isinstance(begun, str):
             return begun
         output = Output(sink, progress)
-        state = ReadState(reference, output, call, max_unverified=self._max_unverified)
+        state = ReadState(
+            reference, output, call, max_unverified=self._max_unverified, cache=self._cache
+        )
+        state.found.cid = state.found.cid or cid
         await self._fill(state, verify=verify, begun=begun)
         return state.found.media_type
 
@@ -87,7 +101,8 @@ class AsyncGatewayReader:
         A file that can only be verified as a whole is downloaded now: a single block, or a file
         whose blocks no gateway serves.
         """
-        state = ReadState(reference, Output(MemorySink()), call, stop=0)
+        output = Output(MemorySink())
+        state = ReadState(reference, output, call, stop=0, cache=self._cache)
         try:
             await self._fill(state, verify=True)
         except UnprovenError:
@@ -97,12 +112,33 @@ class AsyncGatewayReader:
         # Outside of the handler: an error from here on must not have that one as its context.
         if size is None:
             return await self._open_whole(reference, call)
-        return AsyncRanges(size, partial(self._read_part, reference, state.found))
+        read_part = partial(self._read_part, reference, state.found)
+        return AsyncRanges(size, read_part, type=state.found.media_type)
 
-    def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
+    def entries(
+        self, reference: Reference, call: Call, *, details: bool = False
+    ) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        blocks = AsyncGatewayBlocks(self._session, self._gateways, reference, call)
-        return AsyncBlockReader(blocks.get, verified=True).entries(reference, call)
+        return self._blocks(reference, call).reader().entries(reference, call, details=details)
+
+    def pages(self, reference: Reference, *, details: bool = False) -> AsyncEntryPages:
+        """Return the entries of a directory, page by page; each block is verified."""
+        blocks = self._blocks(reference, Call("entries"))
+        return AsyncEntryPages(
+            blocks.reader(), reference, details=details, begin=blocks.continue_in
+        )
+
+    async def stat(self, reference: Reference, call: Call) -> Entry:
+        """Return the kind and the size of a file, a directory or a link, from its verified root."""
+        reader = self._blocks(reference, call).reader()
+        cid = await reader.find(reference, call)
+        if cid.codec == RAW:  # it may be larger than blocks are, and is then read as a file
+            size = (await self.open(reference, call)).size
+            return stat_record(reference, cid, RootInfo("file", size))
+        return await reader.stat_found(reference, cid, call)
+
+    def _blocks(self, reference: Reference, call: Call) -> AsyncGatewayBlocks:
+        return AsyncGatewayBlocks(self._session, self._gateways, reference, call, self._cache)
 
     async def _read_part(
         self, reference: Reference, found: KnownFile, start: int, stop: int
@@ -110,7 +146,8 @@ class AsyncGatewayReader:
         """Return a part of a file that `open` has found, within a time limit of its own."""
         sink = RangeSink(stop - start)
         async with self._session.call("open", str(reference)) as call:
-            state = ReadState(reference, Output(sink), call, start, stop, found=replace(found))
+            state = ReadState(reference, Output(sink), call, start, stop, cache=self._cache)
+            state.found = replace(found)
             await self._fill(state, verify=True)
         return sink.data
 
@@ -130,10 +167,11 @@ class AsyncGatewayReader:
 
         call.renew()
         try:
-            await self.read(reference, sink, call, progress=renew, verify=True)
+            media_type = await self.read(reference, sink, call, progress=renew, verify=True)
             await run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
-            return AsyncRanges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
+            read_part = partial(run_blocking, partial(_read_blob, blob))
+            return AsyncRanges(blob.size, read_part, type=media_type)
         finally:
             await run_blocking(sink.discard)
 
@@ -150,7 +188,8 @@ class AsyncGatewayReader:
         if begun is not None:  # its gateway is the first, even if it is avoided by now
             rounds.gateways.sort(key=lambda each: each != begun.gateway)
         output, delay = state.output, self._hedge_after
-        if delay is not None and self._is_race and not output.sink.saved_size:
+        may_race = self._is_race and not state.is_cached_part and not output.sink.saved_size
+        if delay is not None and may_race:
             done = await run_race(self._session, rounds, state, verify=verify, delay=delay)
             # Gateways that refused the strategy of the race may support another.
             others = [each for each in rounds.gateways if each not in rounds.failures]
@@ -169,54 +208,3 @@ def _read_blob(blob: Blob, start: int, stop: int) -> bytes:
     with blob.open() as file:
         file.seek(start)
         return file.read(stop - start)
-
-
-class AsyncGatewayBlocks:
-    """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
-
-    def __init__(
-        self, session: AsyncSession, gateways: Gateways, reference: Reference, call: Call
-    ) -> None:
-        self._session = session
-        self._gateways = gateways
-        self._reference = reference
-        self._call = call
-        self._last: Gateway | None = None  # the gateway that gave the last block
-
-    async def get(self, cid: CID) -> bytes:
-        """Return the block of `cid`, or raise the gravest failure of the gateways."""
-        check_provable(cid)
-        state = ReadState(self._reference, Output(MemorySink()), self._call)
-        fetched: list[bytes] = []
-        attempt = partial(self._fetch, cid, state, fetched)
-        rounds = AsyncRounds(self._session, self._gateways, state, attempt)
-        rounds.gateways.sort(key=lambda each: each != self._last)
-        if not await rounds.ask(rounds.gateways):
-            await rounds.ask_again()
-        return fetched[0]
-
-    async def _fetch(
-        self,
-        cid: CID,
-        state: ReadState,
-        fetched: list[bytes],
-        gateway: Gateway,
-        deadline: Deadline,
-        *,
-        is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
-    ) -> None:
-        self._last = None  # one that fails has no precedence any more
-        peer = AsyncPeer(self._session, gateway, state, deadline, verify=True)
-        try:
-            fetched.append(await peer.block(cid))
-        except RefusedError as refusal:
-            raise refusal.reason or self._without_blocks(gateway) from None
-        self._last = gateway
-
-    def _without_blocks(self, gateway: Gateway) -> UnprovenError:
-        reference = str(self._reference)
-        return UnprovenError(
-            f"{reference} cannot be listed: {gateway.base_url} does not give blocks; "
-            "add a gateway that does",
-            cid=reference,
-        )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast._async.reads.body_budget import BodyBudget
 from holdfast._async.reads.refusals import Refusals, RefusedError
 from holdfast._async.reads.state import ReadState
-from holdfast._async.runtime import together
+from holdfast._async.runtime import run_blocking, together
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import Deadline
 from holdfast.content.blocks import MAX_BLOCK, check_block
@@ -190,7 +190,7 @@ class AsyncPeer:
         if block is not None:
             return block
         wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
-        outcomes = await together([partial(self._fetch, each) for each in wanted])
+        outcomes = await together([partial(self._find, each) for each in wanted])
         for each, outcome in zip(wanted, outcomes, strict=True):
             if not isinstance(outcome, Exception):
                 known.put(each, outcome)
@@ -217,6 +217,17 @@ class AsyncPeer:
             found.cid = walk.end()
             check_codec(found.cid)
         return found.cid
+
+    async def _find(self, cid: CID) -> bytes:
+        """Return one verified block, from the cache on disk if it is there."""
+        cache = self.state.cache
+        if cache is None:
+            return await self._fetch(cid)
+        block = await run_blocking(cache.get, cid)
+        if block is None:
+            block = await self._fetch(cid)
+            await run_blocking(cache.put, cid, block)
+        return block
 
     async def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""

@@ -10,6 +10,7 @@ from holdfast.content.budgets import MAX_CACHED, SizeLimit, unverified_limit
 from holdfast.content.cid import CID
 from holdfast.content.proof import is_raw
 from holdfast.content.reference import Reference
+from holdfast.files.block_cache import DiskBlockCache
 
 
 @dataclass
@@ -43,6 +44,7 @@ class ReadState:
         stop: Where in the file to end; None is its end.
         max_unverified: The largest size of a body that is verified only at its end, if no verified
             block contains the size.
+        cache: Keeps blocks on disk, if the configuration says so.
         found: What is known of the file so far.
     """
 
@@ -52,6 +54,7 @@ class ReadState:
     start: int = 0
     stop: int | None = None
     max_unverified: int = MAX_UNVERIFIED_BYTES
+    cache: DiskBlockCache | None = None
     found: KnownFile = field(default_factory=KnownFile)
 
     def __post_init__(self) -> None:
@@ -67,6 +70,11 @@ class ReadState:
     def is_fresh(self) -> bool:
         """Whether the whole file is wanted, and nothing of it is written yet."""
         return self.position == 0 and self.stop is None
+
+    @property
+    def is_cached_part(self) -> bool:
+        """Whether a part of a file is wanted, whose blocks are to be kept on disk."""
+        return self.cache is not None and self.stop is not None
 
     @property
     def is_block(self) -> bool:

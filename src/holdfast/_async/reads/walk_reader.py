@@ -1,9 +1,10 @@
 """Read files, parts of files and directories by walks over the blocks of a source."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 
+from holdfast._async.reads.entry_pages import AsyncEntryPages, check_time
 from holdfast._async.reads.interface import AsyncRanges
 from holdfast._async.reads.output import Output
 from holdfast._async.runtime import now
@@ -12,9 +13,8 @@ from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.directory_nodes import DirectoryEntry, entry_record
-from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, Item, PathWalk, Walk
-from holdfast.errors import RequestTimeoutError
+from holdfast.content.unixfs.root_nodes import RootInfo, RootsWalk, stat_record
+from holdfast.content.unixfs.walks import FileWalk, Item, PathWalk, Walk
 from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
 from holdfast.records import Entry
@@ -49,7 +49,7 @@ class AsyncWalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         while walk.need is not None:
             await self.advance(walk, known, _ignore)
-            _check_time(call.deadline, reference)
+            check_time(call.deadline, reference)
         return walk.end()
 
     async def media_type(self, cid: CID) -> str:  # noqa: ARG002 - for sources that know it
@@ -70,7 +70,7 @@ class AsyncWalkReader(ABC):
             await self.advance(walk, known, take)
             if is_first and walk.size is not None:
                 sink.expect(walk.size)
-            _check_time(call.deadline, reference)
+            check_time(call.deadline, reference)
             if output.written:
                 output.report(walk.size)
         output.report(walk.size)
@@ -82,24 +82,47 @@ class AsyncWalkReader(ABC):
         walk = FileWalk(cid, 0, 0)
         known = BlockCache(MAX_CACHED)
         await self.advance(walk, known, _ignore)
-        _check_time(call.deadline, reference)
-        return AsyncRanges(walk.size or 0, partial(self._read_range, cid, known))
+        check_time(call.deadline, reference)
+        read_part = partial(self._read_range, cid, known)
+        return AsyncRanges(walk.size or 0, read_part, type=await self.media_type(cid))
 
-    async def entries(self, reference: Reference, call: Call) -> AsyncIterator[Entry]:
+    def pages(self, reference: Reference, *, details: bool = False) -> AsyncEntryPages:
+        """Return the entries of a directory, page by page."""
+        return AsyncEntryPages(self, reference, details=details)
+
+    async def entries(
+        self, reference: Reference, call: Call, *, details: bool = False
+    ) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks.
 
-        Each batch of blocks has the time of a whole call, so that a large directory can be listed.
+        Each page has the time of a whole call, so that a large directory can be listed.
         """
-        walk = DirectoryWalk(await self.find(reference, call))
-        known = BlockCache(MAX_CACHED)
-        batch: list[DirectoryEntry] = []
-        while walk.need is not None:
-            await self.advance(walk, known, batch.extend)
-            _check_time(call.deadline, reference)
-            for entry in batch:
-                yield entry_record(entry)
-            batch.clear()
+        pages = self.pages(reference, details=details)
+        while (page := await pages.next_page(call)) is not None:
+            for entry in page:
+                yield entry
             call.renew()
+
+    async def stat(self, reference: Reference, call: Call) -> Entry:
+        """Return the kind and the size of a file, a directory or a link, from its root."""
+        return await self.stat_found(reference, await self.find(reference, call), call)
+
+    async def stat_found(self, reference: Reference, cid: CID, call: Call) -> Entry:
+        """Return the kind and the size of `cid`, which `reference` leads to."""
+        known = BlockCache(MAX_CACHED)
+        (info,) = await self.root_infos([cid], known, reference, call)
+        return stat_record(reference, cid, info)
+
+    async def root_infos(
+        self, roots: Sequence[CID], known: BlockCache, reference: Reference, call: Call
+    ) -> list[RootInfo]:
+        """Return what each of `roots` is, from their blocks."""
+        walk = RootsWalk(roots)
+        infos: list[RootInfo] = []
+        while walk.need is not None:
+            await self.advance(walk, known, infos.extend)
+            check_time(call.deadline, reference)
+        return infos
 
     async def _read_range(self, cid: CID, known: BlockCache, start: int, stop: int) -> bytearray:
         """Return the bytes from `start` up to `stop` of the file at `cid`."""
@@ -113,15 +136,9 @@ class AsyncWalkReader(ABC):
 
         while walk.need is not None:
             await self.advance(walk, known, take)
-            _check_time(deadline, cid)
+            check_time(deadline, cid)
         return data
 
 
 def _ignore(_items: object) -> None:
     """Do nothing with the items of a walk."""
-
-
-def _check_time(deadline: Deadline, about: Reference | CID) -> None:
-    """Raise `RequestTimeoutError` if the time is over."""
-    if deadline.has_passed:
-        raise RequestTimeoutError(f"{about} could not be read in time")

@@ -4,8 +4,11 @@
 
 from collections.abc import Mapping
 from typing import Any, NoReturn, Self, Unpack
+from weakref import WeakSet
 
 from holdfast._sync.client.plain_adding import PlainAdding
+from holdfast._sync.opening import Closes, opens
+from holdfast._sync.workers import WorkGroup
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.wrapping import takes_secrets
 from holdfast.content.reference import Reference
@@ -14,13 +17,14 @@ from holdfast.provider import Linkable, Reconfigurable, StorageProvider, ask, ha
 from holdfast.registry import build_provider
 
 
-class ClientBase:
+class ClientBase(Closes):
     """The provider of a client, its configuration, and its life from `init` to closing."""
 
     def __init__(self, provider: StorageProvider, *, config: ClientConfig | None = None) -> None:
         self._provider = provider
         self._config = config or getattr(provider, "config", None) or ClientConfig()
         self._adding = PlainAdding.of(provider)
+        self._groups: WeakSet[WorkGroup[Any, Any]] = WeakSet()
         self._owns_provider = False
         self._closed = False
         if not isinstance(provider, StorageProvider):
@@ -31,6 +35,7 @@ class ClientBase:
             )
 
     @classmethod
+    @opens
     @takes_secrets
     def init(
         cls,
@@ -67,7 +72,9 @@ class ClientBase:
         """
         config = self._config.with_options(**changes)
         provider: Any = ask(self._provider, Reconfigurable).with_config(config)
-        return type(self)(provider, config=config)
+        client = type(self)(provider, config=config)
+        client._groups = self._groups  # noqa: SLF001 - our own
+        return client
 
     def test_connection(self) -> bool:
         """Return True if the provider accepts the credentials; raise an error otherwise.
@@ -93,10 +100,17 @@ class ClientBase:
         return f"ipfs://{reference}"
 
     def close(self) -> None:
-        """Close the connections of a client that `init` made. A second time does nothing."""
+        """Close the connections of a client that `init` made. A second time does nothing.
+
+        Of `store_many` and the like, what is under way is waited for.
+        """
         self._closed = True
-        if self._owns_provider:
-            self._provider.close()
+        try:
+            for group in list(self._groups):
+                group.finish(ClientClosedError())
+        finally:
+            if self._owns_provider:
+                self._provider.close()
 
     def __enter__(self) -> Self:
         self._check_open()

@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 from holdfast import arguments
 from holdfast._sync.client.base import ClientBase
 from holdfast._sync.content_file import ContentFile
-from holdfast._sync.runtime import run_blocking, run_interruptible
+from holdfast._sync.opening import opens
+from holdfast._sync.runtime import run_blocking
+from holdfast._sync.upload_sources import Uploadable, open_upload
 from holdfast.content.reference import Reference
 from holdfast.files.blob import Blob
-from holdfast.files.folder_source import FolderSource, open_file_or_folder
-from holdfast.files.sources import Progress, Uploadable
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.sources import Progress
 from holdfast.protocol import json_text
 from holdfast.provider import Directories, Openable, ask
 from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
@@ -84,8 +86,9 @@ class ContentCalls(ClientBase):
 
         Args:
             file: The content. It is streamed, and never held in memory as a whole. An open file is
-                read from its current position. A source that can be read only once (a generator, a
-                pipe) is not sent again when the connection breaks.
+                read from its current position. With asyncio, it may be an asynchronous iterable,
+                such as the body of a request that comes in. A source that can be read only once (a
+                generator, a pipe) is not sent again when the connection breaks.
             options: Reserved; see `StoreOptions`.
             name: The file name to send; by default the file's own, else ``client-file``.
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
@@ -100,7 +103,7 @@ class ContentCalls(ClientBase):
         self._check_open()
         arguments.warn_if_encrypt(options)
         arguments.check_progress(progress)
-        source = run_interruptible(open_file_or_folder, file, include_hidden=include_hidden)
+        source = open_upload(file, include_hidden=include_hidden)
         if isinstance(source, FolderSource):
             return self._upload_folder(source, name, keyvalues, progress)
         try:
@@ -150,6 +153,7 @@ class ContentCalls(ClientBase):
         arguments.check_progress(progress)
         return self._provider.get_file(Reference.parse(cid), to=to, progress=progress)
 
+    @opens
     def open(self, cid: str) -> ContentFile:
         """Return the file at `cid`, seekable; parts are fetched and verified as they are read.
 

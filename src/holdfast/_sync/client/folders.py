@@ -2,8 +2,96 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The methods of a client for directories: what is in them, and copies of them on disk."""
 
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from holdfast import arguments
 from holdfast._sync.client.base import ClientBase
+from holdfast._sync.folder_download.download import download_folder
+from holdfast._sync.folder_download.entries import FolderOptions
+from holdfast.content.reference import Reference
+from holdfast.files.sources import Progress
+from holdfast.provider import Browsing, ask
+from holdfast.records import Entry
 
 
 class FolderCalls(ClientBase):
     """Looks into directories, and downloads them."""
+
+    def entries(self, cid: str, *, details: bool = False) -> list[Entry]:
+        """Return the entries of the directory at `cid`, in the directory's order.
+
+        Args:
+            cid: A CID, a path under one, or a URL with ``/ipfs/`` in it.
+            details: Whether to read the root of each entry, several at a time, for its kind and
+                size. Without, both are None, except for files of one raw block.
+
+        Example:
+            >>> def example(client: Client, cid: str) -> list[str]:
+            ...     return [entry.name for entry in client.entries(f"{cid}/photos")]
+        """
+        return [entry for entry in self.iter_entries(cid, details=details)]
+
+    def iter_entries(self, cid: str, *, details: bool = False) -> Iterator[Entry]:
+        """Yield the entries of the directory at `cid` as its blocks arrive.
+
+        A directory of a million entries takes little memory. The arguments are those of `entries`.
+
+        Example:
+            >>> def example(client: Client, cid: str) -> int:
+            ...     size = 0
+            ...     for entry in client.iter_entries(cid, details=True):
+            ...         size += entry.size or 0
+            ...     return size
+        """
+        self._check_open()
+        provider = ask(self._provider, Browsing)
+        return provider.iter_entries(Reference.parse(cid), details=details)
+
+    def stat(self, cid: str) -> Entry:
+        """Return the kind and the size of the content at `cid`; only its root is read.
+
+        The size is the bytes of a file, or of the target of a symbolic link; None for a directory.
+
+        Example:
+            >>> def example(client: Client, cid: str) -> bool:
+            ...     return (client.stat(cid)).kind == "directory"
+        """
+        self._check_open()
+        return ask(self._provider, Browsing).stat(Reference.parse(cid))
+
+    def download_folder(
+        self,
+        cid: str,
+        to: str | os.PathLike[str],
+        *,
+        symlinks: bool = False,
+        portable: bool = False,
+        progress: Progress | None = None,
+    ) -> Path:
+        """Download the directory at `cid` to the new folder `to`, and return its path.
+
+        The folder appears complete and verified, or not at all. After an interruption, the same
+        call continues with what is verified; until then it is in a hidden folder beside `to`.
+
+        Args:
+            cid: A CID, a path under one, or a URL with ``/ipfs/`` in it.
+            to: The folder to make. An empty one that is there is replaced.
+            symlinks: Whether to write symbolic links, if they stay inside. Otherwise a link is an
+                error.
+            portable: Whether to refuse names that some other system cannot have, such as ``CON``
+                or two names that differ only in case. Names that this disk cannot have are always
+                refused.
+            progress: Called with the bytes that are there so far, and None; at the end with the
+                total.
+
+        Example:
+            >>> def example(client: Client, cid: str) -> list[str]:
+            ...     folder = client.download_folder(cid, "photos")
+            ...     return [path.name for path in folder.iterdir()]
+        """
+        self._check_open()
+        arguments.check_progress(progress)
+        options = FolderOptions(symlinks=symlinks, portable=portable)
+        return download_folder(self._provider, Reference.parse(cid), to, options, progress)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, ContextManager, Self  # noqa: UP035 - it has a twin
 
 from holdfast._sync.content_file import ContentFile
+from holdfast._sync.providers.browsing import ReaderBrowsing
 from holdfast._sync.providers.imports import Imports, ignore
 from holdfast._sync.reads.interface import Reader
 from holdfast._sync.runtime import run_blocking
@@ -40,6 +41,7 @@ JSON_TYPE = "application/json"
 
 class BaseProvider(
     Imports,
+    ReaderBrowsing,
     DeclaresCapabilities,
     StorageProvider,
     Annotating,
@@ -62,6 +64,7 @@ class BaseProvider(
 
     Example:
         >>> from holdfast import BlockReader
+        >>> from holdfast.provider import CID
         >>> class MemoryProvider(BaseProvider):
         ...     def __init__(self, config: ClientConfig) -> None:
         ...         self.blocks: dict[CID, bytes] = {}

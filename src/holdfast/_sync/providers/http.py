@@ -12,6 +12,7 @@ from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
 from holdfast.content.reference import Reference
+from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.locations import cache_folder
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
 from holdfast.protocol.pin_api import Exchange
@@ -39,14 +40,14 @@ class HTTPProvider(BaseProvider):
             verify=config.verify,
             max_unverified=config.max_unverified_bytes,
             hedge_after=config.hedge_after,
+            cache=_open_cache(config),
         )
         super().__init__(config, reader=reader)
 
     @property
     def partial_folder(self) -> Path | None:
         """The folder `cache_path`, or the platform's folder for caches."""
-        given = self.config.cache_path
-        return cache_folder() if given is None else Path(given)
+        return _cache_folder(self.config)
 
     def call(
         self, operation: str, cid: str | None = None, *, total: bool = True
@@ -78,6 +79,15 @@ class HTTPProvider(BaseProvider):
     def release(self) -> None:
         """Close the connections."""
         self._session.transport.close()
+
+
+def _cache_folder(config: ClientConfig) -> Path | None:
+    return cache_folder() if config.cache_path is None else Path(config.cache_path)
+
+
+def _open_cache(config: ClientConfig) -> DiskBlockCache | None:
+    folder = _cache_folder(config) if config.cache_bytes else None
+    return None if folder is None else DiskBlockCache(folder, config.cache_bytes)
 
 
 def _open_transport(config: ClientConfig) -> "Transport":

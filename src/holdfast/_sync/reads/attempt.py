@@ -4,6 +4,7 @@
 
 ::
 
+    cached walk   one request for each block that is not on disk: for parts, with `cache_bytes`
     body          the plain body, and the few blocks that say how it is cut into pieces
     raw block     the block itself, for a file that is one raw block
     archive       a CAR, which contains all blocks
@@ -24,7 +25,7 @@ from holdfast._sync.reads.strategies.interface import Strategy
 from holdfast._sync.reads.strategies.layouts import Layouts
 from holdfast._sync.reads.strategies.plain import Plain
 from holdfast._sync.reads.strategies.raw_block import RawBlock
-from holdfast._sync.reads.strategies.walk import Walk
+from holdfast._sync.reads.strategies.walk import CachedWalk, Walk
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Deadline
@@ -37,7 +38,7 @@ from holdfast.protocol.gateway import Gateway
 BODY = Body()
 PLAIN = Plain()
 TRUSTLESS = (RawBlock(), Archive(), Walk())
-VERIFIED: tuple[Strategy, ...] = (BODY, *TRUSTLESS, Layouts())
+VERIFIED: tuple[Strategy, ...] = (CachedWalk(), BODY, *TRUSTLESS, Layouts())
 UNVERIFIED: tuple[Strategy, ...] = (PLAIN, *TRUSTLESS)
 
 

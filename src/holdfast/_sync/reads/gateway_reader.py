@@ -7,27 +7,29 @@ from dataclasses import replace
 from functools import partial
 
 from holdfast._sync.reads.attempt import fill
-from holdfast._sync.reads.block_reader import BlockReader
+from holdfast._sync.reads.entry_pages import EntryPages
+from holdfast._sync.reads.gateway_blocks import GatewayBlocks
 from holdfast._sync.reads.hedging import run_race
 from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.reads.output import Output
-from holdfast._sync.reads.peer import Begun, Peer
-from holdfast._sync.reads.refusals import RefusedError
+from holdfast._sync.reads.peer import Begun
 from holdfast._sync.reads.rounds import Rounds
 from holdfast._sync.reads.small_block import SmallBlocks
 from holdfast._sync.reads.state import KnownFile, ReadState
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
-from holdfast.calls import Call, Deadline
+from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
-from holdfast.content.cid import CID
+from holdfast.content.cid import CID, RAW
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import check_codec
+from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
 from holdfast.errors import UnprovenError
 from holdfast.files.blob import Blob
+from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.gateway import Gateways
 from holdfast.records import Entry
 
 
@@ -40,6 +42,11 @@ class GatewayReader:
         verify: Whether `read` verifies; `open` and `entries` always do.
         max_unverified: The largest size of a body that is verified only at its end.
         hedge_after: The seconds after which the next gateway is asked as well.
+        cache: Keeps the blocks of directories and of parts of files on disk.
+
+    Attributes:
+        session: Sends the requests.
+        gateways: The gateways, in order.
     """
 
     def __init__(
@@ -50,9 +57,11 @@ class GatewayReader:
         verify: bool,
         max_unverified: int,
         hedge_after: float | None = None,
+        cache: DiskBlockCache | None = None,
     ) -> None:
-        self._session = session
-        self._gateways = gateways
+        self.session = self._session = session
+        self._cache = cache
+        self.gateways = self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
         self._is_race = hedge_after is not None and len(gateways) > 1
@@ -67,10 +76,12 @@ class GatewayReader:
         *,
         progress: Progress | None = None,
         verify: bool | None = None,
+        cid: CID | None = None,
     ) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports.
 
-        If all gateways fail, raise the most serious failure, with the others as its notes.
+        `cid` is the one that `reference` leads to, if verified directories have shown it. If all
+        gateways fail, raise the most serious failure, with the others as its notes.
         """
         verify = self._verify if verify is None else verify
         begun = None
@@ -79,7 +90,10 @@ class GatewayReader:
         if isinstance(begun, str):
             return begun
         output = Output(sink, progress)
-        state = ReadState(reference, output, call, max_unverified=self._max_unverified)
+        state = ReadState(
+            reference, output, call, max_unverified=self._max_unverified, cache=self._cache
+        )
+        state.found.cid = state.found.cid or cid
         self._fill(state, verify=verify, begun=begun)
         return state.found.media_type
 
@@ -89,7 +103,8 @@ class GatewayReader:
         A file that can only be verified as a whole is downloaded now: a single block, or a file
         whose blocks no gateway serves.
         """
-        state = ReadState(reference, Output(MemorySink()), call, stop=0)
+        output = Output(MemorySink())
+        state = ReadState(reference, output, call, stop=0, cache=self._cache)
         try:
             self._fill(state, verify=True)
         except UnprovenError:
@@ -99,12 +114,31 @@ class GatewayReader:
         # Outside of the handler: an error from here on must not have that one as its context.
         if size is None:
             return self._open_whole(reference, call)
-        return Ranges(size, partial(self._read_part, reference, state.found))
+        read_part = partial(self._read_part, reference, state.found)
+        return Ranges(size, read_part, type=state.found.media_type)
 
-    def entries(self, reference: Reference, call: Call) -> Iterator[Entry]:
+    def entries(
+        self, reference: Reference, call: Call, *, details: bool = False
+    ) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        blocks = GatewayBlocks(self._session, self._gateways, reference, call)
-        return BlockReader(blocks.get, verified=True).entries(reference, call)
+        return self._blocks(reference, call).reader().entries(reference, call, details=details)
+
+    def pages(self, reference: Reference, *, details: bool = False) -> EntryPages:
+        """Return the entries of a directory, page by page; each block is verified."""
+        blocks = self._blocks(reference, Call("entries"))
+        return EntryPages(blocks.reader(), reference, details=details, begin=blocks.continue_in)
+
+    def stat(self, reference: Reference, call: Call) -> Entry:
+        """Return the kind and the size of a file, a directory or a link, from its verified root."""
+        reader = self._blocks(reference, call).reader()
+        cid = reader.find(reference, call)
+        if cid.codec == RAW:  # it may be larger than blocks are, and is then read as a file
+            size = (self.open(reference, call)).size
+            return stat_record(reference, cid, RootInfo("file", size))
+        return reader.stat_found(reference, cid, call)
+
+    def _blocks(self, reference: Reference, call: Call) -> GatewayBlocks:
+        return GatewayBlocks(self._session, self._gateways, reference, call, self._cache)
 
     def _read_part(
         self, reference: Reference, found: KnownFile, start: int, stop: int
@@ -112,7 +146,8 @@ class GatewayReader:
         """Return a part of a file that `open` has found, within a time limit of its own."""
         sink = RangeSink(stop - start)
         with self._session.call("open", str(reference)) as call:
-            state = ReadState(reference, Output(sink), call, start, stop, found=replace(found))
+            state = ReadState(reference, Output(sink), call, start, stop, cache=self._cache)
+            state.found = replace(found)
             self._fill(state, verify=True)
         return sink.data
 
@@ -132,10 +167,11 @@ class GatewayReader:
 
         call.renew()
         try:
-            self.read(reference, sink, call, progress=renew, verify=True)
+            media_type = self.read(reference, sink, call, progress=renew, verify=True)
             run_blocking(sink.commit)
             blob = sink.blob(type="", name=None)
-            return Ranges(blob.size, partial(run_blocking, partial(_read_blob, blob)))
+            read_part = partial(run_blocking, partial(_read_blob, blob))
+            return Ranges(blob.size, read_part, type=media_type)
         finally:
             run_blocking(sink.discard)
 
@@ -150,7 +186,8 @@ class GatewayReader:
         if begun is not None:  # its gateway is the first, even if it is avoided by now
             rounds.gateways.sort(key=lambda each: each != begun.gateway)
         output, delay = state.output, self._hedge_after
-        if delay is not None and self._is_race and not output.sink.saved_size:
+        may_race = self._is_race and not state.is_cached_part and not output.sink.saved_size
+        if delay is not None and may_race:
             done = run_race(self._session, rounds, state, verify=verify, delay=delay)
             # Gateways that refused the strategy of the race may support another.
             others = [each for each in rounds.gateways if each not in rounds.failures]
@@ -169,54 +206,3 @@ def _read_blob(blob: Blob, start: int, stop: int) -> bytes:
     with blob.open() as file:
         file.seek(start)
         return file.read(stop - start)
-
-
-class GatewayBlocks:
-    """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
-
-    def __init__(
-        self, session: Session, gateways: Gateways, reference: Reference, call: Call
-    ) -> None:
-        self._session = session
-        self._gateways = gateways
-        self._reference = reference
-        self._call = call
-        self._last: Gateway | None = None  # the gateway that gave the last block
-
-    def get(self, cid: CID) -> bytes:
-        """Return the block of `cid`, or raise the gravest failure of the gateways."""
-        check_provable(cid)
-        state = ReadState(self._reference, Output(MemorySink()), self._call)
-        fetched: list[bytes] = []
-        attempt = partial(self._fetch, cid, state, fetched)
-        rounds = Rounds(self._session, self._gateways, state, attempt)
-        rounds.gateways.sort(key=lambda each: each != self._last)
-        if not rounds.ask(rounds.gateways):
-            rounds.ask_again()
-        return fetched[0]
-
-    def _fetch(
-        self,
-        cid: CID,
-        state: ReadState,
-        fetched: list[bytes],
-        gateway: Gateway,
-        deadline: Deadline,
-        *,
-        is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
-    ) -> None:
-        self._last = None  # one that fails has no precedence any more
-        peer = Peer(self._session, gateway, state, deadline, verify=True)
-        try:
-            fetched.append(peer.block(cid))
-        except RefusedError as refusal:
-            raise refusal.reason or self._without_blocks(gateway) from None
-        self._last = gateway
-
-    def _without_blocks(self, gateway: Gateway) -> UnprovenError:
-        reference = str(self._reference)
-        return UnprovenError(
-            f"{reference} cannot be listed: {gateway.base_url} does not give blocks; "
-            "add a gateway that does",
-            cid=reference,
-        )

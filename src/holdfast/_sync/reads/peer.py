@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast._sync.reads.body_budget import BodyBudget
 from holdfast._sync.reads.refusals import Refusals, RefusedError
 from holdfast._sync.reads.state import ReadState
-from holdfast._sync.runtime import together
+from holdfast._sync.runtime import run_blocking, together
 from holdfast._sync.session import Session, read_whole
 from holdfast.calls import Deadline
 from holdfast.content.blocks import MAX_BLOCK, check_block
@@ -190,7 +190,7 @@ class Peer:
         if block is not None:
             return block
         wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
-        outcomes = together([partial(self._fetch, each) for each in wanted])
+        outcomes = together([partial(self._find, each) for each in wanted])
         for each, outcome in zip(wanted, outcomes, strict=True):
             if not isinstance(outcome, Exception):
                 known.put(each, outcome)
@@ -217,6 +217,17 @@ class Peer:
             found.cid = walk.end()
             check_codec(found.cid)
         return found.cid
+
+    def _find(self, cid: CID) -> bytes:
+        """Return one verified block, from the cache on disk if it is there."""
+        cache = self.state.cache
+        if cache is None:
+            return self._fetch(cid)
+        block = run_blocking(cache.get, cid)
+        if block is None:
+            block = self._fetch(cid)
+            run_blocking(cache.put, cid, block)
+        return block
 
     def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""

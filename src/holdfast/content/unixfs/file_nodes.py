@@ -192,10 +192,17 @@ def not_unixfs(cid: CID) -> UnprovenError:
 def not_a_file(cid: CID, kind: Kind) -> NotAFileError | MalformedError:
     """Return the error for a node that is something other than a file."""
     if kind in {Kind.DIRECTORY, Kind.SHARD}:
-        return NotAFileError(f"{cid} is a directory; read a file in it by its path")
+        return directory_error(cid)
     if kind is Kind.SYMLINK:
         return NotAFileError(f"{cid} is a symbolic link, not a file")
     return malformed(cid, "it is metadata, not a file")
+
+
+def directory_error(about: object) -> NotAFileError:
+    """Return the error for a directory that is read as a file."""
+    return NotAFileError(
+        f"{about} is a directory; read a file in it by its path, or all of it with download_folder"
+    )
 
 
 def malformed(cid: CID, what: str) -> MalformedError:

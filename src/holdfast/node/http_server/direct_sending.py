@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any, Final
 
-import h11
+from holdfast.node.http_server.request_cycle import RequestCycle
 
 WAIT_SECONDS: Final = 0.002  # for room in the system's buffer; after that the client is slow
 
@@ -22,13 +22,14 @@ class DirectSender:
     The reply must declare its length. Nothing else may be written to the connection meanwhile.
     """
 
-    def __init__(self, transport: Any, conn: h11.Connection) -> None:
+    def __init__(self, transport: Any, cycle: RequestCycle) -> None:
         self._transport = transport
-        self._conn = conn
+        self._cycle = cycle
 
     @property
     def is_ready(self) -> bool:
         """Whether the system has taken all bytes that were written before."""
+        self._cycle.send_head()
         return (
             os.name == "posix"
             and not self._transport.is_closing()
@@ -72,7 +73,6 @@ class DirectSender:
 
     def record(self, size: int) -> None:
         """Count bytes that were sent as a part of the reply. Call it in the event loop."""
-        if self._conn.our_state is h11.SEND_BODY:  # else the client has disconnected
-            # h11 takes any object with a length, for bytes that are sent in another way.
-            self._conn.send_with_data_passthrough(h11.Data(data=range(size)))  # type: ignore[arg-type]
+        if not self._cycle.is_disconnected:
+            self._cycle.count(size)
             self._transport.count(size)

@@ -1,41 +1,43 @@
 """One HTTP/1.1 connection of the node, with limits of time and memory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-import h11
-from h11._readers import ContentLengthReader
-from h11._receivebuffer import ReceiveBuffer
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr
+from uvicorn.server import ServerState
 
+from holdfast.node.http_server.asgi_extensions import CONNECTION, DIRECT, DRAIN, TAKE_BODY
 from holdfast.node.http_server.direct_sending import DirectSender
+from holdfast.node.http_server.request_cycle import RequestCycle
+from holdfast.node.http_server.request_parser import BadRequestError, Head, RequestParser
+
+logger = logging.getLogger("uvicorn.error")  # to which uvicorn logs everything else
 
 HEAD_SECONDS = 20.0  # for a whole head, counted from the connection's start or the last reply's end
 STALL_SECONDS = 60.0  # after which a client that reads too little of a reply is disconnected
 STALL_BYTES: Final = 16 << 10  # a client that reads fewer in `STALL_SECONDS` has stalled
 CHECKS: Final = 12  # checks of a reply's progress in `STALL_SECONDS`
-MAX_HEAD: Final = 32 << 10
-MAX_HEADERS: Final = 100
 RECEIVE_SIZE: Final = 16 << 10  # the most bytes that are read ahead of a connection
 BODY_SIZE: Final = 1 << 20  # the same for a body that the application reads
 MAX_UNREAD: Final = 16  # connections that may have so many bytes that it has not taken yet
 WRITE_BUFFER: Final = 32 << 10  # bytes that wait for the client besides the system's own buffer
 
-# ASGI extensions: the transport, to abort the connection; a function that waits until the client
-# has read what was sent; one that takes the body of the request, if all of it has arrived; and a
-# sender that does not go through `send`, which a middleware that changes bodies must remove.
-CONNECTION = "holdfast.connection"
-DRAIN = "holdfast.drain"
-TAKE_BODY = "holdfast.take_body"
-DIRECT = "holdfast.direct"
-
-Drain = Callable[[], Awaitable[None]]
+INVALID: Final = b"Invalid HTTP request received."
+BAD_REQUEST: Final = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(INVALID), INVALID)
+)
 
 
-class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
+class NodeProtocol(asyncio.BufferedProtocol):
     """HTTP/1.1 with time limits for heads and replies, and a memory limit for bytes read ahead.
+
+    uvicorn makes it, and calls `shutdown`.
 
     Attributes:
         on_lost: Called when the connection has ended.
@@ -45,21 +47,43 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
             the same way. Many clients may send at the same moment.
     """
 
-    on_lost: Callable[[], None] | None = None
-    buffer: memoryview | None = None
-    unread: "set[NodeProtocol]"
-    _timer: asyncio.TimerHandle | None = None
-    _is_body_only = False  # whether the next bytes are of a body, and not its last ones
+    transport: "StallLimit"
+    flow: FlowControl
+
+    def __init__(
+        self, config: Config, server_state: ServerState, app_state: dict[str, Any]
+    ) -> None:
+        if not config.loaded:
+            config.load()
+        self._app = config.loaded_app
+        self._app_state = app_state
+        self._loop = asyncio.get_running_loop()
+        self._reader = RequestParser(self)
+        self._cycle: RequestCycle | None = None
+        self._ahead = b""  # bytes of the next requests
+        self._taken = 0  # bytes of the body so far
+        self._timer: asyncio.TimerHandle | None = None
+        self._idle_since = 0.0
+        self.server_state = server_state
+        self.on_lost: Callable[[], None] | None = None
+        self.buffer: memoryview | None = None
+        self.unread: set[NodeProtocol] = set()
 
     def connection_made(self, transport: Any) -> None:
         """Start to wait for a request."""
-        self.conn._receive_buffer = _LimitedHeads()  # noqa: SLF001 - h11 has no setting for it
         # Low is 0, because `DirectSender` needs an empty buffer.
         transport.set_write_buffer_limits(high=WRITE_BUFFER, low=0)
-        if not hasattr(self, "unread"):
-            self.unread = set()
-        taken = partial(self.unread.discard, self)
-        super().connection_made(StallLimit(transport, self.loop, taken))  # type: ignore[arg-type]
+        self.transport = StallLimit(transport, self._loop, partial(self.unread.discard, self))
+        self.flow = FlowControl(self.transport)  # type: ignore[arg-type]
+        self._fixed_scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "scheme": "http",
+            "root_path": "",
+            "server": get_local_addr(transport),
+            "client": get_remote_addr(transport),
+        }
+        self.server_state.connections.add(self)  # type: ignore[arg-type]
         self._wait()
 
     # Without an own buffer, asyncio reads 256 KiB at a time and keeps pipelined requests in memory.
@@ -69,111 +93,150 @@ class NodeProtocol(H11Protocol, asyncio.BufferedProtocol):
 
         asyncio fills it and calls `buffer_updated` at once, so all connections can use the same.
         """
-        self._is_body_only = self._body_left() > RECEIVE_SIZE
         if self.buffer is None:
             self.buffer = memoryview(bytearray(BODY_SIZE))
         size = RECEIVE_SIZE
-        if self._is_body_only and len(self.unread) < MAX_UNREAD:
-            # The last bytes go through h11, which then knows that the body has ended.
-            size = min(BODY_SIZE, self._body_left() - 1)
+        left = self._reader.left
+        # Reading is paused after the first bytes, until the application asks for more.
+        is_read = self._has_request() and self._taken >= RECEIVE_SIZE
+        if is_read and left > RECEIVE_SIZE and len(self.unread) < MAX_UNREAD:
+            size = min(BODY_SIZE, left)
         return self.buffer[:size]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Process the bytes in the buffer."""
-        data = bytes(self.buffer[:nbytes]) if self.buffer is not None else b""
-        if not self._is_body_only:
-            self.data_received(data)
+        if self.buffer is None:
             return
-        # What h11 would do, without its copies.
-        reader: Any = self.conn._reader  # noqa: SLF001 - see `_body_left`
-        reader._remaining -= nbytes  # noqa: SLF001
-        cycle: Any = self.cycle
-        cycle.body = data if not cycle.body else bytes(cycle.body) + data
-        cycle.message_event.set()
-        self.flow.pause_reading()
-        if nbytes > RECEIVE_SIZE:
+        data = self.buffer[:nbytes]
+        if nbytes > RECEIVE_SIZE:  # all of it belongs to the body
+            self._read(data)
             self.unread.add(self)
+            return
+        self._ahead = self._ahead + data if self._ahead else bytes(data)
+        self._read_ahead()
 
-    def _body_left(self) -> int:
-        """Return how many bytes of the body have not arrived, if the application reads it; else 0.
-
-        Reading is paused after the first `RECEIVE_SIZE` bytes until the application asks for more.
-        """
-        reader = self.conn._reader  # noqa: SLF001 - h11 has no other way to tell
-        if type(reader) is not ContentLengthReader or not self._has_request():
-            return 0
-        left, length = reader._remaining, reader._length  # noqa: SLF001
-        is_read = length - left >= RECEIVE_SIZE
-        return left if is_read and not self.conn._receive_buffer else 0  # noqa: SLF001
-
-    def handle_events(self) -> None:
-        """Process the events that h11 has parsed."""
-        super().handle_events()
-        if self._has_request():
-            scope: Any = self.scope
-            cycle: Any = self.cycle
-            if "extensions" not in scope:
-                scope["extensions"] = {
-                    CONNECTION: self.transport,
-                    DRAIN: self.flow.drain,
-                    TAKE_BODY: partial(_take_body, cycle),
-                    DIRECT: DirectSender(self.transport, self.conn),
-                }
-            if len(cycle.body) >= RECEIVE_SIZE:  # uvicorn pauses only at 64 KiB
+    def _read_ahead(self) -> None:
+        """Read up to the end of the current request; what follows waits for its reply."""
+        while self._ahead:
+            if self._reader.is_between and self._has_request():
                 self.flow.pause_reading()
-        if self._timer is not None and self._has_request():
-            self._timer.cancel()
-            self._timer = None
+                return
+            if self.transport.is_closing():
+                self._ahead = b""
+                return
+            data, self._ahead = self._ahead, b""
+            self._ahead = data[self._read(data) :]
+
+    def _read(self, data: bytes | memoryview) -> int:
+        try:
+            return self._reader.feed(data)
+        except BadRequestError:
+            logger.warning(INVALID.decode())
+            self._refuse()
+            return len(data)
+
+    def _refuse(self) -> None:
+        """Tell the client that it does not send valid requests, and end the connection."""
+        cycle = self._cycle
+        if cycle is None or cycle.is_complete:
+            self.transport.write(BAD_REQUEST)
+        elif not cycle.is_started:
+            cycle.disconnect()
+            self.transport.write(BAD_REQUEST)
+        self.transport.close()
+
+    def on_head(self, head: Head) -> None:
+        """Start the application for a request."""
+        cycle = RequestCycle(self, head, {**self._fixed_scope, "state": self._app_state.copy()})
+        cycle.scope["extensions"] = {
+            CONNECTION: self.transport,
+            DRAIN: self.flow.drain,
+            TAKE_BODY: cycle.take_body,
+            DIRECT: DirectSender(self.transport, cycle),
+        }
+        self._cycle, self._taken = cycle, 0
+        task = self._loop.create_task(cycle.run(self._app))
+        task.add_done_callback(self.server_state.tasks.discard)
+        self.server_state.tasks.add(task)
+
+    def on_body(self, body: bytes) -> None:
+        """Pass a part of the body to the application, unless it has replied already."""
+        self._taken += len(body)
+        if self._cycle is not None and not self._cycle.is_complete:
+            self._cycle.add_body(body)
+            if len(self._cycle.body) >= RECEIVE_SIZE:
+                self.flow.pause_reading()
+
+    def on_end(self) -> None:
+        """Tell the application that the body has ended."""
+        if self._cycle is not None:
+            self._cycle.end_body()
 
     def on_response_complete(self) -> None:
-        """Start to wait for the next request, unless it has arrived already."""
-        super().on_response_complete()
-        if self._timer is None and not self.transport.is_closing() and not self._has_request():
-            self._wait()
+        """Read the next request, or start to wait for it."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        self._wait()
+        if self._ahead:
+            # Not at once: the reply of that request would be sent within the call of this one.
+            self._loop.call_soon(self._read_ahead)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def pause_writing(self) -> None:
+        """Let the application wait: the client does not read."""
+        self.flow.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Let the application send again."""
+        self.flow.resume_writing()
+
+    def eof_received(self) -> None:
+        """Close the connection, as asyncio does."""
+
+    def shutdown(self) -> None:
+        """End the connection, after the reply that is being sent."""
+        if self._cycle is None or self._cycle.is_complete:
+            self.transport.close()
+        else:
+            self._cycle.keep_alive = False
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Stop the timer, and call `on_lost`."""
+        self.server_state.connections.discard(self)
         self.unread.discard(self)
+        self._ahead = b""
+        self._reader.close()
         if self._timer is not None:
             self._timer.cancel()
-        super().connection_lost(exc)
+        if self._cycle is not None:
+            self._cycle.disconnect()
+        self.flow.resume_writing()
         if self.on_lost is not None:
             self.on_lost()
 
     def _has_request(self) -> bool:
-        cycle: Any = self.cycle
-        return cycle is not None and not cycle.response_complete
+        return self._cycle is not None and not self._cycle.is_complete
 
     def _wait(self) -> None:
-        self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
+        """Limit the time until the next request. One timer serves many requests."""
+        self._idle_since = self._loop.time()
+        if self._timer is None:
+            self._timer = self._loop.call_later(HEAD_SECONDS, self._check)
 
-    def _give_up(self) -> None:
+    def _check(self) -> None:
         """Abort the connection if no request came; wait on while the client reads a reply."""
+        self._timer = None
+        if self._has_request():
+            return  # its end starts the timer again
         if self.transport.get_write_buffer_size():
             self._wait()
+            return
+        left = self._idle_since + HEAD_SECONDS - self._loop.time()
+        if left > 0.001:
+            self._timer = self._loop.call_later(left, self._check)
         else:
-            self._timer = None
             self.transport.abort()
-
-
-def _take_body(cycle: Any) -> bytes | None:
-    """Return what ASGI's ``receive`` would, if that is the whole rest of the body; else None."""
-    if cycle.more_body or cycle.disconnected or cycle.response_complete:
-        return None
-    body, cycle.body = bytes(cycle.body), bytearray()
-    cycle.message_event.clear()
-    return body
-
-
-class _LimitedHeads(ReceiveBuffer):
-    """The receive buffer of h11, which rejects a head with too many headers before parsing it."""
-
-    def maybe_extract_lines(self) -> Any:
-        """Return the lines of a head once it is complete."""
-        lines = super().maybe_extract_lines()
-        if lines is not None and len(lines) > MAX_HEADERS + 1:
-            raise h11.RemoteProtocolError("too many headers", error_status_hint=431)
-        return lines
 
 
 class StallLimit:
@@ -188,7 +251,6 @@ class StallLimit:
         self._transport = transport
         self._loop = loop
         self._on_resume = on_resume
-        self._held: list[bytes] | None = None
         self._written = 0
         self._is_watched = False
         self._mark = (0, 0.0)  # the bytes that the client had read, and when
@@ -204,30 +266,12 @@ class StallLimit:
 
     def write(self, data: bytes) -> None:
         """Send `data`; what the client does not read at once waits in the buffer."""
-        if self._held is not None:
-            self._held.append(data)
-            return
         self._written += len(data)
         self._transport.write(data)
         if not self._is_watched and self._transport.get_write_buffer_size():
             self._is_watched = True
             self._mark = (self._taken(), self._loop.time())
             self._watch()
-
-    def hold(self) -> None:
-        """Keep what is written until `release`, to send it in one packet."""
-        self._held = []
-
-    def release(self) -> None:
-        """Send what was kept."""
-        held, self._held = self._held, None
-        if held:
-            self.write(b"".join(held))
-
-    def close(self) -> None:
-        """Close the connection when all was sent."""
-        self.release()
-        self._transport.close()
 
     def count(self, size: int) -> None:
         """Count bytes that were sent past this object, while its buffer was empty."""

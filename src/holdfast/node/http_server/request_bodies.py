@@ -7,7 +7,7 @@ from functools import partial
 
 from starlette.requests import Request
 
-from holdfast.node.http_server.http_connection import TAKE_BODY
+from holdfast.node.http_server.asgi_extensions import TAKE_BODY
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.memory import MemoryShare
 

@@ -12,8 +12,8 @@ from anyio.to_thread import run_sync
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from holdfast.node.http_server.asgi_extensions import CONNECTION, DIRECT, DRAIN, Drain
 from holdfast.node.http_server.direct_sending import DirectSender
-from holdfast.node.http_server.http_connection import CONNECTION, DIRECT, DRAIN, Drain
 from holdfast.node.memory import HeldMemory, MemoryShare
 
 PIECE: Final = 64 << 10  # bytes; larger pieces take more memory, smaller ones more time
@@ -217,42 +217,21 @@ class PieceResponse(StreamingResponse):
 def sending_in_pieces(resources: Resources, scope: Scope, send: Send) -> Send:
     """Return a `send` that waits for the client, and sends a large body in pieces.
 
-    The unsent rest of the body counts as memory that the request holds. The head is sent together
-    with the first bytes of the body.
+    The unsent rest of the body counts as memory that the request holds.
     """
     drain = drain_of(scope)
-    connection = scope.get("extensions", {}).get(CONNECTION)
-    head: Message | None = None
-
-    async def send_with_head(message: Message) -> None:
-        nonlocal head
-        if head is None:
-            await send(message)
-            return
-        start, head = head, None
-        connection.hold()
-        try:
-            await send(start)
-            await send(message)
-        finally:
-            connection.release()
 
     async def send_pieces(message: Message) -> None:
-        nonlocal head
-        if message["type"] == "http.response.start" and connection is not None:
-            head = message
-            return
         body = message.get("body", b"")
         if len(body) <= PIECE:
             await drain()
-            await send_with_head(message)
+            await send(message)
             return
         with resources.share_of(scope) as share:
             for at in range(0, len(body), PIECE):
                 share.hold(len(body) - at)
                 await drain()
                 more = at + PIECE < len(body) or message.get("more_body", False)
-                piece = body[at : at + PIECE]
-                await send_with_head({**message, "body": piece, "more_body": more})
+                await send({**message, "body": body[at : at + PIECE], "more_body": more})
 
     return send_pieces

@@ -2,12 +2,17 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
 
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.settings import NodeSettings, NodeToken
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 class Authorization:
@@ -60,3 +65,22 @@ class Authorization:
             raise Refusal(
                 429, "Too many requests; try again later", reason="RATE_LIMITED", headers=headers
             )
+
+
+class AuthorizedEndpoint:
+    """An endpoint for requests with a token for `scope`.
+
+    For a function, Starlette would catch errors twice.
+    """
+
+    def __init__(self, authorization: Authorization, endpoint: Endpoint, scope: str | None) -> None:
+        self._authorization = authorization
+        self._endpoint = endpoint
+        self._scope = scope
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        request = Request(scope, receive, send)
+        self._authorization.check(request, self._scope)
+        reply = await self._endpoint(request)
+        await reply(scope, receive, send)

@@ -1,7 +1,7 @@
 """The endpoints of the pinning API: each reads its request, uses the repository, and replies."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -10,13 +10,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.http_server.request_bodies import RequestBody
 from holdfast.node.memory import HeldMemory, MemoryShare
-from holdfast.node.pinning_api.authorization import Authorization
+from holdfast.node.pinning_api.authorization import Authorization, AuthorizedEndpoint, Endpoint
 from holdfast.node.pinning_api.form_upload import FormUpload, feed_all
 from holdfast.node.pinning_api.json_content import read_content
 from holdfast.node.pinning_api.json_values import parse_json, with_numbers
@@ -39,7 +40,6 @@ SMALL_AT_ONCE = 4  # documents up to `LARGE_JSON` that are parsed at a time
 MAX_METADATA = 1 << 20  # bytes of a JSON body that has metadata and no content
 REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
 
-Endpoint = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T")
 
 
@@ -80,12 +80,8 @@ class PinningEndpoints:
             for method, path, endpoint, scope in endpoints
         ]
 
-    def _authorized(self, endpoint: Endpoint, scope: str | None) -> Endpoint:
-        async def authorized(request: Request) -> Response:
-            self._authorization.check(request, scope)
-            return await endpoint(request)
-
-        return authorized
+    def _authorized(self, endpoint: Endpoint, scope: str | None) -> ASGIApp:
+        return AuthorizedEndpoint(self._authorization, endpoint, scope)
 
     async def greet(self, _: Request) -> Response:
         """Reply with the service's greeting, which needs a token and no scope."""

@@ -43,14 +43,14 @@ def write_json(value: Any) -> str:
         raise bad_request("The JSON holds text with a lone surrogate") from None
     except ValueError as error:
         raise bad_request(f"The JSON cannot be stored: {error}") from None
-    return _MARKED.sub(r"\1", text)
+    return _MARKED.sub(r"\1", text) if _MARK in text else text
 
 
 def with_numbers(value: Any) -> Any:
     """Return a value of `parse_json` with floats for fractions: for metadata, not for content."""
     if value is None:
         return None
-    return json.loads(write_json(value), parse_float=_finite)
+    return _NUMBERS.decode(write_json(value))
 
 
 def _finite(text: str) -> float:
@@ -58,3 +58,6 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise bad_request("A number is too large")
     return number
+
+
+_NUMBERS = json.JSONDecoder(parse_float=_finite)

@@ -2,12 +2,13 @@
 
 from holdfast.testing._async.cancel_tests import AsyncCancelTests
 from holdfast.testing._async.content_tests import AsyncContentTests
+from holdfast.testing._async.pin_tests import AsyncPinTests
 from holdfast.testing._async.refusal_tests import AsyncRefusalTests
 from holdfast.testing._async.transfer_tests import AsyncTransferTests
 
 
 class AsyncProviderTests(
-    AsyncContentTests, AsyncTransferTests, AsyncRefusalTests, AsyncCancelTests
+    AsyncContentTests, AsyncTransferTests, AsyncRefusalTests, AsyncPinTests, AsyncCancelTests
 ):
     """Tests of what every async provider must do: `ProviderTests`, awaited.
 

@@ -1,17 +1,19 @@
 """The tests of providers: subclass `ProviderTests` to test a provider of your own."""
 
 from holdfast.testing._sync.content_tests import ContentTests
+from holdfast.testing._sync.pin_tests import PinTests
 from holdfast.testing._sync.refusal_tests import RefusalTests
 from holdfast.testing._sync.transfer_tests import TransferTests
 
 
-class ProviderTests(ContentTests, TransferTests, RefusalTests):
+class ProviderTests(ContentTests, TransferTests, RefusalTests, PinTests):
     """Tests of what every provider must do.
 
     Name your subclass ``Test…`` and define the fixture `provider`, a new one for each test. Close
     the provider in the fixture; tests may close it before, and a second call must do nothing. For
     a provider with directories, define the fixtures `directory_cid`, the CID of a directory, and
-    `directory_file`, the path of a file in it and the file's bytes.
+    `directory_file`, the path of a file in it and the file's bytes. Tests of a capability that your
+    provider does not have are skipped.
 
     Attributes:
         struck_out: The names of tests that your provider cannot pass. They are reported as

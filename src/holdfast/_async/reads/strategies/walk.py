@@ -1,10 +1,16 @@
-"""The file block by block, several at a time: for a gateway without plain content and CARs."""
+"""The file block by block, several at a time.
+
+For a gateway without plain content and CARs, and for parts of files if blocks are kept on disk.
+"""
 
 from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.refusals import RefusedError
 from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.runtime import run_blocking
 from holdfast.content.budgets import BLOCKS_AT_ONCE
+from holdfast.content.proof import is_raw
 from holdfast.content.unixfs.walks import FileWalk, feed_known
+from holdfast.errors import MalformedError
 
 
 class AsyncWalk:
@@ -19,6 +25,24 @@ class AsyncWalk:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
         state = peer.state
         return AsyncWalking(peer, FileWalk(await peer.target(), state.position, state.stop))
+
+
+class AsyncCachedWalk:
+    """Fetch the blocks of a part of a file that are not in the cache on disk."""
+
+    def may_work(self, peer: AsyncPeer) -> bool:
+        """Return whether a part is wanted, and blocks are kept."""
+        return peer.state.is_cached_part
+
+    async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
+        """Follow the path. A file of one block is fetched now: it may be too large for a block."""
+        cid = await peer.target()
+        if is_raw(cid):
+            try:
+                await peer.block(cid)
+            except MalformedError as error:
+                raise RefusedError(error.message, cid=str(cid)) from None
+        return AsyncWalking(peer, FileWalk(cid, peer.state.position, peer.state.stop))
 
 
 class AsyncWalking:

@@ -1,12 +1,18 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/strategies/walk.py
 # by scripts/generate_sync.py. Change the original instead.
-"""The file block by block, several at a time: for a gateway without plain content and CARs."""
+"""The file block by block, several at a time.
+
+For a gateway without plain content and CARs, and for parts of files if blocks are kept on disk.
+"""
 
 from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.refusals import RefusedError
 from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.runtime import run_blocking
 from holdfast.content.budgets import BLOCKS_AT_ONCE
+from holdfast.content.proof import is_raw
 from holdfast.content.unixfs.walks import FileWalk, feed_known
+from holdfast.errors import MalformedError
 
 
 class Walk:
@@ -21,6 +27,24 @@ class Walk:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
         state = peer.state
         return Walking(peer, FileWalk(peer.target(), state.position, state.stop))
+
+
+class CachedWalk:
+    """Fetch the blocks of a part of a file that are not in the cache on disk."""
+
+    def may_work(self, peer: Peer) -> bool:
+        """Return whether a part is wanted, and blocks are kept."""
+        return peer.state.is_cached_part
+
+    def begin(self, peer: Peer) -> Transfer:
+        """Follow the path. A file of one block is fetched now: it may be too large for a block."""
+        cid = peer.target()
+        if is_raw(cid):
+            try:
+                peer.block(cid)
+            except MalformedError as error:
+                raise RefusedError(error.message, cid=str(cid)) from None
+        return Walking(peer, FileWalk(cid, peer.state.position, peer.state.stop))
 
 
 class Walking:

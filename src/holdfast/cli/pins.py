@@ -42,7 +42,7 @@ def pin(
 ) -> None:
     """Pin content that exists already; write the state of the pin."""
     with run.client() as client:
-        made = client.pin(cid, name=name, keyvalues=_keyvalues(keyvalue), wait=wait)
+        made = client.pin(cid, name=name, keyvalues=parse_keyvalues(keyvalue), wait=wait)
     run.emit(asdict(made), f"{made.state} {made.cid}")
 
 
@@ -58,7 +58,7 @@ def update(
     ] = None,
 ) -> None:
     """Change the name or the key-values of a pin. Other key-values stay."""
-    changes = {**(_keyvalues(keyvalue) or {}), **dict.fromkeys(remove or ())}
+    changes = {**(parse_keyvalues(keyvalue) or {}), **dict.fromkeys(remove or ())}
     with run.client() as client:
         changed = client.update(cid, name=name, keyvalues=changes)
     run.emit(asdict(changed), f"updated {changed.cid}")
@@ -103,7 +103,7 @@ def list_pins(
     wanted: Mapping[str, Any] = {
         "name": name,
         "cid": cid,
-        "keyvalues": _keyvalues(keyvalue),
+        "keyvalues": parse_keyvalues(keyvalue),
         "since": None if since is None else _moment(since, is_end=False),
         "until": None if until is None else _moment(until, is_end=True),
         "limit": limit,
@@ -121,7 +121,7 @@ def _line(pin: "Pin") -> str:
     return f"{pin.cid}  {size:>9}  {output.time_text(pin.created)}  {pin.name}"
 
 
-def _keyvalues(given: list[str] | None) -> dict[str, str] | None:
+def parse_keyvalues(given: list[str] | None) -> dict[str, str] | None:
     """Return the key-values of the options, as texts; None without any."""
     pairs = {}
     for each in given or ():

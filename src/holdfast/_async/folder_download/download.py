@@ -1,0 +1,80 @@
+"""The whole download of a directory, from the check of the target to its new name."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+from holdfast._async.folder_download.directories import AsyncFolderFetcher
+from holdfast._async.folder_download.entries import FOLDERS, AsyncEntries, FolderOptions
+from holdfast._async.folder_download.gateway_source import AsyncGatewaySource
+from holdfast._async.folder_download.source import AsyncFolderSource
+from holdfast._async.folder_download.tally import Tally
+from holdfast._async.folder_download.walk_source import AsyncWalkSource
+from holdfast._async.providers.base import AsyncBaseProvider
+from holdfast._async.reads.gateway_reader import AsyncGatewayReader
+from holdfast._async.reads.walk_reader import AsyncWalkReader
+from holdfast._async.runtime import run_blocking
+from holdfast.calls import Call
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.file_nodes import kind_of
+from holdfast.errors import MalformedError, UnsupportedError
+from holdfast.files.folder_target.work_folder import WorkFolder
+from holdfast.files.sources import Progress
+
+
+async def download_folder(
+    provider: object,
+    reference: Reference,
+    to: str | os.PathLike[str],
+    options: FolderOptions,
+    progress: Progress | None,
+) -> Path:
+    """Download the directory at `reference`; return the path of the new folder."""
+    if not isinstance(provider, AsyncBaseProvider):
+        name = type(provider).__name__
+        raise UnsupportedError(f"{name} cannot download folders; download the files one by one")
+    tally = Tally(progress)
+    work = WorkFolder(Path(to), reference)
+    async with provider.call("download_folder", str(reference), total=False) as call:
+        source = _source(provider.reader, reference, call)
+        await run_blocking(work.open)
+        keep = True
+        try:
+            await _fill(source, work, options, tally)
+            keep = False
+        except MalformedError:
+            keep = False  # it will never be complete
+            raise
+        except BaseException as error:
+            error.add_note(f"the same call continues; what is verified is kept in {work.path}")
+            raise
+        finally:
+            await run_blocking(work.close, keep=keep)
+    tally.finish()
+    return Path(to)
+
+
+async def _fill(
+    source: AsyncFolderSource, work: WorkFolder, options: FolderOptions, tally: Tally
+) -> None:
+    """Fetch everything, and give it its name."""
+    cid = await source.root()
+    entries = AsyncEntries(source, work, options, tally)
+    rules = await run_blocking(work.rules, portable=options.portable)
+    block = await entries.directory_block(cid) or await source.block(cid, ())
+    if kind_of(cid, block) not in FOLDERS:
+        words = "this is not a directory; use download, which is for files"
+        raise NotADirectoryError(errno.ENOTDIR, words, str(cid))
+    await entries.save(cid, block)
+    await AsyncFolderFetcher(source, work, entries, rules).fetch((), cid)
+    await run_blocking(work.commit, entries.usage.entries)
+
+
+def _source(reader: Any, reference: Reference, call: Call) -> AsyncFolderSource:
+    if isinstance(reader, AsyncGatewayReader):
+        return AsyncGatewaySource(reader, reference, call)
+    if isinstance(reader, AsyncWalkReader):
+        return AsyncWalkSource(reader, reference, call)
+    name = type(reader).__name__
+    raise UnsupportedError(f"{name} cannot read folders; download the files one by one")

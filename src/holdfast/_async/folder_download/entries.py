@@ -1,0 +1,163 @@
+"""One entry of a directory at a time: files and symbolic links are written."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from holdfast._async.folder_download.source import AsyncFolderSource
+from holdfast._async.folder_download.tally import Tally
+from holdfast._async.runtime import run_blocking
+from holdfast.content import dag_pb
+from holdfast.content.blocks import inline_block
+from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.unixfs import data
+from holdfast.content.unixfs.data import Kind
+from holdfast.content.unixfs.file_nodes import file_node, malformed, not_unixfs
+from holdfast.content.unixfs.walks import FileWalk
+from holdfast.files.folder_target.limits import Usage
+from holdfast.files.folder_target.links import check_link
+from holdfast.files.folder_target.names import EntryPath, refused
+from holdfast.files.folder_target.part_file import PartFile
+from holdfast.files.folder_target.work_folder import WorkFolder
+
+FOLDERS = frozenset({Kind.DIRECTORY, Kind.SHARD})
+
+
+@dataclass(frozen=True)
+class FolderOptions:
+    """How a directory is written; see `AsyncClient.download_folder`."""
+
+    symlinks: bool = False
+    portable: bool = False
+
+
+class AsyncEntries:
+    """Writes entries into a work folder."""
+
+    def __init__(
+        self, source: AsyncFolderSource, work: WorkFolder, options: FolderOptions, tally: Tally
+    ) -> None:
+        self._source = source
+        self._work = work
+        self._options = options
+        self._tally = tally
+        self.usage = Usage()
+
+    async def is_saved(self, path: EntryPath, cid: CID) -> bool:
+        """Return whether an earlier download has written the file `cid` at `path`."""
+        continues = self._source.is_remote
+        size = await run_blocking(self._work.saved_size, path, cid, continues=continues)
+        if size is None:
+            return False
+        self.usage.add_bytes(size)
+        self._tally.add(size)
+        return True
+
+    async def fetch(self, path: EntryPath, cid: CID) -> Kind:
+        """Fetch what is at `path` and write it, unless it is a directory; return its kind."""
+        if cid.codec not in {RAW, DAG_PB}:
+            raise not_unixfs(cid)
+        block = inline_block(cid)
+        if block is None and cid.codec == RAW:
+            await self._read(path, cid)
+            return Kind.RAW
+        if block is None:
+            block = await self.directory_block(cid)
+        if block is None:
+            block = await self._source.block(cid, path)
+        return await self.put(path, cid, block)
+
+    async def put(
+        self,
+        path: EntryPath,
+        cid: CID,
+        block: bytes,
+        get: Callable[[CID], Awaitable[bytes]] | None = None,
+    ) -> Kind:
+        """Write what is at `path`, unless it is a directory; return its kind.
+
+        `block` is its verified block. The other blocks of a file are those of `get`; without that,
+        the file is requested.
+        """
+        kind = _kind(cid, block)
+        if kind in FOLDERS or kind is Kind.SYMLINK:
+            await self.save(cid, block)
+        if kind is Kind.SYMLINK:
+            await run_blocking(self._write_link, path, block)
+        elif kind in {Kind.FILE, Kind.RAW}:
+            node = file_node(cid, block)
+            if get is None and node.children:
+                await self._read(path, cid, node.size)
+            else:
+                await self._write(path, cid, block, get)
+        elif kind not in FOLDERS:
+            raise malformed(cid, f"{'/'.join(path)} is neither a file nor a directory")
+        return kind
+
+    async def directory_block(self, cid: CID) -> bytes | None:
+        """Return the block of a directory or link that an earlier download saved, or None."""
+        return await run_blocking(self._work.saved_block, cid) if self._source.is_remote else None
+
+    async def save(self, cid: CID, block: bytes) -> None:
+        """Save the block of a directory or link for a later download."""
+        if self._source.is_remote:
+            await run_blocking(self._work.save_block, cid, block)
+
+    async def _read(self, path: EntryPath, cid: CID, size: int = 0) -> None:
+        """Request a file of `size` bytes, if that is known."""
+        part = self._part(path, cid, continues=self._source.is_remote)
+        try:
+            await run_blocking(part.open)
+            await run_blocking(part.expect, size)
+            await self._source.read(cid, path, part, self._tally.of_file())
+            await run_blocking(part.commit)
+        finally:
+            await run_blocking(part.discard)
+
+    async def _write(
+        self,
+        path: EntryPath,
+        cid: CID,
+        block: bytes,
+        get: Callable[[CID], Awaitable[bytes]] | None,
+    ) -> None:
+        """Write a file whose blocks come one after the other."""
+        part = self._part(path, cid, continues=False)
+        walk = FileWalk(cid)
+        try:
+            await run_blocking(self._begin, part, walk, block)
+            while (need := walk.need) is not None and get is not None:
+                following = await get(need)
+                await run_blocking(self._go_on, part, walk, following)
+            await run_blocking(part.commit)
+        finally:
+            await run_blocking(part.discard)
+
+    def _begin(self, part: PartFile, walk: FileWalk, block: bytes) -> None:
+        part.open()
+        self._go_on(part, walk, block)
+
+    def _go_on(self, part: PartFile, walk: FileWalk, block: bytes) -> None:
+        is_first = walk.size is None
+        pieces = walk.feed(block, verified=True)
+        if is_first and walk.size is not None:
+            part.expect(walk.size)
+        for piece in pieces:
+            part.write(piece)
+            self._tally.add(len(piece))
+
+    def _part(self, path: EntryPath, cid: CID, *, continues: bool) -> PartFile:
+        return self._work.part(path, cid, self.usage.add_bytes, continues=continues)
+
+    def _write_link(self, path: EntryPath, block: bytes) -> None:
+        message = data.decode(dag_pb.decode(block).data)
+        text = message.data.decode("utf-8", "surrogateescape")
+        if not self._options.symlinks:
+            why = f"it is a symbolic link to {text[:200]!r}; pass symlinks=True to write links"
+            raise refused(path, why)
+        check_link(path, text, portable=self._options.portable)
+        self._work.make_link(path, text)
+
+
+def _kind(cid: CID, block: bytes) -> Kind:
+    """Return the kind of a verified block; raise `MalformedError` if it is not UnixFS."""
+    return Kind.RAW if cid.codec == RAW else data.decode(dag_pb.decode(block).data).kind

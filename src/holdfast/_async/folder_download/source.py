@@ -1,0 +1,33 @@
+"""The interface of everything that a directory can be downloaded from."""
+
+from typing import Protocol
+
+from holdfast._async.folder_download.archive_feed import AsyncArchiveFeed
+from holdfast.content.cid import CID
+from holdfast.files.folder_target.names import EntryPath
+from holdfast.files.sinks import Sink
+from holdfast.files.sources import Progress
+from holdfast.protocol.gateway import ArchiveScope
+
+
+class AsyncFolderSource(Protocol):
+    """Gives verified blocks and files of one directory. Paths are relative to this directory."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether a request costs more than some work on disk."""
+
+    async def root(self) -> CID:
+        """Return the CID of the directory."""
+
+    async def block(self, cid: CID, path: EntryPath) -> bytes:
+        """Return the block of `cid`, which is at `path`."""
+
+    async def read(self, cid: CID, path: EntryPath, sink: Sink, progress: Progress) -> None:
+        """Fill `sink` with the file `cid` at `path`."""
+
+    async def open_archive(self, path: EntryPath, scope: ArchiveScope) -> AsyncArchiveFeed | None:
+        """Return the blocks of what is at `path`; None if there is no archive.
+
+        They are those of one directory, or with the scope ``all`` also those of its content.
+        """

@@ -1,0 +1,78 @@
+"""Calls that open something: they can be awaited, and used by ``async with`` without ``await``."""
+
+import functools
+from collections.abc import Callable, Coroutine, Generator
+from types import TracebackType
+from typing import Any, AsyncContextManager, ParamSpec, TypeVar  # noqa: UP035 - as in the twin
+
+P = ParamSpec("P")
+Opened = TypeVar("Opened", bound=AsyncContextManager[Any])
+
+
+class AsyncOpening(Coroutine[Any, Any, Opened]):
+    """A call that returns something to close, such as a client or an open file.
+
+    ``await`` it, or use it by ``async with``, which closes what it returns.
+
+    Example:
+        >>> from holdfast import AsyncClient
+        >>> async def example(folder: str) -> str:
+        ...     async with AsyncClient.init(path=folder) as client:
+        ...         return (await client.store([1, 2])).cid
+    """
+
+    def __init__(self, call: Coroutine[Any, Any, Opened]) -> None:
+        self._call = call
+        self._opened: Opened | None = None
+
+    def __await__(self) -> Generator[Any, Any, Opened]:
+        return self._call.__await__()
+
+    async def __aenter__(self) -> Opened:
+        self._opened = await self._call
+        entered: Opened = await self._opened.__aenter__()
+        return entered
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._opened is not None:
+            await self._opened.__aexit__(kind, error, traceback)
+
+    # What asyncio needs to make a task of it.
+
+    def send(self, value: Any, /) -> Any:
+        """Continue the call."""
+        return self._call.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an error in the call."""
+        return self._call.throw(*error)
+
+    def close(self) -> None:
+        """End the call."""
+        self._call.close()
+
+
+def opens(function: Callable[P, Coroutine[Any, Any, Opened]]) -> Callable[P, AsyncOpening[Opened]]:
+    """Decorate an async function so that ``async with`` takes its calls without ``await``."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> AsyncOpening[Opened]:
+        return AsyncOpening(function(*args, **kwargs))
+
+    return call
+
+
+class AsyncCloses:
+    """Closes by `close` as well as by `aclose`."""
+
+    async def aclose(self) -> None:
+        """Close it."""
+
+    async def close(self) -> None:
+        """Do the same as `aclose`."""
+        await self.aclose()

@@ -1,0 +1,46 @@
+"""Looking into directories through the reader of a provider."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from typing import AsyncContextManager  # noqa: UP035 - it has a twin
+
+from holdfast._async.reads.interface import AsyncReader
+from holdfast.calls import Call
+from holdfast.content.reference import Reference
+from holdfast.provider import AsyncBrowsing
+from holdfast.records import Entry
+
+
+class AsyncReaderBrowsing(AsyncBrowsing, ABC):
+    """Lists directories, and says what content is, from verified blocks."""
+
+    reader: AsyncReader
+
+    @abstractmethod
+    def call(
+        self, operation: str, cid: str | None = None, *, total: bool = True
+    ) -> AsyncContextManager[Call]:
+        """Start a call."""
+
+    async def iter_entries(self, cid: str, *, details: bool = False) -> AsyncIterator[Entry]:
+        """Yield the entries of the directory at `cid`; with `details`, also sizes and kinds.
+
+        Each page of blocks is a call of its own, so that nothing is held, and no time runs, while
+        the caller works on an entry.
+        """
+        pages = self.reader.pages(Reference.parse(cid), details=details)
+        asked_wait = 0.0
+        page: list[Entry] | None = []
+        while page is not None:
+            for entry in page:
+                yield entry
+            async with self.call("entries", cid) as call:
+                # All pages share one limit on the waits by ``Retry-After``.
+                call.asked_wait = asked_wait
+                page = await pages.next_page(call)
+                asked_wait = call.asked_wait
+
+    async def stat(self, cid: str) -> Entry:
+        """Return the size and the kind of the content at `cid`."""
+        async with self.call("stat", cid) as call:
+            return await self.reader.stat(Reference.parse(cid), call)

@@ -1,0 +1,87 @@
+"""The entries of a directory, page by page, each page within a call of its own."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from holdfast.calls import Call, Deadline
+from holdfast.content.blocks import BlockCache
+from holdfast.content.budgets import MAX_CACHED
+from holdfast.content.cid import CID, RAW
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry, entry_record
+from holdfast.content.unixfs.root_nodes import has_root_info
+from holdfast.content.unixfs.walks import DirectoryWalk
+from holdfast.errors import RequestTimeoutError
+from holdfast.records import Entry
+
+if TYPE_CHECKING:
+    from holdfast._async.reads.walk_reader import AsyncWalkReader
+
+DETAILED: Final = 64  # entries of a page whose roots are read
+
+
+class AsyncEntryPages:
+    """Lists a directory. What it holds between two pages is a batch of blocks at the most.
+
+    Args:
+        reader: Supplies the blocks.
+        reference: The directory.
+        details: Whether the roots of the entries are read, for their kinds and sizes.
+        begin: Called with the call of each page before it.
+    """
+
+    def __init__(
+        self,
+        reader: "AsyncWalkReader",
+        reference: Reference,
+        *,
+        details: bool = False,
+        begin: Callable[[Call], None] | None = None,
+    ) -> None:
+        self._reader = reader
+        self._reference = reference
+        self._details = details
+        self._begin = begin
+        self._walk: DirectoryWalk | None = None
+        self._known = BlockCache(MAX_CACHED)
+        self._waiting: deque[DirectoryEntry] = deque()
+
+    async def next_page(self, call: Call) -> list[Entry] | None:
+        """Return some entries, in the directory's order; None at the end. A page may be empty."""
+        if self._begin is not None:
+            self._begin(call)
+        if self._walk is None:
+            self._walk = DirectoryWalk(await self._reader.find(self._reference, call))
+        if not self._waiting:
+            if self._walk.need is None:
+                return None
+            await self._reader.advance(self._walk, self._known, self._waiting.extend)
+            check_time(call.deadline, self._reference)
+        if self._details:
+            return await self._detailed(call)
+        page = [entry_record(entry) for entry in self._waiting]
+        self._waiting.clear()
+        return page
+
+    async def _detailed(self, call: Call) -> list[Entry]:
+        """Return a page with the kinds and sizes of all entries whose root can be read."""
+        batch = [self._waiting.popleft() for _ in range(min(DETAILED, len(self._waiting)))]
+        # A raw block is a file, and the directory declares its size.
+        unknown = [
+            entry.cid for entry in batch if entry.cid.codec != RAW and has_root_info(entry.cid)
+        ]
+        found = await self._reader.root_infos(unknown, self._known, self._reference, call)
+        infos = dict(zip(unknown, found, strict=True))
+        return [
+            Entry(name=entry.name, cid=str(entry.cid), kind=info.kind, size=info.size)
+            if (info := infos.get(entry.cid)) is not None
+            else entry_record(entry)
+            for entry in batch
+        ]
+
+
+def check_time(deadline: Deadline, about: Reference | CID) -> None:
+    """Raise `RequestTimeoutError` if the time is over."""
+    if deadline.has_passed:
+        raise RequestTimeoutError(f"{about} could not be read in time")

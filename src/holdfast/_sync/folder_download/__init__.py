@@ -1,0 +1,15 @@
+# WARNING: this file is generated from src/holdfast/_async/folder_download/__init__.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Downloads of directories to disk.
+
+::
+
+    download         the whole download: the work folder, the directory, the last step
+    directories      each directory: its names are listed and checked, then its entries are fetched
+    entries          each entry: a file or a symbolic link is written, a directory comes later
+    walk_source      blocks and files from this machine, or from any source of blocks
+    gateway_source   the same from gateways, by CID or by path
+    archive_feed     the blocks of an archive in the order in which they are needed
+
+What is refused, and how it is written, is in `holdfast.files.folder_target`.
+"""

@@ -1,0 +1,80 @@
+# WARNING: this file is generated from src/holdfast/_async/folder_download/download.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The whole download of a directory, from the check of the target to its new name."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+from holdfast._sync.folder_download.directories import FolderFetcher
+from holdfast._sync.folder_download.entries import FOLDERS, Entries, FolderOptions
+from holdfast._sync.folder_download.gateway_source import GatewaySource
+from holdfast._sync.folder_download.source import FolderSource
+from holdfast._sync.folder_download.tally import Tally
+from holdfast._sync.folder_download.walk_source import WalkSource
+from holdfast._sync.providers.base import BaseProvider
+from holdfast._sync.reads.gateway_reader import GatewayReader
+from holdfast._sync.reads.walk_reader import WalkReader
+from holdfast._sync.runtime import run_blocking
+from holdfast.calls import Call
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.file_nodes import kind_of
+from holdfast.errors import MalformedError, UnsupportedError
+from holdfast.files.folder_target.work_folder import WorkFolder
+from holdfast.files.sources import Progress
+
+
+def download_folder(
+    provider: object,
+    reference: Reference,
+    to: str | os.PathLike[str],
+    options: FolderOptions,
+    progress: Progress | None,
+) -> Path:
+    """Download the directory at `reference`; return the path of the new folder."""
+    if not isinstance(provider, BaseProvider):
+        name = type(provider).__name__
+        raise UnsupportedError(f"{name} cannot download folders; download the files one by one")
+    tally = Tally(progress)
+    work = WorkFolder(Path(to), reference)
+    with provider.call("download_folder", str(reference), total=False) as call:
+        source = _source(provider.reader, reference, call)
+        run_blocking(work.open)
+        keep = True
+        try:
+            _fill(source, work, options, tally)
+            keep = False
+        except MalformedError:
+            keep = False  # it will never be complete
+            raise
+        except BaseException as error:
+            error.add_note(f"the same call continues; what is verified is kept in {work.path}")
+            raise
+        finally:
+            run_blocking(work.close, keep=keep)
+    tally.finish()
+    return Path(to)
+
+
+def _fill(source: FolderSource, work: WorkFolder, options: FolderOptions, tally: Tally) -> None:
+    """Fetch everything, and give it its name."""
+    cid = source.root()
+    entries = Entries(source, work, options, tally)
+    rules = run_blocking(work.rules, portable=options.portable)
+    block = entries.directory_block(cid) or source.block(cid, ())
+    if kind_of(cid, block) not in FOLDERS:
+        words = "this is not a directory; use download, which is for files"
+        raise NotADirectoryError(errno.ENOTDIR, words, str(cid))
+    entries.save(cid, block)
+    FolderFetcher(source, work, entries, rules).fetch((), cid)
+    run_blocking(work.commit, entries.usage.entries)
+
+
+def _source(reader: Any, reference: Reference, call: Call) -> FolderSource:
+    if isinstance(reader, GatewayReader):
+        return GatewaySource(reader, reference, call)
+    if isinstance(reader, WalkReader):
+        return WalkSource(reader, reference, call)
+    name = type(reader).__name__
+    raise UnsupportedError(f"{name} cannot read folders; download the files one by one")

@@ -1,0 +1,96 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/gateway_blocks.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The verified blocks of directories, and of the roots of files, from HTTP gateways."""
+
+from functools import partial
+
+from holdfast._sync.reads.block_reader import BlockReader
+from holdfast._sync.reads.output import Output
+from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.refusals import RefusedError
+from holdfast._sync.reads.rounds import Rounds
+from holdfast._sync.reads.state import ReadState
+from holdfast._sync.session import Session
+from holdfast.calls import Call, Deadline
+from holdfast.content.blocks import check_provable
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
+from holdfast.errors import NotFoundError, ProviderError, UnprovenError
+from holdfast.files.block_cache import DiskBlockCache
+from holdfast.files.sinks import MemorySink
+from holdfast.protocol.gateway import Gateway, Gateways
+
+
+class GatewayBlocks:
+    """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
+
+    def __init__(
+        self,
+        session: Session,
+        gateways: Gateways,
+        reference: Reference,
+        call: Call,
+        cache: DiskBlockCache | None = None,
+    ) -> None:
+        self._session = session
+        self._gateways = gateways
+        self._reference = reference
+        self._call = call
+        self._cache = cache
+        self._last: Gateway | None = None  # the gateway that gave the last block
+
+    def reader(self) -> BlockReader:
+        """Return a reader over these blocks."""
+        return BlockReader(self.get, verified=True)
+
+    def continue_in(self, call: Call) -> None:
+        """Fetch the next blocks within `call`."""
+        self._call = call
+
+    def get(self, cid: CID) -> bytes:
+        """Return the block of `cid`, or raise the gravest failure of the gateways."""
+        check_provable(cid)
+        state = ReadState(self._reference, Output(MemorySink()), self._call, cache=self._cache)
+        fetched: list[bytes] = []
+        attempt = partial(self._fetch, cid, state, fetched)
+        rounds = Rounds(self._session, self._gateways, state, attempt)
+        rounds.gateways.sort(key=lambda each: each != self._last)
+        if not rounds.ask(rounds.gateways):
+            rounds.ask_again()
+        return fetched[0]
+
+    def _fetch(
+        self,
+        cid: CID,
+        state: ReadState,
+        fetched: list[bytes],
+        gateway: Gateway,
+        deadline: Deadline,
+        *,
+        is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
+    ) -> None:
+        self._last = None  # one that fails has no precedence any more
+        peer = Peer(self._session, gateway, state, deadline, verify=True)
+        try:
+            fetched.append(peer.block(cid))
+        except RefusedError as refusal:
+            raise self._without_blocks(gateway, refusal) from None
+        self._last = gateway
+
+    def _without_blocks(
+        self, gateway: Gateway, refusal: RefusedError
+    ) -> UnprovenError | ProviderError:
+        """Return the gateway's own error, or ours if it has sent something else than the block."""
+        reason, reference = refusal.reason, str(self._reference)
+        if reason is None:
+            return UnprovenError(
+                f"{reference} cannot be listed: {gateway.base_url} does not give blocks; "
+                "add a gateway that does",
+                cid=reference,
+            )
+        if not isinstance(reason, NotFoundError):
+            reason.add_note(
+                f"{gateway.base_url} does not give the blocks of {reference}, without which "
+                "directories cannot be looked into; add a gateway that does"
+            )
+        return reason

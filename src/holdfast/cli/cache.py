@@ -1,0 +1,59 @@
+"""The command ``cache``: what the cache folder holds, and how it is cleared."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from holdfast.cli import output
+from holdfast.cli.exit_codes import advise
+from holdfast.cli.options import cache_options
+from holdfast.cli.run import Run, command, group
+from holdfast.errors import ConfigError
+
+if TYPE_CHECKING:
+    from holdfast.files.cache_folder import Amount
+
+commands = group()
+
+
+@command(commands, cache_options)
+def cache(
+    run: Run,
+    *,
+    clear: Annotated[
+        bool, typer.Option("--clear", help="Remove the blocks and the interrupted downloads.")
+    ] = False,
+) -> None:
+    """Show or clear the cache of blocks and interrupted downloads."""
+    from holdfast.files.cache_folder import clear_cache, look_at_cache
+    from holdfast.files.locations import cache_folder
+
+    config = run.config()
+    given = cache_folder() if config.cache_path is None else config.cache_path
+    if given is None:
+        raise advise(
+            ConfigError("this user has no home directory for a cache"),
+            "name a folder with --cache-path",
+        )
+    folder = Path(given)
+    content = (clear_cache if clear else look_at_cache)(folder)
+    limit = config.cache_bytes
+    room = f"of {output.size_text(limit)}" if limit else "(cache_bytes is 0: none are added)"
+    verb = "removed " if clear else ""
+    run.emit(
+        {
+            "folder": str(folder),
+            "cleared": clear,
+            "limit": limit,
+            "blocks": content.blocks._asdict(),
+            "downloads": content.downloads._asdict(),
+        },
+        str(folder),
+        f"{verb}blocks: {_text(content.blocks)}{'' if clear else f' {room}'}",
+        f"{verb}interrupted downloads: {_text(content.downloads)}",
+    )
+
+
+def _text(amount: "Amount") -> str:
+    return f"{amount.files} files, {output.size_text(amount.size)}"

@@ -1,0 +1,117 @@
+"""The command that downloads files and folders."""
+
+import errno
+import io
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from holdfast.cli.content import CID
+from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.options import CONNECTED, not_empty
+from holdfast.cli.run import Run, command, group
+from holdfast.errors import NotAFileError
+
+if TYPE_CHECKING:
+    from holdfast import Blob, Client
+    from holdfast.content.reference import Reference
+    from holdfast.files.sources import Progress
+
+commands = group()
+
+
+@command(commands, *CONNECTED)
+def download(
+    run: Run,
+    cid: CID,
+    to: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TO",
+            callback=not_empty,
+            help='A new file or folder, a folder to put it in, or "-"; by default a new one here.',
+        ),
+    ] = None,
+    *,
+    symlinks: Annotated[
+        bool, typer.Option("--symlinks", help="Write the symbolic links of a folder.")
+    ] = False,
+    portable: Annotated[
+        bool, typer.Option("--portable", help="Refuse names that other systems cannot have.")
+    ] = False,
+) -> None:
+    """Download a file or a folder; write it only if all of it is verified."""
+    from holdfast.content.reference import Reference
+
+    out = run.standard_output() if to == "-" else None
+    with run.client() as client:
+        reference = Reference.parse(cid)
+        if out is not None:
+            with run.progress_bar("download") as progress:
+                blob = client.download(cid, progress=progress)
+            _write_content(blob, out)
+            return
+        target = _target(reference, to)
+        with run.progress_bar(target.name) as progress:
+            try:
+                blob = client.download(cid, to=target, progress=progress)
+            except NotAFileError:
+                options = {"symlinks": symlinks, "portable": portable}
+                about = _download_folder(client, reference, target, options, progress)
+            else:
+                about = {"size": blob.size, "type": blob.type}
+    run.emit({"cid": str(reference), "path": str(target), **about}, str(target))
+
+
+def _download_folder(
+    client: "Client",
+    reference: "Reference",
+    target: Path,
+    options: dict[str, bool],
+    progress: "Progress | None",
+) -> dict[str, Any]:
+    """Download a folder; return its size and type."""
+    size = 0
+
+    def report(done: int, total: int | None) -> None:
+        nonlocal size
+        size = done
+        if progress is not None:
+            progress(done, total)
+
+    client.download_folder(reference, target, **options, progress=report)
+    return {"size": size, "type": "directory"}
+
+
+def _write_content(blob: "Blob", out: BinaryIO) -> None:
+    """Write content to standard output; to a terminal only plain text."""
+    if out.isatty() and not _is_plain_text(blob):
+        raise UsageError("the content is not plain text: name a file, or use > FILE")
+    with blob.open() as file:
+        shutil.copyfileobj(file, out)
+
+
+def _is_plain_text(blob: "Blob") -> bool:
+    with blob.open() as file, io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        pieces = iter(lambda: text.read(1 << 16), "")
+        try:
+            return all(each.isprintable() or each in "\r\n\t" for piece in pieces for each in piece)
+        except UnicodeDecodeError:
+            return False
+
+
+def _target(reference: "Reference", to: str | None) -> Path:
+    """Return the file to write; raise FileExistsError for an existing file that was not named."""
+    folder = Path(to or ".")
+    if to is not None and not folder.is_dir():
+        if to.endswith(("/", os.sep)):
+            raise FileNotFoundError(errno.ENOENT, "No such folder to write to", to)
+        return folder
+    target = folder / (reference.path[-1] if reference.path else reference.text)
+    if target.exists():
+        taken = "the file exists; name it to replace it"
+        raise FileExistsError(errno.EEXIST, taken, target)
+    return target

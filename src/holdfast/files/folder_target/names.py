@@ -1,0 +1,145 @@
+"""Names of files: which are refused, and which two of them are one file on some systems."""
+
+import errno
+import os
+import sys
+import unicodedata
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+LONGEST_NAME: Final = 255  # bytes, on nearly every file system
+FORBIDDEN: Final = frozenset('<>:"/\\|?*')  # on Windows
+NUMBERED: Final = "0123456789¹²³"
+DEVICES: Final = frozenset(
+    {"con", "prn", "aux", "nul", "conin$", "conout$"}
+    | {f"{port}{number}" for port in ("com", "lpt") for number in NUMBERED}
+)
+EntryPath: TypeAlias = tuple[str, ...]
+
+
+def refused(path: EntryPath, why: str, code: int = errno.EINVAL) -> OSError:
+    """Return the error for an entry that is not written."""
+    return OSError(code, f"the entry is refused: {why}", "/".join(path))
+
+
+def why_not_portable(name: str) -> str | None:
+    """Return why some system cannot have a file of this name; None if all can.
+
+    Example:
+        >>> why_not_portable("Aux.txt")
+        'Aux.txt is a device on Windows'
+        >>> why_not_portable("aux2.txt")
+    """
+    if found := sorted(FORBIDDEN & set(name)):
+        return f"Windows allows no {found[0]!r} in a name"
+    if any(each < " " or each == "\x7f" for each in name):
+        return "it has a control character"
+    if name.endswith((".", " ")):
+        return "Windows drops the dot or space at its end"
+    if name.partition(".")[0].rstrip(" ").lower() in DEVICES:
+        return f"{name} is a device on Windows"
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "it is not UTF-8"
+    return None
+
+
+def folded(name: str, *, case: bool, forms: bool) -> str:
+    """Return a text that is the same for all names that a file system may take for one.
+
+    Args:
+        name: The name.
+        case: Whether names that differ only in case are one.
+        forms: Whether names that differ only in their Unicode form, or in invisible characters,
+            are one.
+
+    Example:
+        >>> folded("ÉTÉ", case=True, forms=False)
+        'été'
+    """
+    if forms:
+        name = unicodedata.normalize("NFD", name)
+        name = "".join(each for each in name if unicodedata.category(each) != "Cf")
+    if case:
+        name = name.casefold()
+    return unicodedata.normalize("NFC", name) if forms else name
+
+
+class NameRules:
+    """The names that may be written to one file system.
+
+    Args:
+        portable: Whether to refuse all names that some other system cannot have.
+        merges_case: Whether names that differ only in case are one file here.
+        merges_forms: The same for Unicode forms.
+        longest: The largest number of bytes in a name.
+        can_write: Returns whether a file of this name can be made, and then has this name.
+    """
+
+    def __init__(
+        self,
+        *,
+        portable: bool,
+        merges_case: bool,
+        merges_forms: bool,
+        longest: int,
+        can_write: Callable[[str], bool],
+    ) -> None:
+        self._portable = portable
+        self._case = portable or merges_case
+        self._forms = portable or merges_forms
+        self._longest = min(longest, LONGEST_NAME)
+        self._can_write = can_write
+
+    def check(self, path: EntryPath) -> None:
+        """Raise an error if the last name of `path` cannot be written."""
+        name = path[-1]
+        if name in {"", ".", ".."} or "/" in name or "\0" in name:
+            raise refused(path, "it is not a valid name")
+        size = len(name.encode("utf-8", "surrogateescape"))
+        if size > self._longest:
+            why = f"its name has {size} bytes, and {self._longest} are possible"
+            raise refused(path, why, errno.ENAMETOOLONG)
+        why_not = why_not_portable(name)
+        if why_not is None:
+            return
+        if self._portable:
+            raise refused(path, f"{why_not}; without portable it may be possible")
+        # Windows would open a device, not make a file of its name.
+        if sys.platform == "win32" or not self._can_write(name):
+            raise refused(path, f"{why_not}, and so does this disk; use another disk or system")
+
+    def new_directory(self) -> "NamesOfDirectory":
+        """Return what checks the names of one directory."""
+        return NamesOfDirectory(self, case=self._case, forms=self._forms)
+
+
+class NamesOfDirectory:
+    """Checks the names of one directory. It remembers them only where names can be merged."""
+
+    def __init__(self, rules: NameRules, *, case: bool, forms: bool) -> None:
+        self._rules = rules
+        self._case = case
+        self._forms = forms
+        self._seen: set[bytes] = set()
+
+    def check(self, path: EntryPath) -> None:
+        """Raise an error if `path` cannot be written, or not beside the ones before it."""
+        self._rules.check(path)
+        if not self._case and not self._forms:
+            return
+        key = folded(path[-1], case=self._case, forms=self._forms)
+        digest = key.encode("utf-8", "surrogateescape")
+        if digest in self._seen:
+            why = "another name differs from it only in case or Unicode form, and they would be one"
+            raise refused(path, f"{why} file; download its content by the CID")
+        self._seen.add(digest)
+
+
+def longest_name(descriptor: int | None) -> int:
+    """Return how many bytes a name may have in the open folder."""
+    try:
+        return os.fpathconf(descriptor, "PC_NAME_MAX") if descriptor is not None else LONGEST_NAME
+    except (AttributeError, OSError, ValueError):  # Windows; a file system that does not say it
+        return LONGEST_NAME

@@ -1,0 +1,19 @@
+"""IPFS as a file system of fsspec, for pandas, pyarrow, zarr, xarray, Dask and others.
+
+Where Holdfast is installed with ``holdfast[fsspec]``, these tools know the protocol ``holdfast``::
+
+    pandas.read_csv("holdfast://CID/a.csv")
+
+The parts are::
+
+    file_system    the methods that fsspec calls to write
+    reading        those that look and read
+    instances      which instances are shared, and that none shows a secret
+    paths          what a path means: content under a CID, or a file that is being written
+    staging        the files that a transaction writes, until they are uploaded
+    open_files     a file that is open for reading
+"""
+
+from holdfast.filesystem.file_system import HoldfastFileSystem
+
+__all__ = ["HoldfastFileSystem"]

@@ -1,0 +1,275 @@
+"""The part of the file system that looks at content and reads it."""
+
+import asyncio
+import os
+import weakref
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from fsspec.asyn import AsyncFileSystem, sync
+from fsspec.callbacks import DEFAULT_CALLBACK
+
+from holdfast._async.client import AsyncClient
+from holdfast._async.content_file import AsyncContentFile
+from holdfast.config import ClientConfig
+from holdfast.content.reference import Reference
+from holdfast.filesystem.instances import SecretOptions
+from holdfast.filesystem.open_files import AsyncHoldfastFile, HoldfastFile
+from holdfast.filesystem.paths import (
+    cannot_write,
+    no_such_file,
+    os_errors,
+    plain_path,
+    reference_to,
+)
+from holdfast.filesystem.staging import Staging
+from holdfast.records import Entry
+
+MISSING: Final = (FileNotFoundError, NotADirectoryError)
+AT_ONCE: Final = 16  # files or ranges that are read at the same time
+KNOWN: Final = 10_000  # paths of which it is remembered what is there: content never changes
+OPENED: Final = 4  # files that stay open for further ranges; each may hold some MiB
+CLOSING: Final = 2.0  # seconds to wait for connections to close
+
+NO_CID: Final = "a path begins with a CID, except for what is written in a transaction"
+
+Info = dict[str, Any]
+
+
+class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):  # type: ignore[misc]
+    """Reads content under CIDs, and in a transaction the files that it has written so far."""
+
+    protocol = "holdfast"
+    _extra_tokenize_attributes = ("environment_key",)
+
+    def __init__(
+        self,
+        *,
+        asynchronous: bool = False,
+        loop: asyncio.AbstractEventLoop | None = None,
+        batch_size: int | None = None,
+        use_listings_cache: object = None,  # noqa: ARG002 - content never changes
+        listings_expiry_time: object = None,  # noqa: ARG002
+        max_paths: object = None,  # noqa: ARG002
+        **fields: Any,
+    ) -> None:
+        super().__init__(asynchronous=asynchronous, loop=loop, batch_size=batch_size or AT_ONCE)
+        self.config = ClientConfig.from_env(**fields)
+        self._client: AsyncClient | None = None
+        self._client_loop: asyncio.AbstractEventLoop | None = None
+        self._staging: Staging | None = None
+        self._known: OrderedDict[str, Info] = OrderedDict()
+        self._opened: OrderedDict[str, asyncio.Future[AsyncContentFile]] = OrderedDict()
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [plain_path(each) for each in path]
+        return plain_path(path)
+
+    async def client(self) -> AsyncClient:
+        """Return the client, which belongs to the running event loop."""
+        running = asyncio.get_running_loop()
+        if self._client is None or self._client_loop is not running:
+            self._opened.clear()
+            self._client = await AsyncClient.init(self.config)
+            self._client_loop = running
+            weakref.finalize(self, _close, running, self._client.aclose)
+        return self._client
+
+    async def aclose(self) -> None:
+        """Close the connections. They are closed as well when the file system is collected."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    # Looking
+
+    async def _info(self, path: str, **_: Any) -> Info:
+        path = plain_path(path)
+        if reference_to(path) is None:
+            staged: Info = await self._staged(path, Staging.info)
+            return staged
+        if path not in self._known:
+            reference = await self._locate(path)
+            with os_errors(path):
+                self._remember(path, await (await self.client()).stat(reference))
+        return dict(self._known[path])
+
+    async def _locate(self, path: str) -> Reference:
+        """Return the shortest reference to existing content: its CID, or its name in a folder.
+
+        So the folders on the way are read once, and not for each file in them.
+        """
+        reference = reference_to(path)
+        if reference is None:
+            raise no_such_file(path, NO_CID)
+        if path in self._known:
+            return Reference.parse(self._known[path]["cid"])
+        if len(reference.path) < 2:
+            return reference
+        above = await self._info(path.rpartition("/")[0])
+        start = Reference.parse(above["cid"])
+        return Reference(start.text, start.cid, reference.path[-1:])
+
+    def _remember(self, path: str, entry: Entry) -> Info:
+        kind = "link" if entry.kind == "symlink" else entry.kind
+        size = entry.size if kind == "file" else 0
+        info: Info = {"name": path, "size": size, "type": kind, "cid": str(entry.cid)}
+        self._known[path] = info
+        if len(self._known) > KNOWN:
+            self._known.popitem(last=False)
+        return info
+
+    async def _ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:  # noqa: FBT001, FBT002
+        path = plain_path(path)
+        if reference_to(path) is None:
+            infos = await self._staged(path, Staging.list)
+            return infos if detail else [info["name"] for info in infos]
+        found = await self._info(path)
+        if found["type"] != "directory":
+            return [found] if detail else [path]
+        client = await self.client()
+        listed: list[Any] = []
+        with os_errors(path):
+            async for entry in client.iter_entries(found["cid"], details=detail):
+                name = f"{path}/{entry.name}"
+                listed.append(dict(self._remember(name, entry)) if detail else name)
+        return listed
+
+    async def _walk(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        topdown: bool = True,  # noqa: FBT001, FBT002 - as fsspec calls it
+        on_error: str | Callable[[OSError], object] = "omit",
+        **options: Any,
+    ) -> AsyncIterator[Any]:
+        """Walk as fsspec does, but do not take a failure for an empty folder."""
+        if on_error == "omit":
+            on_error = _raise_unless_missing
+        walk = super()._walk(path, maxdepth, topdown=topdown, on_error=on_error, **options)
+        async for each in walk:
+            yield each
+
+    async def _exists(self, path: str, **_: Any) -> bool:
+        return await self._type(path) is not None
+
+    async def _isdir(self, path: str) -> bool:
+        return await self._type(path) == "directory"
+
+    async def _isfile(self, path: str) -> bool:
+        return await self._type(path) == "file"
+
+    async def _type(self, path: str) -> str | None:
+        """Return the type of what is at `path`; None if nothing is. A failure is raised."""
+        with suppress(*MISSING):
+            return str((await self._info(path))["type"])
+        return None
+
+    # Reading
+
+    async def _open_content(self, path: str) -> AsyncContentFile:
+        reference = await self._locate(path)
+        with os_errors(path):
+            return await (await self.client()).open(reference)
+
+    async def _shared_content(self, path: str) -> AsyncContentFile:
+        """Return an open file for single ranges; the last few stay open for further ones."""
+        await self.client()  # of this event loop
+        opening = self._opened.get(path)
+        if opening is None:
+            opening = asyncio.ensure_future(self._open_content(path))
+            self._opened[path] = opening
+            if len(self._opened) > OPENED:
+                self._opened.popitem(last=False)
+        try:
+            return await asyncio.shield(opening)
+        except BaseException:
+            if self._opened.get(path) is opening:
+                del self._opened[path]
+            raise
+
+    async def _cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **_: Any
+    ) -> bytes:
+        path = plain_path(path)
+        if reference_to(path) is None:
+            data: bytes = await self._staged(path, Staging.read, start, end)
+            return data
+        content = await self._shared_content(path)
+        first, stop, _step = slice(start, end).indices(content.size)
+        with os_errors(path):
+            return await content.pread(max(0, stop - first), first)
+
+    def _open(self, path: str, mode: str = "rb", **options: Any) -> Any:
+        if reference_to(path) is None or mode != "rb":
+            return self._staging_for(path, writing=mode != "rb").open(path, mode)
+        for given in ("autocommit", "size"):
+            options.pop(given, None)
+        content = sync(self.loop, self._open_content, path)
+        return HoldfastFile(self, path, content, **options)
+
+    async def open_async(self, path: str, mode: str = "rb", **_: Any) -> AsyncHoldfastFile:
+        """Return a file that is read by ``await file.read(size)``."""
+        path = plain_path(path)
+        if mode != "rb":
+            raise cannot_write(path)
+        return AsyncHoldfastFile(self, path, await self._open_content(path))
+
+    async def _get_file(
+        self, rpath: str, lpath: str, callback: Any = DEFAULT_CALLBACK, **_: Any
+    ) -> None:
+        rpath = plain_path(rpath)
+        info = await self._info(rpath)
+        if info["type"] == "directory":
+            await asyncio.to_thread(os.makedirs, lpath, exist_ok=True)
+            return
+        if "cid" not in info:
+            await self._staged(rpath, Staging.copy_out, lpath)
+            return
+
+        def progress(done: int, total: int | None) -> None:
+            callback.set_size(total)
+            callback.absolute_update(done)
+
+        with os_errors(rpath):
+            await (await self.client()).download(info["cid"], to=lpath, progress=progress)
+
+    # The files of a transaction
+
+    def _staging_for(self, path: str, *, writing: bool = True) -> Staging:
+        """Return the folder for a path that does not begin with a CID."""
+        if self._intrans and reference_to(path) is None:
+            if self._staging is None:
+                self._staging = Staging()
+            return self._staging
+        if writing:
+            raise cannot_write(path)
+        raise no_such_file(path, NO_CID)
+
+    async def _staged(self, path: str, work: Callable[..., Any], *args: Any) -> Any:
+        """Read from the folder of the transaction, on a thread."""
+        staging = self._staging_for(path, writing=False)
+        return await asyncio.to_thread(work, staging, path, *args)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, MISSING):
+        raise error
+
+
+def _close(loop: asyncio.AbstractEventLoop, aclose: Callable[[], Any]) -> None:
+    """Close a client whose file system was collected, or at the end of the process."""
+    if not loop.is_running():
+        return
+    closing = asyncio.run_coroutine_threadsafe(aclose(), loop)
+    try:
+        is_here = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        is_here = False
+    if not is_here:
+        with suppress(Exception):
+            closing.result(CLOSING)

@@ -1,0 +1,109 @@
+"""Tests of async providers: pins that are listed, found, changed, and made by a CID.
+
+A provider that lacks a capability skips its tests.
+"""
+
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from holdfast._async.runtime import now, sleep
+from holdfast.errors import ProviderError
+from holdfast.provider import (
+    AsyncAnnotating,
+    AsyncFinding,
+    AsyncListing,
+    AsyncPinning,
+    AsyncUpdating,
+)
+from holdfast.records import Pin, PinFilter, PinInfo
+from holdfast.testing._async.provider_calls import AsyncProviderCalls
+from holdfast.testing.provider_cases import NOWHERE, check_pins, require, unique_json
+
+
+class AsyncPinTests(AsyncProviderCalls):
+    """Names and key-values of pins, and pins by CID."""
+
+    async def test_pins_are_listed_by_name(self, provider: Any) -> None:
+        require(provider, AsyncListing)
+        salt = secrets.token_hex(8)
+        cids = [await provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
+        check_pins(await provider.list_pins(name=salt), cids, "by a part of the name")
+        check_pins(await provider.list_pins(name=f"{salt} 1"), cids[1:], "by the name")
+        assert len(await provider.list_pins(name=salt, limit=1)) == 1
+        for cid in cids:
+            await provider.delete(cid)
+        check_pins(await provider.list_pins(name=salt), [], "after they were deleted")
+
+    async def test_pins_are_found_by_each_filter(self, provider: Any) -> None:
+        require(provider, AsyncAnnotating, AsyncFinding)
+        salt = secrets.token_hex(8)
+        cids = []
+        for number in "12":
+            keyvalues = {"salt": salt, "number": number}
+            info = PinInfo(name=f"{salt} {number}", keyvalues=keyvalues, given=True)
+            cids.append((await provider.pin_json(unique_json(), info)).cid)
+        pins = await find(provider, name=salt)
+        check_pins(pins, cids, "by a part of the name")
+        check_pins(await find(provider, name=f"{salt} 2"), cids[1:], "by the name")
+        check_pins(await find(provider, cid=cids[0]), cids[:1], "by CID")
+        check_pins(await find(provider, keyvalues={"salt": salt}), cids, "by a key-value")
+        wanted = {"salt": salt, "number": "2"}
+        check_pins(await find(provider, keyvalues=wanted), cids[1:], "by two key-values")
+        assert len(await find(provider, name=salt, limit=1)) == 1, "a limit of 1 was not kept"
+        times = [pin.created for pin in pins if pin.created is not None]
+        if len(times) == len(pins):
+            first, last = min(times), max(times)
+            check_pins(await find(provider, name=salt, since=first), cids, "since the first")
+            check_pins(await find(provider, name=salt, until=last), cids, "until the last")
+            check_pins(await find(provider, name=salt, since=last + 1), [], "since later")
+            check_pins(await find(provider, name=salt, until=first - 1), [], "until earlier")
+        for cid in cids:
+            await provider.delete(cid)
+        check_pins(await find(provider, name=salt), [], "after they were deleted")
+
+    async def test_known_content_gets_what_is_given(self, provider: Any) -> None:
+        require(provider, AsyncAnnotating, AsyncFinding)
+        text = unique_json()
+        cid = (await provider.pin_json(text, PinInfo(name="first", keyvalues={"a": "1"}))).cid
+        added = await provider.pin_json(text, PinInfo(name="second"))
+        assert added.duplicate in {True, None}, "known content was added as new"
+        (pin,) = await find(provider, cid=cid)
+        assert (pin.name, pin.keyvalues) == ("first", {"a": "1"}), "nothing was given to change it"
+        await provider.pin_json(text, PinInfo(name="third", keyvalues={"b": "2"}, given=True))
+        (pin,) = await find(provider, cid=cid)
+        assert (pin.name, pin.keyvalues) == ("third", {"a": "1", "b": "2"})
+        await provider.delete(cid)
+
+    async def test_a_pin_can_be_changed(self, provider: Any) -> None:
+        require(provider, AsyncAnnotating, AsyncFinding, AsyncUpdating)
+        info = PinInfo(name="first", keyvalues={"a": "1", "b": "2"}, given=True)
+        cid = (await provider.pin_json(unique_json(), info)).cid
+        pin = await provider.update_pin(cid, name="second", keyvalues=None)
+        assert (pin.name, pin.keyvalues) == ("second", {"a": "1", "b": "2"})
+        pin = await provider.update_pin(cid, name=None, keyvalues={"a": None, "c": "3"})
+        assert (pin.name, pin.keyvalues) == ("second", {"b": "2", "c": "3"})
+        (found,) = await find(provider, cid=cid)
+        assert (found.name, found.keyvalues) == (pin.name, pin.keyvalues)
+        await provider.delete(cid)
+        with pytest.raises(ProviderError):
+            await provider.update_pin(NOWHERE, name="x", keyvalues=None)
+
+    async def test_what_is_there_can_be_pinned_by_its_cid(self, provider: Any) -> None:
+        require(provider, AsyncPinning)
+        cid = await provider.put_json(unique_json(), name="x")
+        pin = await provider.pin(cid, PinInfo(name="y", given=True))
+        end = now() + self.patience
+        while pin.state != "pinned":
+            assert now() < end, f"the pin is still {pin.state}"
+            await sleep(0.1)
+            pin = await provider.check_pin(pin)
+        check_pins([pin], [cid], "by its CID")
+        await provider.delete(cid)
+
+
+async def find(provider: AsyncFinding, *, limit: int | None = None, **wanted: Any) -> Sequence[Pin]:
+    """Return the pins that match the filters."""
+    return [pin async for pin in provider.find_pins(PinFilter(**wanted), limit=limit)]

@@ -1,0 +1,308 @@
+"""Looking into directories: entries, stat, and paths everywhere, from a store and by gateways."""
+
+import json
+
+import pytest
+
+from holdfast import AsyncClient, compute_cid
+from holdfast._async.runtime import sleep
+from holdfast.content import dag_pb
+from holdfast.content.cid import CID
+from holdfast.content.profiles import PROFILES, UNIXFS_V1_2025
+from holdfast.content.unixfs.directories import build_directory
+from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.content.unixfs.hamt import build_shard
+from holdfast.errors import (
+    ClientClosedError,
+    InvalidCIDError,
+    NotAFileError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnprovenError,
+    UnsupportedError,
+)
+from holdfast.provider import AsyncBrowsing
+from holdfast.records import Entry
+from holdfast.testing import Scripted, ScriptedServer
+from tests._async.test_base_provider import AsyncDictProvider
+from tests._async.test_entries import serving, sharded
+from tests.content import Blocks
+from tests.support import HELLO_CID, config_for
+
+DOCUMENT = {"name": "Zoë"}
+LARGE = b"x" * 3_000_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("browsing") / "root"
+    (root / "sub folder" / "deep").mkdir(parents=True)
+    (root / "hello.txt").write_bytes(b"hello")
+    (root / "large.bin").write_bytes(LARGE)
+    (root / "link").symlink_to("sub folder/deep")
+    (root / "sub folder" / "deep" / "a%20?.json").write_text(json.dumps(DOCUMENT))
+    return root
+
+
+@pytest.fixture(params=["local", "gateway"])
+async def client(request, node):
+    """A client that reads what `node.repository` has, from the store itself or by its gateway."""
+    config = {"path": node.repository.path} if request.param == "local" else {"config": node.config}
+    fields = {"path": config["path"]} if "path" in config else {}
+    async with await AsyncClient.init(config.get("config"), **fields) as client:
+        yield client
+
+
+@pytest.fixture(params=[0, 1], ids=["v0", "v1"])
+def stored(request, node, folder):
+    """The CID of the folder in the store of the node."""
+    profile = "unixfs-v1-2025" if request.param else "unixfs-v0-2015"
+    pin, _ = node.repository.add(folder, PROFILES[profile])
+    assert pin.cid == compute_cid(folder, profile=profile)
+    return pin.cid
+
+
+def put_sharded(node, files):
+    """Put a sharded directory of `files` into the store of the node; return its CID."""
+    with node.repository.adding() as adding:
+        links = []
+        for name, content in files.items():
+            importer = FileImporter(UNIXFS_V1_2025, adding.put)
+            importer.update(content)
+            part = importer.finish()
+            links.append(dag_pb.Link(part.cid, name.encode(), part.dag_size))
+        root = build_shard(links, UNIXFS_V1_2025, adding.put)
+        adding.pin(root.cid, size=root.dag_size)
+    return str(root.cid)
+
+
+# Entries
+
+
+async def test_details_give_kinds_and_sizes(client, stored):
+    entries = await client.entries(stored, details=True)
+    assert [(entry.name, entry.kind, entry.size) for entry in entries] == [
+        ("hello.txt", "file", 5),
+        ("large.bin", "file", len(LARGE)),
+        ("link", "symlink", len("sub folder/deep")),
+        ("sub folder", "directory", None),
+    ]
+    for entry in entries:
+        assert await client.stat(f"{stored}/{entry.name}") == entry
+
+
+async def test_without_details_only_raw_blocks_have_a_size(client, stored):
+    plain = await client.entries(stored)
+    detailed = await client.entries(stored, details=True)
+    assert [(each.name, each.cid) for each in plain] == [(each.name, each.cid) for each in detailed]
+    known = [(each.name, each.kind, each.size) for each in plain if each.kind is not None]
+    assert known == ([("hello.txt", "file", 5)] if stored.startswith("b") else [])
+
+
+async def test_entries_are_found_by_paths_and_links(client, stored):
+    (deep,) = await client.entries(f"https://ipfs.io/ipfs/{stored}/sub%20folder/?x=1")
+    assert deep.name == "deep"
+    (entry,) = await client.entries(f"{stored}/sub folder/deep")
+    assert entry.name == "a%20?.json"
+    assert await client.entries(deep.cid) == [entry]
+
+
+async def test_a_sharded_directory_streams_and_is_searched(client, node):
+    files = {f"{number}.json": b'{"number": %d}' % number for number in range(1000)}
+    cid = put_sharded(node, files | {"large": LARGE})
+    names = [entry.name async for entry in client.iter_entries(cid)]
+    assert sorted(names) == sorted([*files, "large"])
+    details = {entry.name: entry async for entry in client.iter_entries(cid, details=True)}
+    assert details["large"].size == len(LARGE)
+    assert details["7.json"] == await client.stat(f"{cid}/7.json")
+    assert await client.retrieve(f"{cid}/77.json") == {"number": 77}
+    assert (await client.download(f"{cid}/large")).size == len(LARGE)
+    async with await client.open(f"{cid}/large") as file:
+        file.seek(-3, 2)
+        assert await file.read() == b"xxx"
+    assert (await client.stat(cid)).kind == "directory"
+    with pytest.raises(NotFoundError, match=r"there is no 'other'"):
+        await client.stat(f"{cid}/other")
+
+
+async def test_many_details_come_in_the_order_of_the_directory(client, node):
+    with node.repository.adding() as adding:
+        parts = []
+        for number in range(150):
+            inner = build_directory([], UNIXFS_V1_2025, adding.put)
+            importer = FileImporter(UNIXFS_V1_2025, adding.put)
+            importer.update(b"%d" % number)
+            part = inner if number % 3 else importer.finish()
+            parts.append((b"%03d" % number, part))
+        root = build_directory(parts, UNIXFS_V1_2025, adding.put)
+        adding.pin(root.cid, size=root.dag_size)
+    entries = await client.entries(str(root.cid), details=True)
+    assert [entry.name for entry in entries] == [f"{number:03}" for number in range(150)]
+    assert [entry.kind for entry in entries] == ["file", "directory", "directory"] * 50
+
+
+async def test_entries_that_cannot_be_read_have_no_kind():
+    """Of another codec, or with a hash function that is not supported."""
+    blocks = Blocks()
+    cids = [CID(1, 0x71, 0x12, bytes(32)), CID(1, 0x70, 0x1D, bytes(32))]
+    parts = [(b"%d" % n, Part(cid, 0, 0)) for n, cid in enumerate(cids)]
+    root = build_directory(parts, UNIXFS_V1_2025, blocks.__setitem__)
+    with ScriptedServer(serving(blocks)) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            entries = await client.entries(str(root.cid), details=True)
+    assert entries == [Entry(name=str(n), cid=str(cid)) for n, cid in enumerate(cids)]
+
+
+# One entry
+
+
+@pytest.mark.parametrize(
+    ("cid", "entry"),
+    [
+        ("bafkqaaa", Entry(name="", cid="bafkqaaa", kind="file", size=0)),
+        ("bafkqabik", None),
+    ],
+    ids=["empty", "not a CID"],
+)
+async def test_the_content_of_an_identity_cid(client, cid, entry):
+    if entry is None:
+        with pytest.raises(InvalidCIDError):
+            await client.stat(cid)
+    else:
+        assert await client.stat(cid) == entry
+
+
+async def test_stat_of_the_content_itself(client, node, stored):
+    assert await client.stat(stored) == Entry(name="", cid=stored, kind="directory")
+    pin, _ = node.repository.add(b"hello", UNIXFS_V1_2025)
+    assert await client.stat(f"/ipfs/{pin.cid}") == Entry(
+        name="", cid=HELLO_CID, kind="file", size=5
+    )
+    with pytest.raises(NotFoundError):
+        await client.stat(compute_cid(b"nobody has this"))
+
+
+async def test_only_the_root_of_a_large_file_is_read():
+    blocks = Blocks()
+    importer = FileImporter(UNIXFS_V1_2025, blocks.__setitem__)
+    importer.update(LARGE)
+    root = str(importer.finish().cid)
+    with ScriptedServer(serving(blocks)) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            assert (await client.stat(root)).size == len(LARGE)
+        assert len(server.requests) == 1
+
+
+# Files and directories in each other's place
+
+
+async def test_a_directory_is_no_file(client, stored):
+    for path in (stored, f"{stored}/sub folder"):
+        for read in (client.retrieve, client.download, client.open):
+            with pytest.raises(NotAFileError, match=r"is a directory; .*download_folder"):
+                await read(path)
+
+
+async def test_a_path_through_a_file_leads_nowhere(client, stored):
+    for read in (client.retrieve, client.download, client.open, client.stat, client.entries):
+        with pytest.raises(NotFoundError, match="is not a directory"):
+            await read(f"{stored}/hello.txt/x")
+    with pytest.raises(NotFoundError, match="is not a directory"):
+        await client.entries(f"{stored}/hello.txt")
+
+
+async def test_a_document_is_read_by_its_path(client, stored):
+    path = f"{stored}/sub folder/deep/a%2520%3F.json"
+    assert await client.retrieve(path) == DOCUMENT
+    assert (await client.download(path)).name == "a%20?.json"
+    assert (await client.stat(path)).name == "a%20?.json"
+
+
+# Arguments, and providers without it
+
+
+async def test_wrong_arguments_are_errors_before_the_first_entry(client):
+    with pytest.raises(InvalidCIDError):
+        client.iter_entries("nonsense")
+    with pytest.raises(InvalidCIDError):
+        await client.stat("nonsense")
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        client.iter_entries(HELLO_CID)
+    with pytest.raises(ClientClosedError):
+        await client.stat(HELLO_CID)
+
+
+class Blind(AsyncDictProvider):
+    def supports(self, capability):
+        return capability is not AsyncBrowsing and super().supports(capability)
+
+
+async def test_a_provider_that_cannot_look_says_so():
+    client = AsyncClient(Blind())
+    with pytest.raises(UnsupportedError, match="cannot look into directories"):
+        client.iter_entries(HELLO_CID)
+    with pytest.raises(UnsupportedError, match="cannot look into directories"):
+        await client.stat(HELLO_CID)
+
+
+# Gateways that give little
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (Scripted(body=b"<html>"), UnprovenError),
+        (Scripted(status=403, body=b"ERR_ID:00006"), PermissionDeniedError),
+    ],
+    ids=["plain content", "refused"],
+)
+async def test_a_gateway_without_the_blocks_is_told_clearly(reply, error):
+    """Such as one that gives only ROOT/PATH, and none of the CIDs below the root."""
+    blocks = Blocks()
+    inner = sharded(blocks.__setitem__, ["a"])
+    root = build_directory([(b"sub", inner)], UNIXFS_V1_2025, blocks.__setitem__)
+    serve = serving({root.cid: blocks[root.cid]})
+    with ScriptedServer(
+        lambda request: serve(request) if str(root.cid) in request.target else reply
+    ) as server:
+        async with await AsyncClient.init(config_for(server)) as client:
+            assert [entry.name for entry in await client.entries(str(root.cid))] == ["sub"]
+            for look in (client.entries, client.stat):
+                with pytest.raises(error) as caught:
+                    await look(f"{root.cid}/sub")
+                words = [str(caught.value), *getattr(caught.value, "__notes__", ())]
+                assert "add a gateway that does" in " ".join(words)
+                assert server.url in " ".join(words)
+
+
+# Between two pages
+
+
+async def test_nothing_is_held_and_no_time_runs_while_the_caller_works(node):
+    cid = put_sharded(node, {f"{number}": b"%d" % number for number in range(300)})
+    config = node.config.with_options(timeouts={"total": 1})
+    async with await AsyncClient.init(config) as client:
+        begun = []
+        for _ in range(110):  # more than calls at once
+            entries = client.iter_entries(cid)
+            await anext(entries)
+            begun.append(entries)
+        await sleep(1.2)  # longer than a call may take
+        assert len([entry async for entry in begun[0]]) == 299
+        for entries in begun:
+            await entries.aclose()
+        assert (await client.stat(cid)).kind == "directory"
+
+
+async def test_each_page_is_told_as_a_call(node):
+    events = []
+    cid = put_sharded(node, {f"{number}": b"%d" % number for number in range(300)})
+    async with await AsyncClient.init(node.config, on_event=events.append) as client:
+        await client.entries(cid)
+        calls = [each for each in events if each.kind == "call"]
+        assert {(each.operation, each.cid, each.error) for each in calls} == {
+            ("entries", cid, None)
+        }
+        await client.stat(cid)
+    assert (events[-1].operation, events[-1].cid) == ("stat", cid)

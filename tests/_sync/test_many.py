@@ -1,0 +1,205 @@
+# WARNING: this file is generated from tests/_async/test_many.py
+# by scripts/generate_sync.py. Change the original instead.
+"""`store_many`, `upload_many` and `revoke_many`."""
+
+import threading
+
+import pytest
+
+from holdfast import Client, Outcome, compute_cid
+from holdfast.errors import ClientClosedError, InvalidCIDError, ProviderError, SerializationError
+from holdfast.protocol import json_text
+from holdfast.testing import Scripted, ScriptedServer
+from tests.support import config_for, pinned, raw_cid
+
+
+@pytest.fixture
+def local(tmp_path):
+    with Client.init(path=tmp_path / "store") as client:
+        yield client
+
+
+def document_cid(value):
+    return compute_cid(json_text.to_text(value).encode())
+
+
+def all_of(outcomes):
+    found = {}
+    for outcome in outcomes:
+        found[outcome.index] = outcome
+    return [found[index] for index in sorted(found)]
+
+
+def collect(outcomes, found):
+    for outcome in outcomes:
+        assert outcome.error is None
+        found.append(outcome.item)
+
+
+def test_many_values_are_stored(local):
+    values = [{"number": number} for number in range(50)]
+    outcomes = all_of(local.store_many(values))
+    assert [(each.index, each.item, each.error) for each in outcomes] == [
+        (index, value, None) for index, value in enumerate(values)
+    ]
+    assert [each.result().cid for each in outcomes] == list(map(document_cid, values))
+    assert [each.record.data for each in outcomes] == values
+    assert len(local.pins()) == 50
+
+
+def test_many_files_of_all_kinds_are_uploaded(local, tmp_path):
+    path = tmp_path / "on-disk.txt"
+    path.write_bytes(b"1")
+    files = [path, b"2", ("given.txt", b"3"), (b"4", b"5"), ["six"], iter([b"7"])]
+    outcomes = all_of(local.upload_many(files))
+    assert [each.item is given for each, given in zip(outcomes, files, strict=True)] == [True] * 6
+    cids = [each.result().cid for each in outcomes if each.error is None]
+    assert cids == list(map(compute_cid, [b"1", b"2", b"3", b"45", b"7"]))
+    assert [type(each.error) for each in outcomes if each.error] == [TypeError]
+    names = {pin.name for pin in local.pins()}
+    assert names == {"on-disk.txt", "given.txt", "client-file"}
+
+
+def test_many_pins_are_revoked(local):
+    record = local.store(1)
+    outcomes = all_of(local.revoke_many([record.cid, record.cid[:-1], document_cid(2)]))
+    assert outcomes[0] == Outcome(index=0, item=record.cid, record=True)
+    assert [type(each.error) for each in outcomes[1:]] == [InvalidCIDError, ProviderError]
+    assert local.pins() == []
+
+
+def test_one_failure_does_not_stop_the_others(local):
+    outcomes = all_of(local.store_many([1, {2}, 3], concurrency=1))
+    assert [each.error is None for each in outcomes] == [True, False, True]
+    with pytest.raises(SerializationError):
+        outcomes[1].result()
+
+
+def test_several_are_under_way_at_once_and_connections_are_reused():
+    together = threading.Barrier(5)
+    connections = set()  # the server has a thread for each
+
+    def answer(request):
+        connections.add(threading.get_ident())
+        together.wait(30)  # all of five, or nobody
+        return Scripted(body=pinned(raw_cid(request.body)))
+
+    with ScriptedServer(answer) as server:
+        with Client.init(config_for(server, verify=False)) as client:
+            outcomes = all_of(client.upload_many([b"x"] * 20, concurrency=5))
+    assert [each.error for each in outcomes] == [None] * 20
+    assert len(connections) == 5
+
+
+def test_outcomes_come_when_they_are_done():
+    released = threading.Event()
+
+    def answer(request):
+        if b"slow" in request.body:
+            released.wait(30)
+        return Scripted(body=pinned())
+
+    with ScriptedServer(answer) as server:
+        with Client.init(config_for(server)) as client:
+            order = []
+            for outcome in client.store_many(["slow", "a", "b", "c"], concurrency=2):
+                order.append(outcome.item)
+                if len(order) == 3:
+                    released.set()
+    assert order == ["a", "b", "c", "slow"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_no_more_items_are_taken_than_are_under_way(local, concurrency):
+    taken = received = most = 0
+
+    def values():
+        nonlocal taken
+        while True:
+            taken += 1
+            yield taken
+
+    with local.store_many(values(), concurrency=concurrency) as outcomes:
+        assert taken == 0
+        for _ in outcomes:
+            received += 1
+            most = max(most, taken - received)
+            if received == 30:
+                break
+    assert most <= concurrency
+    assert taken <= 30 + concurrency
+
+
+def test_an_error_of_the_input_is_raised_after_the_outcomes(local):
+    def values():
+        yield 1
+        yield 2
+        raise RuntimeError("the input ended badly")
+
+    outcomes = local.store_many(values())
+    stored = []
+    with pytest.raises(RuntimeError, match="ended badly"):
+        collect(outcomes, stored)
+    assert sorted(stored) == [1, 2]
+    assert all_of(outcomes) == []
+
+
+def test_closing_waits_for_what_is_under_way_and_starts_nothing_new(server):
+    for _ in range(3):
+        server.reply(200, pinned(), delay=0.3)
+    with Client.init(config_for(server)) as client:
+        server.reply(200, pinned())
+        with client.store_many(iter(range(100)), concurrency=3) as outcomes:
+            for outcome in outcomes:
+                assert outcome.error is None
+                break
+        done = len(server.requests)
+        assert 3 <= done <= 4
+        assert all_of(outcomes) == []
+        outcomes.close()
+        server.reply(200, pinned())
+        client.store("the client works on")
+        assert len(server.requests) == done + 1
+
+
+def test_closing_the_client_waits_too_and_then_the_input_is_refused(local):
+    outcomes = local.store_many(iter(range(1000)), concurrency=4)
+    assert (next(outcomes)).error is None
+    local.close()
+    rest = []
+    with pytest.raises(ClientClosedError):
+        collect(outcomes, rest)
+    assert len(rest) <= 4
+    with pytest.raises(ClientClosedError):
+        local.store_many([])
+
+
+def test_nothing_in_nothing_out(local):
+    assert all_of(local.store_many([])) == []
+
+
+@pytest.mark.parametrize(
+    ("items", "concurrency", "error", "words"),
+    [
+        ([], 0, ValueError, "concurrency must be from 1 to 100, which is how many calls a client"),
+        ([], 101, ValueError, "not 101"),
+        ([], True, TypeError, "concurrency must be a whole number, not bool"),
+        ([], 2.0, TypeError, "concurrency must be a whole number, not float"),
+        ("photos", 8, TypeError, "for one item, use `upload`"),
+        (b"bytes", 8, TypeError, "cannot take the items of bytes"),
+        ({"a": b"1"}, 8, TypeError, "cannot take the items of dict"),
+        (5, 8, TypeError, "not iterable"),
+    ],
+)
+def test_bad_arguments_are_refused_at_once(local, items, concurrency, error, words):
+    with pytest.raises(error, match=words):
+        local.upload_many(items, concurrency=concurrency)
+
+
+def test_a_copy_with_other_options_belongs_to_the_client(node):
+    with Client.init(node.config) as client:
+        copy = client.with_options(verify=False)
+        outcomes = copy.store_many(iter(range(1000)), concurrency=2)
+        assert (next(outcomes)).error is None
+    with pytest.raises(ClientClosedError):
+        collect(outcomes, [])

@@ -1,0 +1,149 @@
+"""`holdfast upload` of several files and of folders."""
+
+import json
+import re
+import signal
+import threading
+
+import pytest
+
+from holdfast import compute_cid
+from holdfast.testing import Scripted, ScriptedServer
+from tests.support import pinned, wait_until
+
+
+def write(folder, **files):
+    folder.mkdir(exist_ok=True)
+    for name, content in files.items():
+        (folder / name.replace("dot_", ".")).write_text(content)
+
+
+def lines(data):
+    return data.decode().splitlines()
+
+
+def test_several_files_and_folders_have_a_line_each(commands):
+    write(commands.folder, a="1", b="2")
+    write(commands.folder / "photos", c="3")
+    shown = commands.text("upload", "a", "b", "photos").splitlines()
+    cids = [compute_cid(commands.folder / name) for name in ("a", "b", "photos")]
+    assert sorted(shown) == sorted([f"{cids[0]} a", f"{cids[1]} b", f"{cids[2]} photos"])
+
+    found = [json.loads(line) for line in lines(commands.run("upload", "a", "b", "--json").stdout)]
+    assert {each["path"]: (each["cid"], each["size"]) for each in found} == {
+        "a": (cids[0], 1),
+        "b": (cids[1], 1),
+    }
+
+
+@pytest.mark.parametrize("others", [(), ("a",)], ids=["alone", "with another"])
+def test_hidden_files_are_left_out_and_counted(commands, others):
+    write(commands.folder, a="1")
+    write(commands.folder / "photos", c="3", dot_d="4", dot_e="5")
+    result = commands.run("upload", "photos", *others)
+    assert (result.returncode, lines(result.stderr)) == (
+        0,
+        ["left out 2 hidden files; --include-hidden uploads them too"],
+    )
+    shown = commands.text("upload", "photos", *others, "--include-hidden")
+    assert compute_cid(commands.folder / "photos", include_hidden=True) in shown
+    result = commands.run("upload", "photos", *others, "--json")
+    assert list(map(json.loads, lines(result.stderr))) == [
+        {"warning": "left out 2 hidden files; --include-hidden uploads them too"}
+    ]
+
+
+def test_one_failure_does_not_stop_the_others(commands):
+    write(commands.folder, a="1", b="2")
+    result = commands.run("upload", "a", "nothing", "b")
+    assert result.returncode == 1
+    assert len(lines(result.stdout)) == 2
+    assert lines(result.stderr) == [
+        "error: No such file or directory: nothing",
+        "hint: check the path and try again",
+        "uploaded 2 of 3 files; to upload the others, run the command again",
+    ]
+    result = commands.run("upload", "a", "nothing", "b", "--json")
+    failure, summary = map(json.loads, lines(result.stderr))
+    assert (failure["error"]["path"], failure["error"]["exitCode"]) == ("nothing", 1)
+    assert summary["warning"].startswith("uploaded 2 of 3 files")
+
+
+def pinning(server):
+    return {
+        "HOLDFAST_PROVIDER": "pinning",
+        "HOLDFAST_PROVIDER_TOKEN": "x",
+        "HOLDFAST_PIN_API_URL": server.url,
+    }
+
+
+def test_a_token_that_is_refused_ends_everything(commands):
+    names = [f"{number}" for number in range(50)]
+    write(commands.folder, **dict.fromkeys(names, "1"))
+    with ScriptedServer(lambda _: Scripted(status=401)) as server:
+        result = commands.run("upload", *names, **pinning(server))
+    assert result.returncode == 8
+    assert lines(result.stderr)[-1].startswith("uploaded 0 of 50 files; ")
+    assert len(server.requests) < 50
+
+
+def test_ctrl_c_says_what_was_done(commands):
+    names = [f"{number}" for number in range(2000)]
+    write(commands.folder, **dict.fromkeys(names, "hello"))
+    stopped = threading.Event()
+    free = iter(range(37))
+
+    def answer(_):
+        if next(free, None) is None:
+            stopped.wait(30)
+        return Scripted(body=pinned())
+
+    with ScriptedServer(answer) as server:
+        process = commands.start("upload", *names, **pinning(server))
+        wait_until(lambda: len(server.requests) == 37 + 8)
+        process.send_signal(signal.SIGINT)
+        shown, errors = process.communicate(timeout=30)
+        stopped.set()
+    assert process.returncode == 130
+    assert len(shown.splitlines()) == 37
+    assert errors.splitlines() == [
+        "uploaded 37 of 2,000 files; to upload the others, run the command again",
+        "interrupted",
+    ]
+    assert len(server.requests) == 45
+
+
+def test_one_bar_counts_the_files(commands):
+    write(commands.folder, a="1", b="2", c="3")
+    code, shown = commands.on_terminal("upload", "a", "b", "c")
+    assert code == 0
+    shown = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", shown)
+    assert "3/3 files" in shown
+    assert sorted(line[-2:] for line in shown.splitlines() if line.startswith("bafk")) == [
+        " a",
+        " b",
+        " c",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--name", "x", "a", "b"), "--name and --keyvalue are for one file"),
+        (("--keyvalue", "x=1", "a", "b"), "--name and --keyvalue are for one file"),
+        (("a", "-"), '"-" cannot be one of several files'),
+        (("a", ""), "it is empty"),
+    ],
+)
+def test_wrong_usage(commands, words, message):
+    write(commands.folder, a="1", b="2")
+    code, errors = commands.failure("upload", *words)
+    assert code == 2
+    assert message in errors[0]
+
+
+def test_one_file_may_have_a_name_and_key_values(commands):
+    write(commands.folder, a="1")
+    commands.text("upload", "a", "--name", "given", "--keyvalue", "kind=test")
+    (pin,) = commands.json("list", "--keyvalue", "kind=test")
+    assert (pin["name"], pin["keyvalues"]) == ("given", {"kind": "test"})

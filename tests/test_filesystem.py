@@ -1,0 +1,668 @@
+"""The file system for fsspec: looking, reading, writing, errors, instances and secrets."""
+
+import asyncio
+import gc
+import io
+import os
+import pickle
+import random
+import subprocess
+import sys
+import traceback
+from contextlib import contextmanager
+
+import fsspec
+import pytest
+from fsspec.asyn import sync
+from fsspec.implementations.local import make_path_posix
+from fsspec.tests import abstract
+
+from holdfast import Client, ClientConfig, compute_cid
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.errors import ConfigError, NetworkError, VerificationError
+from holdfast.filesystem import HoldfastFileSystem
+from tests.gateways import gateway, kind_of, kinds, pin
+from tests.support import TOKEN, closed_port_url, raw_cid
+
+LARGE = random.Random(3).randbytes(5_300_000)  # noqa: S311
+FILES = {
+    "a.csv": b"x,y\n1,2\n3,4\n",
+    "empty": b"",
+    "large.bin": LARGE,
+    "more/b.csv": b"5,6\n",
+    "more/deep/ü #1?.csv": b"7,8\n",
+    "more/.hidden": b"seen",
+}
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch, tmp_path):
+    """No variable of ours, no folder of the user, and no instance of another test."""
+    for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "user-data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
+    HoldfastFileSystem.clear_instance_cache()
+    yield
+    HoldfastFileSystem.clear_instance_cache()
+    gc.collect()
+
+
+def options_for(node, url=None, **changes):
+    """The storage options for a node, whose gateway may be at another address."""
+    config = node.config
+    return {
+        "provider": "pinning",
+        "provider_token": config.provider_token,
+        "pin_api_url": config.pin_api_url,
+        "gateway_url": url or config.gateway_url,
+        "retries": {"attempts": 1},
+        **changes,
+    }
+
+
+@pytest.fixture(params=["local", "pinning"])
+def fs(request, tmp_path):
+    if request.param == "local":
+        return HoldfastFileSystem(path=tmp_path / "store")
+    return HoldfastFileSystem(**options_for(request.getfixturevalue("node")))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for path, data in FILES.items():
+        target = tmp_path / "folder" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    return tmp_path / "folder"
+
+
+@pytest.fixture
+def root(fs, folder):
+    """The CID of the folder, which is stored."""
+    fs.put(f"{folder}/", "", recursive=True)
+    return fs.cid
+
+
+# Looking
+
+
+def test_put_gives_the_cid_of_the_folder(root, folder):
+    assert root == compute_cid(folder, include_hidden=True)
+
+
+def test_what_is_in_a_folder(fs, root):
+    infos = {info["name"].partition("/")[2]: info for info in fs.ls(root)}
+    assert {name: (info["type"], info["size"]) for name, info in infos.items()} == {
+        "a.csv": ("file", 12),
+        "empty": ("file", 0),
+        "large.bin": ("file", len(LARGE)),
+        "more": ("directory", 0),
+    }
+    assert infos["a.csv"]["cid"] == raw_cid(FILES["a.csv"])
+    assert infos["a.csv"] == fs.info(f"{root}/a.csv")
+    assert sorted(fs.ls(root, detail=False)) == sorted(info["name"] for info in fs.ls(root))
+    assert fs.ls(f"{root}/a.csv") == [infos["a.csv"]]
+    assert fs.ls(f"{root}/a.csv", detail=False) == [f"{root}/a.csv"]
+    assert fs.info(root) == {"name": root, "size": 0, "type": "directory", "cid": root}
+    assert fs.find(root) == sorted(f"{root}/{path}" for path in FILES)
+    assert fs.glob(f"{root}/**/*.csv") == [
+        f"{root}/{path}" for path in sorted(FILES) if path.endswith(".csv")
+    ]
+    assert fs.glob(f"holdfast://{root}/*.csv") == [f"{root}/a.csv"]
+    assert list(fs.walk(f"{root}/more")) == [
+        (f"{root}/more", ["deep"], [".hidden", "b.csv"]),
+        (f"{root}/more/deep", [], ["ü #1?.csv"]),
+    ]
+    assert fs.du(root) == sum(map(len, FILES.values()))
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["holdfast://{}/more/b.csv", "holdfast:///ipfs/{}/more/b.csv", "/ipfs/{}/more//b.csv/",
+     "ipfs://{}/more/b.csv", "{}/more/b.csv"],
+)  # fmt: skip
+def test_the_forms_of_a_path(fs, root, form):
+    assert fs._strip_protocol(form.format(root)) == f"{root}/more/b.csv"
+    assert fs.cat_file(form.format(root)) == b"5,6\n"
+
+
+def test_parents_and_urls():
+    assert HoldfastFileSystem._parent("holdfast://CID/a/b") == "CID/a"
+    assert HoldfastFileSystem._parent("holdfast://CID") == ""
+    assert HoldfastFileSystem(path="x").unstrip_protocol("CID/a") == "holdfast://CID/a"
+    assert HoldfastFileSystem._strip_protocol(["holdfast://a", "/b/"]) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "path", ["{}/none", "{}/a.csv/inside", "{}/more/none/b", "none", "{}/../x"]
+)
+def test_what_is_not_there(fs, root, path):
+    path = path.format(root)
+    assert not fs.exists(path)
+    assert not fs.isdir(path)
+    assert not fs.isfile(path)
+    for call in (fs.info, fs.ls, fs.cat_file, fs.open):
+        with pytest.raises(FileNotFoundError):
+            call(path)
+    assert fs.find(path) == []
+
+
+def test_a_folder_is_no_file(fs, root):
+    assert fs.isdir(f"{root}/more")
+    for call in (fs.cat_file, fs.open):
+        with pytest.raises(IsADirectoryError):
+            call(f"{root}/more")
+
+
+def test_a_failure_is_not_an_empty_folder(node, tmp_path, folder):
+    """A copy must not be incomplete because a gateway failed."""
+    fs = HoldfastFileSystem(**options_for(node))
+    fs.put(f"{folder}/", "", recursive=True)
+    deep = fs.info(f"{fs.cid}/more/deep")["cid"]
+
+    def fail(kind, request, reply):
+        return reply if deep not in request.target else None
+
+    def script(kind, request, reply):
+        return fail(kind, request, reply) or type(reply)(status=500)
+
+    with gateway(node, script) as server:
+        broken = HoldfastFileSystem(**options_for(node, server.url))
+        with pytest.raises(Exception, match="500"):
+            broken.get(fs.cid, str(tmp_path / "copy"), recursive=True)
+        with pytest.raises(Exception, match="500"):
+            broken.find(fs.cid)
+    away = HoldfastFileSystem(**options_for(node, closed_port_url()))
+    for call in (away.exists, away.isdir, away.isfile, away.info, away.ls, away.find):
+        with pytest.raises(NetworkError):
+            call(fs.cid)
+
+
+# Reading
+
+
+def test_an_open_file_is_as_one_in_memory(fs, root):
+    same = io.BytesIO(LARGE)
+    chance = random.Random(1)  # noqa: S311
+    with fs.open(f"{root}/large.bin") as file:
+        assert (file.size, file.readable(), file.seekable()) == (len(LARGE), True, True)
+        for _ in range(20):
+            place, size = chance.randrange(len(LARGE) + 9), chance.choice([0, 1, 999, 400_000])
+            assert file.seek(place) == same.seek(place)
+            assert file.read(size) == same.read(size)
+        assert file.seek(-7, io.SEEK_END) == len(LARGE) - 7
+        assert file.read() == LARGE[-7:]
+        file.seek(0)
+        assert file.read() == LARGE
+    with pytest.raises(ValueError, match="closed"):
+        file.read()
+    with fs.open(f"{root}/a.csv", "rt") as text:
+        assert list(text) == ["x,y\n", "1,2\n", "3,4\n"]
+    with fs.open(f"{root}/a.csv") as file:
+        assert file.readline() == b"x,y\n"
+        assert file.readlines() == [b"1,2\n", b"3,4\n"]
+    for name in ("none", "all", "bytes", "blockcache"):
+        with fs.open(f"{root}/large.bin", cache_type=name, block_size=1 << 20) as file:
+            file.seek(1_500_000)
+            assert file.read(700_000) == LARGE[1_500_000:2_200_000]
+
+
+def test_parts_of_files(fs, root):
+    path = f"{root}/large.bin"
+    for start, end in [(None, None), (10, 20), (-10, None), (None, -5), (9, 3), (5_299_999, 9**9)]:
+        assert fs.cat_file(path, start, end) == LARGE[start:end]
+    starts = [0, 1_000_000, 5_000_000, 17]
+    ends = [10, 3_000_000, None, 18]
+    found = fs.cat_ranges([path] * 4, starts, ends)
+    assert found == [LARGE[start:end] for start, end in zip(starts, ends, strict=True)]
+    missing = fs.cat_ranges([path, f"{root}/none"], [0, 0], [3, 3])
+    assert missing[0] == LARGE[:3]
+    assert isinstance(missing[1], FileNotFoundError)
+    both = [f"{root}/a.csv", f"{root}/more/b.csv"]
+    assert fs.cat(both) == {both[0]: FILES["a.csv"], both[1]: b"5,6\n"}
+    assert fs.head(path, 5) == LARGE[:5]
+    assert fs.tail(path, 5) == LARGE[-5:]
+
+
+def test_get_of_a_folder(fs, root, tmp_path):
+    fs.get(root, str(tmp_path / "copy"), recursive=True)
+    assert compute_cid(tmp_path / "copy", include_hidden=True) == root
+    fs.get(f"{root}/more/b.csv", str(tmp_path / "b.csv"))
+    assert (tmp_path / "b.csv").read_bytes() == b"5,6\n"
+
+
+def test_only_what_is_needed_is_fetched(node, folder):
+    fs = HoldfastFileSystem(**options_for(node))
+    fs.put(f"{folder}/", "", recursive=True)
+    sent = []
+
+    def count(kind, request, reply):
+        sent.append(len(reply.body))
+        return reply
+
+    with gateway(node, count) as server:
+        counted = HoldfastFileSystem(**options_for(node, server.url))
+        assert (
+            counted.cat_file(f"{fs.cid}/large.bin", 4_000_000, 4_000_010)
+            == (LARGE[4_000_000:4_000_010])
+        )
+        assert sum(sent) < 1_100_000  # a block of 1 MiB, and the blocks on the way to it
+        before = len(server.requests)
+        counted.cat_ranges([f"{fs.cid}/large.bin"] * 3, [1, 2_000_000, 5_000_000], 5_000_100)
+        assert "plain" in kinds(server)[before:]
+        assert len(kinds(server)[before:]) == 3  # what leads to the file is known
+
+
+def test_a_folder_on_the_way_is_read_once(node, folder):
+    for number in range(20):
+        (folder / "more" / f"{number}.txt").write_text(f"file {number}")
+    fs = HoldfastFileSystem(**options_for(node))
+    fs.put(f"{folder}/", "", recursive=True)
+    with gateway(node) as server:
+        counted = HoldfastFileSystem(**options_for(node, server.url))
+        for number in range(20):
+            counted.cat_file(f"{fs.cid}/more/{number}.txt")
+        asked = [request for request in server.requests if f"/ipfs/{fs.cid}" in request.target]
+        assert len(asked) <= 2
+
+
+def test_a_lie_is_not_read(node):
+    cid = pin(node, LARGE, UNIXFS_V1_2025)
+
+    def lie(kind, request, reply):
+        if kind_of(request) == "plain":
+            return type(reply)(status=reply.status, headers=reply.headers, body=reply.body[::-1])
+        return reply
+
+    with gateway(node, lie, refuse=("car",)) as server:
+        fs = HoldfastFileSystem(**options_for(node, server.url))
+        with pytest.raises(VerificationError), fs.open(cid) as file:
+            file.read()
+
+
+# Writing
+
+
+def test_a_transaction_makes_a_directory(fs):
+    assert fs.cid is None
+    with fs.transaction:
+        fs.pipe("a.txt", b"one")
+        with fs.open("inner/b.txt", "w") as file:
+            file.write("two")
+        with fs.open("inner/b.txt", "ab") as file:
+            file.write(b" more")
+        unclosed = fs.open("c.txt", "wb")
+        unclosed.write(b"three")
+        fs.mkdir("gone")
+        fs.rm("gone", recursive=True)
+        fs.touch("d.txt")
+        fs.mv("d.txt", "e.txt")
+        assert fs.find("") == ["a.txt", "c.txt", "e.txt", "inner/b.txt"]
+        assert fs.cat_file("inner/b.txt", 1, -1) == b"wo mor"
+        assert fs.isdir("inner")
+        assert fs.isdir("")
+    assert {path.partition("/")[2]: fs.cat_file(path) for path in fs.find(fs.cid)} == {
+        "a.txt": b"one",
+        "c.txt": b"three",
+        "e.txt": b"",
+        "inner/b.txt": b"two more",
+    }
+    assert not fs.exists("a.txt")
+
+
+def test_a_transaction_that_fails_stores_nothing(fs, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+
+    def write():
+        with fs.transaction:
+            fs.pipe("a.txt", b"one")
+            assert list((tmp_path / "temporary").iterdir()) != []
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        write()
+    assert fs.cid is None
+    assert list((tmp_path / "temporary").iterdir()) == []
+    with pytest.raises(PermissionError):
+        fs.pipe("a.txt", b"one")
+    with fs.transaction:
+        assert fs.ls("") == []  # nothing is written, so nothing is stored
+    assert fs.cid is None
+    fs.start_transaction()
+    fs.pipe("a.txt", b"one")
+    fs.end_transaction()
+    assert fs.cat(f"{fs.cid}/a.txt") == b"one"
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_an_upload_that_fails_ends_the_transaction(node):
+    fs = HoldfastFileSystem(**options_for(node, pin_api_url=closed_port_url()))
+
+    def write():
+        with fs.transaction:
+            fs.pipe("a.txt", b"one")
+
+    with pytest.raises(NetworkError):
+        write()
+    assert fs.cid is None
+    with pytest.raises(PermissionError):
+        fs.pipe("a.txt", b"one")
+
+
+def test_nothing_is_written_outside_of_a_transaction_or_under_a_cid(fs, root):
+    def calls(path):
+        return [
+            lambda: fs.pipe(path, b"x"),
+            lambda: fs.open(path, "wb"),
+            lambda: fs.open(path, "ab"),
+            lambda: fs.mkdir(path),
+            lambda: fs.makedirs(path, exist_ok=True),
+            lambda: fs.rm_file(path),
+            lambda: fs.cp_file(f"{root}/a.csv", path),
+            lambda: fs.put_file(__file__, path),
+        ]
+
+    for call in calls("new.txt"):
+        with pytest.raises(PermissionError, match="in a transaction"):
+            call()
+    with fs.transaction:
+        for call in calls(f"{root}/new.txt"):
+            with pytest.raises(PermissionError, match="cannot be changed"):
+                call()
+    assert fs.cid == root
+
+
+@pytest.mark.parametrize("path", ["../out.txt", "a/../../out.txt", "a/./b", "/../out.txt", ".."])
+def test_no_path_leads_out_of_the_transaction(fs, tmp_path, path):
+    with fs.transaction:
+        for call in (
+            lambda: fs.pipe(path, b"x"),
+            lambda: fs.open(path, "wb"),
+            lambda: fs.put_file(__file__, path),
+            lambda: fs.mkdir(path),
+            lambda: fs.cat_file(path),
+        ):
+            with pytest.raises(FileNotFoundError):
+                call()
+
+
+def test_content_is_copied_into_a_transaction(fs, root):
+    with fs.transaction:
+        fs.cp(f"{root}/more", "copied", recursive=True)
+        fs.cp(f"{root}/a.csv", "a.csv")
+    assert fs.info(f"{fs.cid}/copied")["cid"] == fs.info(f"{root}/more")["cid"]
+    assert fs.cat(f"{fs.cid}/a.csv") == FILES["a.csv"]
+
+
+def test_put_into_a_named_folder(fs, folder):
+    fs.put(str(folder / "more"), "renamed", recursive=True)
+    assert fs.ls(fs.cid, detail=False) == [f"{fs.cid}/renamed"]
+    assert fs.info(f"{fs.cid}/renamed")["cid"] == compute_cid(folder / "more", include_hidden=True)
+    fs.put(str(folder / "a.csv"), "a.csv")
+    assert fs.find(fs.cid) == [f"{fs.cid}/a.csv"]
+
+
+# Instances and secrets
+
+
+def test_the_protocol_is_registered(tmp_path):
+    assert fsspec.get_filesystem_class("holdfast") is HoldfastFileSystem
+    fs = fsspec.filesystem("holdfast", path=tmp_path)
+    assert fs is fsspec.filesystem("holdfast", path=tmp_path)
+    assert fs is not fsspec.filesystem("holdfast", path=tmp_path / "other")
+    with fs.transaction:
+        fs.pipe("a.txt", b"hello")
+    with fsspec.open(f"holdfast://{fs.cid}/a.txt", "rt", path=tmp_path) as file:
+        assert file.read() == "hello"
+
+
+def test_the_environment_gives_the_options(tmp_path, monkeypatch):
+    with Client.init(path=tmp_path / "one") as client:
+        cid = client.upload(b"hello").cid
+    monkeypatch.setenv("HOLDFAST_PATH", str(tmp_path / "one"))
+    assert fsspec.filesystem("holdfast").cat_file(cid) == b"hello"
+    monkeypatch.setenv("HOLDFAST_PATH", str(tmp_path / "two"))
+    with pytest.raises(FileNotFoundError):
+        fsspec.filesystem("holdfast").cat_file(cid)
+    assert fsspec.filesystem("holdfast", path=tmp_path / "one").cat_file(cid) == b"hello"
+
+
+def test_a_wrong_option_is_named():
+    with pytest.raises(ConfigError, match="did you mean 'gateway_url'"):
+        HoldfastFileSystem(gateway_ur="https://example.com")
+
+
+def test_a_secret_is_not_shown_shared_or_pickled(node, monkeypatch):
+    options = options_for(node, provider_token=TOKEN)
+    fs = HoldfastFileSystem(**options)
+    other = HoldfastFileSystem(**{**options, "provider_token": TOKEN + "x"})
+    assert fs is not other
+    assert fs != other
+    assert fs._fs_token != other._fs_token
+    assert fs.config.provider_token.reveal() == TOKEN
+    for text in (repr(fs), str(vars(fs)), str(fs.storage_options), str(fsspec.open("x", fs=fs)),
+                 str(HoldfastFileSystem._cache)):  # fmt: skip
+        assert TOKEN not in text
+    with pytest.raises(TypeError, match="cannot be pickled") as caught:
+        pickle.dumps(fs)
+    assert TOKEN not in str(caught.value)
+    with pytest.raises(TypeError) as caught:
+        fs.to_json()
+    assert TOKEN not in str(caught.value)
+    for name in ("provider_tokn", "proxy"):
+        with pytest.raises(ConfigError) as caught:
+            HoldfastFileSystem(**{name: TOKEN, "provider": "pinning", "timeouts": 5})
+        stack = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+        ours = [frame for frame in stack.stack if "/holdfast/" in frame.filename]
+        assert ours
+        assert not [frame for frame in ours if TOKEN in str(frame.locals)]
+    monkeypatch.setitem(fsspec.config.conf, "holdfast", {"provider_token": TOKEN})
+    assert TOKEN not in str(vars(HoldfastFileSystem(provider="pinning")))
+
+
+def test_an_instance_without_a_secret_is_pickled(tmp_path):
+    fs = HoldfastFileSystem(path=str(tmp_path))
+    with fs.transaction:
+        fs.pipe("a.txt", b"hello")
+    code = (
+        "import pickle, sys; fs = pickle.load(sys.stdin.buffer); "
+        "sys.stdout.buffer.write(fs.cat_file(sys.argv[1]))"
+    )
+    found = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-W", "error", "-c", code, f"{fs.cid}/a.txt"],
+        input=pickle.dumps(fs),
+        capture_output=True,
+        check=True,
+    )
+    assert (found.stdout, found.stderr) == (b"hello", b"")
+    with pickle.loads(pickle.dumps(fs.open(f"{fs.cid}/a.txt"))) as file:  # noqa: S301
+        assert file.read() == b"hello"
+
+
+def test_the_client_is_closed_when_the_file_system_is_collected(node):
+    fs = HoldfastFileSystem(**options_for(node))
+    cid = pin(node, b"hello", UNIXFS_V1_2025)
+    assert fs.cat_file(cid) == b"hello"
+    client = fs._client
+    del fs
+    gc.collect()
+    with pytest.raises(RuntimeError, match="closed"):
+        sync(fsspec.asyn.get_loop(), client.retrieve, cid)
+
+
+def test_a_process_ends_without_a_word(node):
+    cid = pin(node, b"hello", UNIXFS_V1_2025)
+    code = (
+        "import fsspec, sys; "
+        "fs = fsspec.filesystem('holdfast', provider='pinning', gateway_url=sys.argv[1]); "
+        "print(fs.cat_file(sys.argv[2]), fs.open(sys.argv[2]).read())"
+    )
+    found = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-W", "error", "-c", code, node.gateway_url, cid],
+        env={**os.environ, "HOLDFAST_PROVIDER_TOKEN": TOKEN},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (found.stdout, found.stderr) == ("b'hello' b'hello'\n", "")
+
+
+# Awaited
+
+
+async def test_an_asynchronous_file_system(node, folder):
+    fs = HoldfastFileSystem(**options_for(node), asynchronous=True)
+    async with fs.transaction:
+        await fs._put(f"{folder}/", "", recursive=True)
+    root = fs.cid
+    assert root == compute_cid(folder, include_hidden=True)
+    assert await fs._cat_file(f"{root}/more/b.csv") == b"5,6\n"
+    assert len(await fs._find(root)) == len(FILES)
+    file = await fs.open_async(f"{root}/large.bin")
+    assert await file.read(10) == LARGE[:10]
+    assert file.seek(1_000_000) == 1_000_000
+    assert await file.read() == LARGE[1_000_000:]
+    await file.close()
+    with pytest.raises(PermissionError):
+        await fs.open_async("x", "wb")
+    with pytest.raises(RuntimeError, match="async with"), fs.transaction:
+        await fs._pipe_file("a", b"")
+    await fs.aclose()
+
+
+def test_one_instance_in_two_event_loops(tmp_path):
+    fs = HoldfastFileSystem(path=tmp_path, asynchronous=True)
+
+    async def work():
+        async with fs.transaction:
+            await fs._pipe_file("a.txt", b"hello")
+        return await fs._cat_file(f"{fs.cid}/a.txt")
+
+    assert asyncio.run(work()) == b"hello"
+    assert asyncio.run(work()) == b"hello"
+
+
+def test_the_cache_of_blocks_serves_ranges(node, tmp_path):
+    cid = pin(node, LARGE, UNIXFS_V1_2025)
+    cache = {"cache_path": tmp_path / "cache", "cache_bytes": 64 << 20}
+    with gateway(node) as server:
+        for _ in range(2):
+            fs = HoldfastFileSystem(**options_for(node, server.url, **cache))
+            assert fs.cat_file(cid, 2_000_000, 2_500_000) == LARGE[2_000_000:2_500_000]
+            before = len(server.requests)
+        fs = HoldfastFileSystem(**options_for(node, server.url, **cache))
+        with fs.open(cid) as file:
+            file.seek(2_100_000)
+            assert file.read(100_000) == LARGE[2_100_000:2_200_000]
+        assert len(server.requests) == before
+
+
+def test_a_folder_behind_kubo(kubo, folder, tmp_path):
+    """Another engine's directories and gateway; the second time, nothing is asked for."""
+    with Client.init(path=tmp_path / "store") as client:
+        root = client.upload(folder, include_hidden=True).cid
+        kubo.import_car(b"".join(client.provider.export_car(root)))
+    with gateway(kubo) as server:
+        cache = {"cache_path": tmp_path / "cache", "cache_bytes": 64 << 20}
+        config = kubo.config(gateway_url=f"{server.url}/ipfs", **cache)
+        for turn in range(2):
+            before = len(server.requests)
+            fs = HoldfastFileSystem(**config.to_dict())
+            assert fs.find(root) == sorted(f"{root}/{path}" for path in FILES)
+            for path, data in FILES.items():
+                assert fs.cat_file(f"{root}/{path}") == data
+                with fs.open(f"{root}/{path}") as file:
+                    assert file.read() == data
+            assert (kinds(server)[before:] == []) == bool(turn)
+
+
+# The tests of fsspec itself: a transaction is open, except where content is read
+
+
+class Fixtures(abstract.AbstractFixtures):
+    @pytest.fixture
+    def fs(self, tmp_path):
+        fs = HoldfastFileSystem(path=tmp_path / "store", skip_instance_cache=True)
+        with fs.transaction:
+            yield fs
+
+    @pytest.fixture
+    def fs_path(self):
+        return "work"
+
+    @pytest.fixture
+    def local_path(self, tmp_path):
+        (tmp_path / "here").mkdir()
+        return make_path_posix(str(tmp_path / "here"))
+
+    @pytest.fixture
+    def supports_empty_directories(self):
+        return True
+
+
+class TestCopy(abstract.AbstractCopyTests, Fixtures):
+    pass
+
+
+class TestPut(abstract.AbstractPutTests, Fixtures):
+    pass
+
+
+class TestPipe(abstract.AbstractPipeTests, Fixtures):
+    pass
+
+
+class TestOpen(abstract.AbstractOpenTests, Fixtures):
+    pass
+
+
+@contextmanager
+def stored(fs, make):
+    """The path under its CID of what `make` writes in a transaction."""
+    with fs.transaction:
+        source = make()
+    yield f"{fs.cid}/{source}"
+
+
+class TestGet(abstract.AbstractGetTests, Fixtures):
+    """These read what is stored under a CID."""
+
+    @pytest.fixture
+    def fs(self, tmp_path):
+        return HoldfastFileSystem(path=tmp_path / "store", skip_instance_cache=True)
+
+    @pytest.fixture
+    def fs_bulk_operations_scenario_0(self, fs, fs_join, fs_path):
+        with stored(fs, lambda: self._bulk_operations_scenario_0(fs, fs_join, fs_path)) as path:
+            yield path
+
+    @pytest.fixture
+    def fs_glob_edge_cases_files(self, fs, fs_join, fs_path):
+        with stored(fs, lambda: self._glob_edge_cases_files(fs, fs_join, fs_path)) as path:
+            yield path
+
+    @pytest.fixture
+    def fs_dir_and_file_with_same_name_prefix(self, fs, fs_join, fs_path):
+        make = self._dir_and_file_with_same_name_prefix
+        with stored(fs, lambda: make(fs, fs_join, fs_path)) as path:
+            yield path
+
+    @pytest.fixture
+    def fs_10_files_with_hashed_names(self, fs, fs_join, fs_path):
+        with stored(fs, lambda: self._10_files_with_hashed_names(fs, fs_join, fs_path)) as path:
+            yield path
+
+    @pytest.fixture(autouse=True)
+    def in_a_transaction(self, request, fs):
+        """One of them writes by itself."""
+        if request.node.name != "test_get_directory_recursive":
+            yield
+            return
+        with fs.transaction:
+            yield
+
+
+def test_the_default_configuration_is_that_of_a_client():
+    assert HoldfastFileSystem().config == ClientConfig()

@@ -1,0 +1,105 @@
+"""A folder of 100,000 files: the same CID everywhere, and little memory for client and node."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from holdfast import compute_cid
+from tests.node_process import ON_LINUX, node_process
+
+MIB = 1 << 20
+PROFILES = {0: "unixfs-v0-2015", 1: "unixfs-v1-2025"}
+COUNT = 100_000
+LIMIT = 128 * MIB  # above idle, for client and node alike
+
+pytestmark = [ON_LINUX, pytest.mark.slow, pytest.mark.timeout(600)]
+
+CLIENT = """
+import asyncio, json, sys
+from pathlib import Path
+from holdfast import AsyncClient, Client, ClientConfig
+
+folder, colour, fields = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+
+def memory(field):
+    return int(Path("/proc/self/status").read_text().partition(field + ":")[2].split()[0]) << 10
+
+def begin():
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here on
+    return memory("VmRSS")
+
+def blocking():
+    with Client.init(fields) as client:
+        client.upload(b"all that is imported when it is used is there")
+        idle = begin()
+        record = client.upload(folder)
+        uploaded = memory("VmHWM") - idle
+        idle = begin()
+        count = sum(1 for _ in client.iter_entries(record.cid))
+        return record, uploaded, count, memory("VmHWM") - idle
+
+async def asynchronous():
+    async with await AsyncClient.init(fields) as client:
+        await client.upload(b"all that is imported when it is used is there")
+        idle = begin()
+        record = await client.upload(folder)
+        uploaded = memory("VmHWM") - idle
+        idle = begin()
+        count = 0
+        async for _ in client.iter_entries(record.cid):
+            count += 1
+        return record, uploaded, count, memory("VmHWM") - idle
+
+found = blocking() if colour == "blocking" else asyncio.run(asynchronous())
+record, uploaded, count, listed = found
+print(json.dumps([record.cid, record.size, uploaded, count, listed]))
+"""
+
+
+@pytest.fixture(scope="module")
+def many_files(tmp_path_factory):
+    root = tmp_path_factory.mktemp("large") / "many"
+    root.mkdir()
+    for number in range(COUNT):
+        (root / f"file-{number:06}.txt").write_bytes(b"%d" % number)
+    return root
+
+
+def upload(folder, colour, **fields):
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", CLIENT, str(folder), colour, json.dumps(fields)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    cid, size, uploaded, count, listed = json.loads(done.stdout)
+    assert size == sum(len(str(number)) for number in range(COUNT))
+    assert uploaded < LIMIT
+    assert count == COUNT
+    assert listed < LIMIT / 2
+    return cid
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_to_the_store(many_files, memory_folder, version):
+    cid = upload(many_files, "blocking", path=str(memory_folder), cid_version=version)
+    assert cid == compute_cid(many_files, profile=PROFILES[version])
+
+
+@pytest.mark.parametrize(("version", "colour"), [(0, "blocking"), (1, "async")])
+def test_to_the_node(many_files, memory_folder, version, colour):
+    with node_process(memory_folder) as node:
+        fields = {
+            "provider": "pinning",
+            "provider_token": node.token,
+            "pin_api_url": node.api_url,
+            "gateway_url": f"{node.api_url}/ipfs",
+            "cid_version": version,
+        }
+        idle = node.memory()
+        cid = upload(many_files, colour, **fields)
+        assert node.peak_memory() - idle < LIMIT
+    assert cid == compute_cid(many_files, profile=PROFILES[version])

@@ -1,0 +1,174 @@
+"""Requests as bytes: where each ends, and what is no request."""
+
+import re
+import socket
+
+import pytest
+
+from holdfast.content.car import CarReader
+from holdfast.node.http_server.request_parser import (
+    MAX_HEAD,
+    MAX_HEADERS,
+    BadRequestError,
+    RequestParser,
+)
+
+GET = b"GET /a?b HTTP/1.1\r\nHost: x\r\n\r\n"
+CHUNKED = b"POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKS = b"5\r\nab\r\n\r\r\n4;name=value\r\n\n\r\n\r\r\n0\r\nTrailer: t\r\n\r\n"
+CHUNKS_BODY = b"ab\r\n\r\n\r\n\r"
+LENGTH = b"POST /d HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n"
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: \r\n"
+
+
+class Requests:
+    """What a reader tells about some bytes: the target, the headers and the body of each."""
+
+    def __init__(self):
+        self.reader = RequestParser(self)
+        self.found = []
+        self.ended = 0
+
+    def on_head(self, head):
+        self.found.append([head.target, head.headers, b""])
+
+    def on_body(self, body):
+        self.found[-1][2] += body
+
+    def on_end(self):
+        self.ended += 1
+
+    def feed(self, data, size):
+        for start in range(0, len(data), size):
+            piece = data[start : start + size]
+            while piece:
+                before = len(self.found)
+                piece = piece[self.reader.feed(piece) :]
+                assert len(self.found) <= before + 1
+        return [(target, body) for target, _, body in self.found]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 1000])
+def test_requests_are_the_same_in_pieces_of_any_size(size):
+    requests = Requests()
+    data = GET + CHUNKED + CHUNKS + LENGTH + b"\r\n\r\nGE" + b"\r\n" + GET
+    wanted = [(b"/a?b", b""), (b"/c", CHUNKS_BODY), (b"/d", b"\r\n\r\nGE"), (b"/a?b", b"")]
+    assert requests.feed(data, size) == wanted
+    assert requests.ended == 4
+    assert requests.reader.is_between
+
+
+@pytest.mark.parametrize("first", [GET, CHUNKED + CHUNKS, LENGTH + b"123456"])
+def test_no_step_goes_beyond_the_end_of_a_request(first):
+    requests = Requests()
+    data = first + GET
+    while not requests.reader.is_between or not requests.found:
+        data = data[requests.reader.feed(data) :]
+    assert data == GET
+    assert len(requests.found) == 1
+
+
+def test_what_follows_a_chunked_body_is_no_header_of_the_request():
+    requests = Requests()
+    requests.feed(CHUNKED + CHUNKS, 1000)
+    assert requests.found[0][1] == [(b"host", b"x"), (b"transfer-encoding", b"chunked")]
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_a_request_that_offers_an_upgrade_keeps_its_body(size):
+    requests = Requests()
+    head = LENGTH.removesuffix(b"\r\n") + UPGRADE + b"\r\n"
+    plain = GET.removesuffix(b"\r\n") + UPGRADE + b"\r\n"
+    assert requests.feed(head + b"GET / " + plain + GET, size) == [
+        (b"/d", b"GET / "),
+        (b"/a?b", b""),
+        (b"/a?b", b""),
+    ]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/2.0\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: x\n\n",
+        b"GET / HTTP/1.1\r\nHost : x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n a: folded\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\na: b\x00c\r\n\r\n",
+        b"GET /\xc3\xa4 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1, 1\r\n\r\n",
+        LENGTH.removesuffix(b"\r\n") + b"Transfer-Encoding: chunked\r\n\r\n",
+        CHUNKED.removesuffix(b"\r\n") + b"Content-Length: 6\r\n\r\n",
+        CHUNKED.removesuffix(b"\r\n") + b"Transfer-Encoding: chunked\r\n\r\n",
+        CHUNKED.removesuffix(b"\r\n") + UPGRADE + b"\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n",
+        CHUNKED + b"-1\r\n",
+        CHUNKED + b"1\nx\r\n0\r\n\r\n",
+        CHUNKED + b"1\r\nxy\r\n0\r\n\r\n",
+        CHUNKED + b"0\r\n" + b"a: b\r\n" * (MAX_HEADERS + 1) + b"\r\n",
+        CHUNKED + b"0\r\na: " + b"b" * 3 * MAX_HEAD,
+        CHUNKED + b"1;a=" + b"b" * 3 * MAX_HEAD,
+        GET.removesuffix(b"\r\n") + b"a: b\r\n" * MAX_HEADERS + b"\r\n",
+        b"GET /" + b"a" * 3 * MAX_HEAD,
+        b"\r\n" * 2 * MAX_HEAD,
+    ],
+)
+@pytest.mark.parametrize("size", [1, 16 << 10])
+def test_what_could_be_read_in_two_ways_or_is_too_large_is_refused(data, size):
+    with pytest.raises(BadRequestError):
+        Requests().feed(data, size)
+
+
+def converse(node, data):
+    host, port = node.api_url.removeprefix("http://").split(":")
+    received = b""
+    with socket.create_connection((host, int(port)), timeout=30) as peer:
+        peer.sendall(data)
+        while chunk := peer.recv(1 << 20):
+            received += chunk
+    return received
+
+
+LAST = b"GET /ipfs/bafkqaaa HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+def test_requests_that_are_sent_ahead_are_answered_in_turn(node):
+    one = b"GET /ipfs/bafkqaaa HTTP/1.1\r\nHost: x\r\n\r\n"
+    two = b"GET /missing HTTP/1.1\r\nHost: x\r\n\r\n"
+    received = converse(node, (one + two) * 300 + LAST + one)
+    assert re.findall(rb"HTTP/1.1 (\d+) ", received) == [b"200", b"404"] * 300 + [b"200"]
+
+
+def test_the_replies_before_an_invalid_request_are_sent(node):
+    one = b"GET /ipfs/bafkqaaa HTTP/1.1\r\nHost: x\r\n\r\n"
+    received = converse(node, one + one + b"GET / HTTP/1.1\r\n\r\n" + one)
+    assert received.count(b"HTTP/1.1 200 OK") == 2
+    assert received.count(b"HTTP/1.1 400 Bad Request") == 1
+    assert received.endswith(b"Invalid HTTP request received.")
+
+
+def test_an_old_client_gets_a_body_without_chunks(node):
+    reply = converse(node, b"GET /ipfs/bafkqaaa?format=car HTTP/1.0\r\nHost: x\r\n\r\n")
+    head, _, body = reply.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head
+    assert b"connection: close" in head
+    assert list(CarReader().update(body)) == []  # an inline block is not in an archive
+    assert b"roots" in body[:20]
+
+
+def test_a_client_that_waits_is_told_to_continue(node):
+    head = (
+        "POST /pinning/pinJSONToIPFS HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+        f"Authorization: Bearer {node.token}\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    )
+    host, port = node.api_url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as peer:
+        peer.sendall(head.encode())
+        assert peer.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        peer.sendall(b"{}")
+        assert peer.recv(1000).startswith(b"HTTP/1.1 200 OK\r\n")
