@@ -83,6 +83,25 @@ def test_a_folder_has_the_cid_that_we_compute(kubo, folder, profile, salt):
     assert steps == sorted(steps)
 
 
+@pytest.mark.parametrize("way", ["blocks", "gateway"])
+def test_a_folder_is_looked_into_and_downloaded(kubo, folder, way, tmp_path):
+    changes = {} if way == "blocks" else {"gateway_url": kubo.gateway_url}
+    with Client.init(kubo.provider_config(**changes)) as client:
+        record = client.upload(folder)
+        entries = {entry.name: entry for entry in client.entries(record.cid, details=True)}
+        assert {name: entry.kind for name, entry in entries.items()} == {
+            'a "b" %22\n.txt': "file",
+            "2024": "directory",
+            "empty": "directory",
+            "large.bin": "file",
+            "link": "symlink",
+        }
+        assert entries["large.bin"].size == 3_000_000
+        assert (client.stat(f"{record.cid}/2024")).kind == "directory"
+        copy = client.download_folder(record.cid, tmp_path / "copy", symlinks=True)
+    assert compute_cid(copy) == record.cid
+
+
 # Names
 
 

@@ -5,7 +5,8 @@
 import os
 import socket
 import subprocess
-from contextlib import contextmanager
+import threading
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -14,6 +15,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import (
     AuthenticationError,
     NetworkError,
+    NotFoundError,
     ProviderError,
     RequestTimeoutError,
 )
@@ -220,3 +222,37 @@ def test_a_large_folder_takes_little_memory(kubo, memory_folder):
     with Client.init(kubo.provider_config()) as client:
         with memory_below(24 << 20):
             client.upload(memory_folder)
+
+
+def test_what_is_acknowledged_survives_the_collection_of_garbage(steady_kubo, tmp_path):
+    """Kubo collects its garbage all the time, so also between the requests of one upload."""
+    over = threading.Event()
+
+    def collect():
+        while not over.is_set():
+            steady_kubo.call("repo/gc", quiet=True)
+
+    collector = threading.Thread(target=collect)
+    collector.start()
+    kept = {}
+    try:
+        with Client.init(steady_kubo.provider_config()) as client:
+            for number in range(12):
+                data = os.urandom(2_000_000)
+                folder = tmp_path / str(number)
+                folder.mkdir()
+                (folder / "file.bin").write_bytes(data[:1_500_000])
+                kept[(client.upload(data)).cid] = data
+                record = client.upload(folder)
+                kept[f"{record.cid}/file.bin"] = data[:1_500_000]
+                # A stream that had no name is pinned last: it may be lost, but never silently.
+                with suppress(NotFoundError):
+                    kept[(client.upload(iter([data[1_000_000:]]))).cid] = data[1_000_000:]
+    finally:
+        over.set()
+        collector.join()
+    config = steady_kubo.provider_config(provider_options={"offline": True})
+    with Client.init(config) as client:
+        for cid, data in kept.items():
+            assert (client.download(cid)).read() == data
+        assert len(client.pins(name="client-file")) >= 12

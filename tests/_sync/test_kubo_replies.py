@@ -232,6 +232,19 @@ def test_the_token_is_a_bearer_token_or_a_user_with_a_password(server, token, he
     assert (request.method, request.target) == ("POST", "/api/v0/version")
 
 
+@pytest.mark.parametrize(
+    "echoed", ["bob:a-long-password", "a-long-password", "Ym9iOmEtbG9uZy1wYXNzd29yZA"]
+)
+def test_a_password_that_is_sent_back_is_masked(server, echoed):
+    server.reply(500, {"Message": f"no such user: {echoed}"})
+    config = kubo_at(server, provider_token="bob:a-long-password")
+    with Client.init(config) as client:
+        with pytest.raises(ProviderError, match=r"no such user: .*\*{8}") as caught:
+            client.test_connection()
+    assert echoed not in str(caught.value)
+    assert "password" not in str(caught.value)
+
+
 def test_the_token_never_goes_to_the_gateway(server, other_server):
     other_server.reply(200, b"hello")
     config = kubo_at(server, provider_token=TOKEN, gateway_url=other_server.url)
