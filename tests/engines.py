@@ -2,9 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -53,17 +54,75 @@ def kubo_path() -> str:
 
 
 class Kubo:
-    """A running Kubo node.
+    """A Kubo node with a repository in `folder`, which runs from `start` to `stop`.
 
     Attributes:
         api_url: The address of its RPC API.
         gateway_url: The address of its gateway, with `/ipfs`.
+        is_online: Whether it looks for content on the network, in which it has no peers.
     """
 
-    def __init__(self, api_url: str, gateway_url: str) -> None:
-        self.api_url = api_url
-        self.gateway_url = gateway_url
+    def __init__(self, folder: Path, *, is_online: bool = False) -> None:
+        self.folder = folder
+        self.is_online = is_online
+        self.api_url = self.gateway_url = ""
         self._http = urllib3.PoolManager(retries=False)
+        self._daemon: subprocess.Popen[bytes] | None = None
+
+    def prepare(self, change: Callable[[dict[str, Any]], object] | None = None) -> None:
+        """Make its repository; `change` changes the settings in place."""
+        self._run("init", "--profile=test,autoconf-off")
+        file = self.folder / "config"
+        settings = json.loads(file.read_text())
+        settings["Addresses"] |= {"API": "/ip4/127.0.0.1/tcp/0", "Gateway": "/ip4/127.0.0.1/tcp/0"}
+        settings["Addresses"]["Swarm"] = []
+        settings["Bootstrap"] = []
+        settings["Routing"] = {"Type": "none"}
+        settings["Gateway"] |= {"NoFetch": True}
+        if change is not None:
+            change(settings)
+        file.write_text(json.dumps(settings))
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        log = self.folder / "daemon.log"
+        options = [] if self.is_online else ["--offline"]
+        with log.open("wb") as output:
+            self._daemon = subprocess.Popen(  # noqa: S603
+                [kubo_path(), "daemon", *options],
+                env=self._environment,
+                stdout=output,
+                stderr=output,
+            )
+        _wait_until_ready(self._daemon, log)
+        self.api_url = _api_url(self.folder)
+        self.gateway_url = f"{(self.folder / 'gateway').read_text().strip()}/ipfs"
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Stop it, or kill it."""
+        if self._daemon is None:
+            return
+        (self._daemon.kill if kill else self._daemon.terminate)()
+        try:
+            self._daemon.wait(30)
+        except subprocess.TimeoutExpired:
+            self._daemon.kill()
+            self._daemon.wait()
+        self._daemon = None
+
+    def signal(self, name: str) -> None:
+        """Send its process a signal, such as ``STOP``."""
+        assert self._daemon is not None
+        self._daemon.send_signal(signal.Signals[f"SIG{name}"])
+
+    def _run(self, *arguments: str) -> None:
+        subprocess.run(  # noqa: S603
+            [kubo_path(), *arguments], env=self._environment, check=True, capture_output=True
+        )
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "IPFS_PATH": str(self.folder), "IPFS_TELEMETRY": "off"}
 
     def call(self, command: str, *files: tuple[str, bytes], **options: Any) -> bytes:
         """Call a command of the RPC API, with files of these names, and return the body."""
@@ -95,49 +154,42 @@ class Kubo:
         }
         return ClientConfig(**{**fields, **changes})
 
+    def provider_config(self, **changes: Any) -> ClientConfig:
+        """Return the configuration of a client that stores on this node, and reads from it."""
+        fields = {"provider": "kubo", "pin_api_url": self.api_url, "retries": {"attempts": 1}}
+        return ClientConfig(**{**fields, **changes})
+
     def close(self) -> None:
         """Close the connections to it."""
         self._http.clear()
 
 
 @contextmanager
-def running_kubo(folder: Path, *, trustless_only: bool = False) -> Iterator[Kubo]:
+def running_kubo(
+    folder: Path,
+    *,
+    trustless_only: bool = False,
+    is_online: bool = False,
+    change: Callable[[dict[str, Any]], object] | None = None,
+) -> Iterator[Kubo]:
     """Start a Kubo whose repository is in `folder`, and stop it at the end.
 
     With `trustless_only` its gateway gives blocks and CARs alone, and 406 to any other request.
     """
-    binary = kubo_path()
-    environment = {**os.environ, "IPFS_PATH": str(folder), "IPFS_TELEMETRY": "off"}
 
-    def run(*arguments: str) -> None:
-        subprocess.run([binary, *arguments], env=environment, check=True, capture_output=True)  # noqa: S603
+    def all_changes(settings: dict[str, Any]) -> None:
+        settings["Gateway"]["DeserializedResponses"] = not trustless_only
+        if change is not None:
+            change(settings)
 
-    run("init", "--profile=test,autoconf-off")
-    settings = json.loads((folder / "config").read_text())
-    settings["Addresses"] |= {"API": "/ip4/127.0.0.1/tcp/0", "Gateway": "/ip4/127.0.0.1/tcp/0"}
-    settings["Addresses"]["Swarm"] = []
-    settings["Bootstrap"] = []
-    settings["Routing"] = {"Type": "none"}
-    settings["Gateway"] |= {"DeserializedResponses": not trustless_only, "NoFetch": True}
-    (folder / "config").write_text(json.dumps(settings))
-    log = folder / "daemon.log"
-    with log.open("wb") as output:
-        daemon = subprocess.Popen(  # noqa: S603
-            [binary, "daemon", "--offline"], env=environment, stdout=output, stderr=output
-        )
+    node = Kubo(folder, is_online=is_online)
+    node.prepare(all_changes)
     try:
-        _wait_until_ready(daemon, log)
-        gateway = (folder / "gateway").read_text().strip()
-        node = Kubo(_api_url(folder), f"{gateway}/ipfs")
+        node.start()
         yield node
-        node.close()
     finally:
-        daemon.terminate()
-        try:
-            daemon.wait(30)
-        except subprocess.TimeoutExpired:
-            daemon.kill()
-            daemon.wait()
+        node.close()
+        node.stop()
 
 
 def _wait_until_ready(daemon: subprocess.Popen[bytes], log: Path) -> None:

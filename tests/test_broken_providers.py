@@ -473,38 +473,42 @@ class PinsTests(MemoryTests):
 class TestPinsProvider(PinsTests):
     pass
 """
-BY_FILTERS = "test_pins_are_found_by_each_filter"
+BY_NAME = "test_pins_are_found_by_name_and_cid"
+BY_KEYS = "test_pins_are_found_by_key_values"
+NEW_NAME = "test_the_name_of_a_pin_can_be_changed"
+NEW_KEYS = "test_the_key_values_of_a_pin_can_be_changed"
+GIVEN_KEYS = "test_known_content_gets_the_key_values_that_are_given"
 BROKEN_PINS = {
     "FindsAllNames": (
         "def _fits(self, pin, wanted): return super()._fits(pin, replace(wanted, name=None))",
-        {BY_FILTERS, "test_pins_are_listed_by_name"},
+        {BY_NAME, "test_pins_are_listed_by_name"},
     ),
     "FindsAllCIDs": (
         "def _fits(self, pin, wanted): return super()._fits(pin, replace(wanted, cid=None))",
-        {BY_FILTERS},
+        {BY_NAME},
     ),
     "FindsAllKeys": (
         "def _fits(self, pin, wanted): return super()._fits(pin, replace(wanted, keyvalues=None))",
-        {BY_FILTERS},
+        {BY_KEYS},
     ),
     "FindsAllTimes": (
         "def _fits(self, pin, wanted): return super()._fits(pin, replace(wanted, until=None))",
-        {BY_FILTERS},
+        {"test_pins_are_found_by_time"},
     ),
     "KnowsNoLimit": (
         "def find_pins(self, wanted, *, limit=None): return super().find_pins(wanted)",
-        {BY_FILTERS, "test_pins_are_listed_by_name"},
+        {BY_NAME, "test_pins_are_listed_by_name"},
     ),
     "ForgetsKeyValues": (
         "def _merged(self, before, changes): return dict(changes)",
-        {"test_a_pin_can_be_changed", "test_known_content_gets_what_is_given"},
+        {NEW_KEYS, GIVEN_KEYS},
     ),
     "KeepsOldNames": (
         """
         def _note(self, cid, name, keyvalues):
             super()._note(cid, self._pins[cid].name or name, keyvalues)
         """,
-        {"test_a_pin_can_be_changed", "test_known_content_gets_what_is_given"},
+        {NEW_NAME, "test_known_content_gets_the_name_that_is_given"},
     ),
     "ChangesAnything": (
         """
@@ -513,7 +517,7 @@ BROKEN_PINS = {
                 return Pin(id="1", cid=cid)
             return super().update_pin(cid, name=name, keyvalues=keyvalues)
         """,
-        {"test_a_pin_can_be_changed"},
+        {NEW_NAME},
     ),
     "NeverPins": (
         "def check_pin(self, pin): return pin",

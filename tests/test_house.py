@@ -324,7 +324,7 @@ def test_nothing_in_the_spec_directory_of_tests_is_left_unlisted():
 
 def test_only_the_registry_knows_the_names_of_providers():
     """In prose and examples they may stand; code asks the table."""
-    names = {"local", "pinning", "provider_b", "provider_c"}
+    names = {"local", "pinning", "kubo", "provider_b", "provider_c"}
     found = {}
     for path in (ROOT / "src/holdfast").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))

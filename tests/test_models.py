@@ -181,7 +181,7 @@ def test_the_configuration_has_the_designs_defaults():
         "provider_token": None,
         "gateway_url": None,
         "gateway_token": None,
-        "pin_api_url": "https://api.pinata.cloud",
+        "pin_api_url": None,
         "cid_version": 1,
         "profile": None,
         "verify": True,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
     from holdfast._async.content_file import AsyncContentFile
     from holdfast._async.providers.base import AsyncBaseProvider
+    from holdfast._async.providers.kubo import AsyncKuboProvider
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
     from holdfast._async.reads.block_reader import AsyncBlockReader
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from holdfast._sync.client import Client
     from holdfast._sync.content_file import ContentFile
     from holdfast._sync.providers.base import BaseProvider
+    from holdfast._sync.providers.kubo import KuboProvider
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
     from holdfast._sync.reads.block_reader import BlockReader
@@ -51,6 +53,7 @@ __all__ = [
     "AsyncBlockReader",
     "AsyncClient",
     "AsyncContentFile",
+    "AsyncKuboProvider",
     "AsyncLocalProvider",
     "AsyncOutcomes",
     "AsyncPinProvider",
@@ -65,6 +68,7 @@ __all__ = [
     "ContentFile",
     "Entry",
     "Event",
+    "KuboProvider",
     "LocalProvider",
     "Outcome",
     "Outcomes",
@@ -90,6 +94,7 @@ _LAZY = {
     "AsyncBlockReader": "holdfast._async.reads.block_reader",
     "AsyncClient": "holdfast._async.client",
     "AsyncContentFile": "holdfast._async.content_file",
+    "AsyncKuboProvider": "holdfast._async.providers.kubo",
     "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncOutcomes": "holdfast._async.workers",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
@@ -104,6 +109,7 @@ _LAZY = {
     "ContentFile": "holdfast._sync.content_file",
     "Entry": "holdfast.records",
     "Event": "holdfast.events",
+    "KuboProvider": "holdfast._sync.providers.kubo",
     "LocalProvider": "holdfast._sync.providers.local",
     "Outcome": "holdfast.records",
     "Outcomes": "holdfast._sync.workers",

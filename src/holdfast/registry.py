@@ -27,6 +27,7 @@ class BuiltIn:
     Attributes:
         module: Its module, below ``holdfast._sync`` and ``holdfast._async``.
         class_name: The blocking class; the async one has ``Async`` in front.
+        api_url: The address of its API where `pin_api_url` is None; None if it has no API.
         needs_token: Whether it can do nothing without `provider_token`.
         on_this_machine: Whether it writes to this machine's disk, so that a token is a mistake.
         stands_for: The provider that is used in its place, for a name without an implementation.
@@ -34,6 +35,7 @@ class BuiltIn:
 
     module: str
     class_name: str
+    api_url: str | None = None
     needs_token: bool = False
     on_this_machine: bool = False
     stands_for: str | None = None
@@ -42,11 +44,15 @@ class BuiltIn:
 _PINNING: Final[dict[str, Any]] = {
     "module": "providers.pinning",
     "class_name": "PinProvider",
+    "api_url": "https://api.pinata.cloud",
     "needs_token": True,
 }
 BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "local": BuiltIn(module="providers.local", class_name="LocalProvider", on_this_machine=True),
     "pinning": BuiltIn(**_PINNING),
+    "kubo": BuiltIn(
+        module="providers.kubo", class_name="KuboProvider", api_url="http://127.0.0.1:5001"
+    ),
     "provider_b": BuiltIn(**_PINNING, stands_for="pinning"),
     "provider_c": BuiltIn(**_PINNING, stands_for="pinning"),
 }
@@ -80,6 +86,17 @@ def needs_token(name: str) -> bool:
 def is_on_this_machine(name: str) -> bool:
     """Return whether this is a built-in provider that writes to this machine's disk."""
     return name in BUILT_IN and BUILT_IN[name].on_this_machine
+
+
+def may_lack_token(name: str) -> bool:
+    """Return whether this is a built-in provider with an API that may need no token."""
+    return name in BUILT_IN and BUILT_IN[name].api_url is not None and not needs_token(name)
+
+
+def usual_api_url(name: str) -> str:
+    """Return the address of a provider's API; that of the service for a provider without one."""
+    own = BUILT_IN[name].api_url if name in BUILT_IN else None
+    return own or BUILT_IN[SERVICE].api_url or ""
 
 
 def known_providers(group: str = SYNC_GROUP) -> list[str]:

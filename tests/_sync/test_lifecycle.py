@@ -97,7 +97,7 @@ def test_init_takes_a_config_a_mapping_or_keywords_and_keywords_win(server):
         ({"timeouts": {"total": 10**400}}, "timeouts.total must be a number above 0"),
         ({"pin_api_url": "https://exämple.com"}, "pin_api_url must be a URL in plain ASCII"),
         ({"pin_api_url": "https://example.com/a b"}, "pin_api_url must be a URL"),
-        ({"pin_api_url": None}, "pin_api_url must be a URL as a string, not NoneType"),
+        ({"pin_api_url": 5}, "pin_api_url must be a URL as a string, not int"),
         ({"gateway_url": "https://x.io/?token=1"}, "gateway_url must be a plain address"),
         ({"gateway_url": "https://u:p@x.io/"}, "gateway_url must be a plain address"),
         ({"gateway_url": "https://x.io/#a"}, "gateway_url must not hold a fragment"),

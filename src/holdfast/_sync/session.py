@@ -15,7 +15,7 @@ from holdfast.config import ClientConfig, Timeouts
 from holdfast.errors import NetworkError
 from holdfast.forks import ForkAware
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
-from holdfast.protocol.retrying import RETRIED, Backoff, RateLimiter, RetryBudget
+from holdfast.protocol.retrying import Backoff, RateLimiter, RetryBudget
 from holdfast.protocol.status_errors import retry_after
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Session:
     def fetch(self, request: Request, call: Call) -> Reply:
         """Send `request`, retry if that may help, and return the complete reply."""
         outcome = self._fetch_once(request, call)
-        if isinstance(outcome, Reply) and outcome.status not in RETRIED:
+        if isinstance(outcome, Reply) and outcome.status not in request.retried:
             self.succeeded()
             return outcome
         return self._fetch_again(request, call, outcome)
@@ -143,7 +143,7 @@ class Session:
         lost = False
         while True:
             if isinstance(outcome, Reply):
-                if outcome.status not in RETRIED:
+                if outcome.status not in request.retried:
                     self.succeeded()
                     return replace(outcome, reply_lost=lost)
                 may = request.repeatable

@@ -61,7 +61,7 @@ class Run:
 
         config = self.config()
         if needs_token(config.provider) and config.provider_token is None:
-            token = tokens.ask(config.provider, config.pin_api_url)
+            token = tokens.ask(config.provider, config.api_url)
             config = config.with_options(provider_token=token)
         return holdfast.Client.init(config)
 

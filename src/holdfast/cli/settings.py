@@ -20,7 +20,7 @@ from holdfast.config.fields import FIELDS, unknown_field
 from holdfast.config.wrapping import wrap_secret, wrap_secrets
 from holdfast.errors import ConfigError
 from holdfast.files.locations import config_folder
-from holdfast.registry import BUILT_IN, is_on_this_machine
+from holdfast.registry import BUILT_IN, is_on_this_machine, may_lack_token
 
 FILE_NAME: Final = "holdfast.toml"
 FOLDER_FIELDS: Final = {name for name, field in FIELDS.items() if field.is_folder}
@@ -196,7 +196,7 @@ def _is_trusted(provider: str, own: Setting | None) -> bool:
     `own` is the user's choice of a provider, if there is one.
     """
     if own is None:
-        return provider in BUILT_IN
+        return provider in BUILT_IN and not may_lack_token(provider)
     return is_on_this_machine(provider) or provider == own.value
 
 

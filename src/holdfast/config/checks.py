@@ -48,6 +48,11 @@ def base_url(name: str, value: Any) -> str:
     return parts.geturl().rstrip("/")
 
 
+def api_url(name: str, value: Any) -> str | None:
+    """Check the address of an API, or None for the provider's usual one."""
+    return None if value is None else base_url(name, value)
+
+
 def is_loopback(host: str | None) -> bool:
     """Return whether `host` is this machine."""
     if host == "localhost":

@@ -22,7 +22,6 @@ from holdfast.config.wrapping import takes_secrets
 from holdfast.errors import ConfigError
 from holdfast.events import EventHook
 
-PIN_API_URL: Final = "https://api.pinata.cloud"
 MAX_JSON_BYTES: Final = 64 << 20
 MAX_UNVERIFIED_BYTES: Final = 1 << 30
 
@@ -34,7 +33,7 @@ class ConfigFields(TypedDict, total=False):
     provider_token: str | Secret | None
     gateway_url: str | tuple[str, ...] | list[str] | None
     gateway_token: str | Secret | None
-    pin_api_url: str
+    pin_api_url: str | None
     cid_version: int
     profile: str | None
     verify: bool
@@ -71,7 +70,7 @@ class ClientConfig:
     provider_token: Secret | None = None
     gateway_url: tuple[str, ...] | None = None
     gateway_token: Secret | None = None
-    pin_api_url: str = PIN_API_URL
+    pin_api_url: str | None = None
     cid_version: int = 1
     profile: str | None = None
     verify: bool = True
@@ -141,6 +140,16 @@ class ClientConfig:
         """Return a copy with `changes`, checked again."""
         return self.of(self, **changes)
 
+    @property
+    def api_url(self) -> str:
+        """The address of the provider's API: `pin_api_url`, or the provider's usual one.
+
+        Example:
+            >>> ClientConfig(provider="kubo").api_url
+            'http://127.0.0.1:5001'
+        """
+        return self.pin_api_url or registry.usual_api_url(self.provider)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, secrets still wrapped."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
@@ -172,7 +181,8 @@ def _check_together(config: ClientConfig) -> None:
         )
     if config.gateway_token is not None and config.gateway_url is None:
         raise ConfigError("gateway_token is given without gateway_url: name the gateway it is for")
-    _check_secure("pin_api_url", config.pin_api_url, config)
+    if config.provider_token is not None or not registry.may_lack_token(config.provider):
+        _check_secure("pin_api_url", config.api_url, config)
     if config.gateway_token is not None and config.gateway_url is not None:
         _check_secure("gateway_url", config.gateway_url[0], config)
 

@@ -73,7 +73,7 @@ class Field:
     @property
     def is_url(self) -> bool:
         """Whether it is one address or several."""
-        return self.check in (checks.base_url, checks.gateways)
+        return self.check in (checks.api_url, checks.gateways)
 
     @property
     def is_folder(self) -> bool:
@@ -85,6 +85,12 @@ _BUILT_IN: Final = ", ".join(
     f"`{name}`" for name, row in registry.BUILT_IN.items() if row.stands_for is None
 )
 
+_API_URLS: Final = ", ".join(
+    f"`{row.api_url}` for `{name}`"
+    for name, row in registry.BUILT_IN.items()
+    if row.api_url is not None and row.stands_for is None
+)
+
 # A table reads better in rows than with an argument on each line.
 # fmt: off
 _ROWS: Final = (
@@ -93,7 +99,8 @@ _ROWS: Final = (
           file="project", bound_to=("connections", "repository"),
           option=Option("connection", "NAME")),
     Field("provider_token", checks.token, readers.secret,
-          "The provider's credential, a JWT. Outer whitespace is removed.",
+          "The provider's credential: a JWT; for `kubo` a bearer token, or `user:password`. "
+          "Outer whitespace is removed.",
           secret=True, sent_to="provider"),
     Field("gateway_url", checks.gateways, readers.several,
           "The gateway for reads, or several, tried in order. An empty path becomes `/ipfs`.",
@@ -101,8 +108,9 @@ _ROWS: Final = (
     Field("gateway_token", checks.token, readers.secret,
           "A credential for the first gateway, if it requires one.",
           secret=True, sent_to="gateway_url"),
-    Field("pin_api_url", checks.base_url, readers.text,
-          "The base address of the pinning API.", option=Option("connection", "URL")),
+    Field("pin_api_url", checks.api_url, readers.text,
+          f"The base address of the provider's API. None is the usual one: {_API_URLS}.",
+          option=Option("connection", "URL")),
     Field("cid_version", checks.cid_version, readers.whole,
           "The version of new CIDs: 0 or 1.", file="project", option=Option("layout", "0|1")),
     Field("profile", checks.profile, readers.text,

@@ -56,10 +56,18 @@ def split_proxy(proxy: Secret) -> tuple[str, Secret | None]:
 
 def secrets(config: ClientConfig, proxy: Secret | None) -> tuple[Secret | None, ...]:
     """Return the credentials that a peer or a proxy may send back, and that are then masked."""
+    own = (config.provider_token, _password(config.provider_token), config.gateway_token)
     if proxy is None:
-        return config.provider_token, config.gateway_token
+        return own
     password = Secret(unquote(urlsplit(proxy.reveal()).password or ""))
-    return config.provider_token, config.gateway_token, password, split_proxy(proxy)[1]
+    return *own, password, split_proxy(proxy)[1]
+
+
+def _password(token: Secret | None) -> Secret | None:
+    """Return the password of a token that is written ``user:password``."""
+    if token is None or ":" not in token.reveal():
+        return None
+    return Secret(token.reveal().partition(":")[2])
 
 
 class Scrubbers:

@@ -73,6 +73,11 @@ class Source:
         """Whether the next `chunks` can start from the beginning."""
         return self._rewind is not None or not self._started
 
+    @property
+    def rewindable(self) -> bool:
+        """Whether `chunks` can start from the beginning as often as it is called."""
+        return self._rewind is not None
+
     def chunks(self) -> Iterator[bytes]:
         """Yield the bytes in pieces; raise `OSError` if there are not `size` bytes.
 

@@ -17,6 +17,7 @@ USUAL_PORTS = {"http": ":80", "https": ":443"}
 EMPTY_LENGTHS = {"POST": 0, "PUT": 0, "PATCH": 0}  # methods that announce a body of no bytes
 # An ordinary URL: its origin, of scheme and host, and the rest, which needs no quoting.
 PLAIN_URL = re.compile(r"(https?://[\w.:\[\]-]+)(/[!$-;=?-Z_a-z~]*)", re.ASCII)
+RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 MAX_REPLY = 1 << 20  # an API's reply is a few hundred bytes; an error page may be larger
 
 
@@ -62,6 +63,7 @@ class Request:
         on_sent: Called with the number of bytes of a streamed body that are sent so far.
         max_reply: How many bytes of the reply are kept when it is read whole.
         max_privacy: How private the address may be that it is sent to, after a redirect.
+        retried: The statuses after which it may be sent again.
     """
 
     method: str
@@ -71,6 +73,7 @@ class Request:
     on_sent: Callable[[int], None] | None = None
     max_reply: int = MAX_REPLY
     max_privacy: int = host_privacy.METADATA
+    retried: frozenset[int] = RETRIED
 
     @property
     def peer(self) -> str:

@@ -5,8 +5,8 @@ from typing import Final
 
 from holdfast.config import Retries
 from holdfast.errors import ClientError, NetworkError, ProviderError
+from holdfast.protocol.http import RETRIED
 
-RETRIED: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 MINUTE: Final = 60.0
 
 

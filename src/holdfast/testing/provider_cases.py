@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.config.checks import PROFILES
 from holdfast.content.cid import CID
-from holdfast.errors import InvalidCIDError
+from holdfast.errors import InvalidCIDError, UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.local_cids import compute_cid
 from holdfast.provider import has_capability
@@ -112,6 +112,15 @@ def require(provider: object, *capabilities: type) -> None:
     for capability in capabilities:
         if not has_capability(provider, capability):
             pytest.skip(f"{type(provider).__name__} has no capability {capability.__name__}")
+
+
+@contextmanager
+def supported() -> Iterator[None]:
+    """Skip the test if the provider says that it cannot do what the block asks for."""
+    try:
+        yield
+    except UnsupportedError as error:
+        pytest.skip(str(error))
 
 
 def check_pins(found: Sequence[Pin], wanted: Sequence[str], how: str) -> None:

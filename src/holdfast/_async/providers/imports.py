@@ -1,10 +1,8 @@
 """Importing files and folders into blocks, for providers that store blocks."""
 
-from collections.abc import Callable
-
 from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.config import ClientConfig
-from holdfast.content.cid import CID
+from holdfast.content.blocks import Emit
 from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.files.folder_source import FolderSource
@@ -21,12 +19,10 @@ class AsyncImports:
     def _profile(self) -> Profile:
         return profile_for(self.config.profile, self.config.cid_version)
 
-    async def import_file(
-        self, source: Source, put_block: Callable[[CID, bytes], None], progress: Progress
-    ) -> Part:
+    async def import_file(self, source: Source, put_block: Emit | None, progress: Progress) -> Part:
         """Cut the bytes of `source` into blocks by the configured profile; return the root.
 
-        Every block is passed to `put_block`, on a worker thread.
+        Every block is passed to `put_block`, on a worker thread; None only computes the CID.
         """
         importer = FileImporter(self._profile, put_block)
         chunks = source.chunks()
@@ -41,12 +37,12 @@ class AsyncImports:
         return part
 
     async def import_folder(
-        self, folder: FolderSource, put_block: Callable[[CID, bytes], None], progress: Progress
+        self, folder: FolderSource, put_block: Emit | None, progress: Progress
     ) -> Part:
         """Cut the files of `folder` into blocks, and build its directories; return the root.
 
-        Every block is passed to `put_block`, on a worker thread. `progress` counts the bytes of all
-        files.
+        Every block is passed to `put_block`, on a worker thread; None only computes the CID.
+        `progress` counts the bytes of all files.
         """
         importer = FolderImporter(folder, self._profile, put_block)
         try:

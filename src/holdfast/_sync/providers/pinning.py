@@ -53,7 +53,7 @@ class PinProvider(HTTPProvider, Directories, Listing, Finding, Updating, Pinning
 
     def make_api(self, config: ClientConfig, token: Secret) -> PinAPI:
         """Return the API object for `config`. A subclass may return another one."""
-        return PinningAPI(config.pin_api_url, token, config.cid_version)
+        return PinningAPI(config.api_url, token, config.cid_version)
 
     def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Pin the JSON `text`. Log a warning if the CID is not that of the text."""

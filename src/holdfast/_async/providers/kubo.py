@@ -1,0 +1,272 @@
+"""The provider for Kubo: a real IPFS node, by its RPC API."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from holdfast._async.providers.base import AsyncBaseProvider
+from holdfast._async.providers.http import AsyncHTTPProvider
+from holdfast._async.providers.imports import ignore
+from holdfast._async.reads.block_reader import AsyncBlockReader
+from holdfast._async.runtime import compute, run_blocking
+from holdfast._async.session import AsyncSession, read_whole
+from holdfast.calls import NEVER, Call, Deadline
+from holdfast.config import ClientConfig
+from holdfast.content.blocks import MAX_BLOCK
+from holdfast.content.cid import CID
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.content.unixfs.layouts import not_what_was_sent
+from holdfast.errors import ConfigError, NetworkError, ProviderError
+from holdfast.files.folder_archive import FolderArchive
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.sources import Progress, Source, open_source
+from holdfast.files.upload_check import CheckedSource
+from holdfast.protocol.http import Request
+from holdfast.protocol.kubo import KuboAPI, check_filter, check_info
+from holdfast.protocol.kubo_replies import PinLines, is_page
+from holdfast.protocol.pin_api import MAX_PINS
+from holdfast.provider import (
+    AsyncDirectories,
+    AsyncFinding,
+    AsyncListing,
+    AsyncPinning,
+    AsyncUpdating,
+)
+from holdfast.records import Added, Pin, PinFilter, PinInfo
+
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse
+
+T = TypeVar("T")
+
+OPTIONS: Final = frozenset({"offline"})
+SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
+LONGEST: Final = 3600.0  # seconds that Kubo may ask the network where we have no limit
+SHARE: Final = 0.9  # of our time that Kubo gets, so that its answer comes before our time-out
+
+
+class AsyncKuboProvider(
+    AsyncHTTPProvider, AsyncDirectories, AsyncListing, AsyncFinding, AsyncUpdating, AsyncPinning
+):
+    """Stores content on a Kubo node under the CIDs that `compute_cid` gives.
+
+    `pin_api_url` is the address of Kubo's RPC API, by default ``http://127.0.0.1:5001``.
+    `provider_token` is needed only where Kubo's ``API.Authorizations`` ask for one: a bearer token,
+    or ``user:password``. Content is read through `gateway_url` if that is set, else block by block
+    through the API; it is verified either way. With ``provider_options={"offline": True}`` Kubo
+    reads only what it has, and asks no other node.
+
+    Kubo keeps a name for each pin, but no key-values, times or sizes. Its list is in no order.
+
+    Example:
+        >>> from holdfast import ClientConfig
+        >>> provider = AsyncKuboProvider(ClientConfig(provider="kubo"))
+        >>> provider.url("bafkqaaa")
+        'ipfs://bafkqaaa'
+    """
+
+    def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
+        self._offline = _is_offline(config.provider_options)
+        super().__init__(config, session=session)
+        self._api = KuboAPI(config.api_url, config.provider_token, self._profile)
+        if config.gateway_url is None:
+            self.reader = AsyncBlockReader(self._get_block, total=config.timeouts.total)
+
+    async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
+        """Store the JSON `text`."""
+        check_info(info)
+        data = text.encode()
+        cid = await compute(len(data), self._cid_of, data)
+        with open_source(data) as source:
+            add = self._api.add(source, info, _ignore_sent, cid=cid, whole=len(data) <= SMALL)
+            return await self.run(add, call)
+
+    def _cid_of(self, data: bytes) -> CID:
+        importer = FileImporter(self._profile)
+        importer.update(data)
+        return importer.finish().cid
+
+    async def add_file(
+        self, source: Source, info: PinInfo, call: Call, progress: Progress, /
+    ) -> Added:
+        """Store the bytes of `source` as a file.
+
+        A source that can be read twice is hashed first, to look for a pin that exists. Another one
+        is hashed while it is sent.
+        """
+        check_info(info)
+
+        def on_sent(sent: int) -> None:
+            progress(sent, source.size)
+
+        if source.rewindable:
+            cid = (await self.import_file(source, None, ignore)).cid
+            return await self.run(self._api.add(source, info, on_sent, cid=cid), call)
+        checked = CheckedSource(source, self._profile)
+        added = await self.run(self._api.add(checked, info, on_sent, cid=None), call)
+        call.cid = added.cid
+        stored = CID.parse(added.cid)
+        if await run_blocking(checked.check.profile_of, stored) is None:
+            raise not_what_was_sent(stored)
+        if info.given:
+            return added
+        _, known = await self.run(self._api.keep(added.cid, info), call)
+        return Added(cid=added.cid, duplicate=known)
+
+    async def add_directory(
+        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Store a folder, with its links and empty folders, as an archive of its blocks.
+
+        It is hashed first, because an archive begins with its root.
+        """
+        check_info(info)
+        tell = progress or ignore
+        async with self.call("upload", total=False) as call:
+            cid = (await self.import_folder(folder, None, ignore)).cid
+            call.cid = str(cid)
+            archives: list[FolderArchive] = []
+
+            def archive(roots: list[CID]) -> FolderArchive:
+                archives.append(FolderArchive(folder, self._profile, cid, roots=roots))
+                return archives[-1]
+
+            def on_sent(_sent: int) -> None:
+                tell(archives[-1].done, folder.size)
+
+            return await self.run(self._api.add_directory(cid, archive, info, on_sent), call)
+
+    async def unpin(self, cid: str, call: Call, /) -> None:
+        """Unpin `cid`."""
+        await self.run(self._api.unpin(cid), call)
+
+    async def check_credentials(self, call: Call, /) -> None:
+        """Return if Kubo accepts the token, and is new enough."""
+        await self.run(self._api.check_credentials(), call)
+
+    async def pin(self, cid: str, info: PinInfo) -> Pin:
+        """Pin `cid`. Kubo fetches the content first, for at most `timeouts.total`."""
+        check_info(info)
+        async with self.call("pin", cid) as call:
+            timeout = self._patience(call.deadline.left())
+            pin, _ = await self.run(self._api.keep(cid, info, timeout=timeout), call)
+            return pin
+
+    async def update_pin(
+        self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Pin:
+        """Change the name of the pin of `cid`."""
+        async with self.call("update", cid) as call:
+            return await self.run(self._api.update(cid, name, keyvalues), call)
+
+    async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
+        """Return what is pinned, in no order."""
+        found: list[Pin] = []
+        async for pin in self.find_pins(PinFilter(name=name), limit=limit):
+            if len(found) == MAX_PINS:
+                raise ProviderError(f"Kubo has more than {MAX_PINS:,} pins: use iter_pins")
+            found.append(pin)
+        return found
+
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
+        """Yield the pins that match `wanted`, in no order, as Kubo sends them."""
+        check_filter(wanted)
+        return self._find_pins(wanted, limit)
+
+    async def _find_pins(self, wanted: PinFilter, limit: int | None) -> AsyncIterator[Pin]:
+        count = 0
+        async for pin in self._all_pins(wanted):
+            if wanted.name is None or wanted.name in pin.name:
+                yield pin
+                count += 1
+                if count == limit:
+                    return
+
+    async def _all_pins(self, wanted: PinFilter) -> AsyncIterator[Pin]:
+        """Yield the pins with the CID that is wanted, else all whose name may be wanted."""
+        if wanted.cid is not None:
+            async with self.call("pins", wanted.cid) as call:
+                found = await self.run(self._api.find(wanted.cid), call)
+            if found is not None:
+                yield found
+            return
+        request = self._api.list_request(wanted)
+        async with self.call("pins") as call:
+            response = await self._again(partial(self._open, request, call, NEVER), call)
+        lines = PinLines(self.config.provider_token)
+        try:
+            async for piece in response.chunks():
+                for pin in lines.feed(piece):
+                    yield pin
+            lines.finish()
+        finally:
+            await response.aclose()
+
+    # Reading blocks
+
+    async def _get_block(self, cid: CID) -> bytes:
+        timeouts = self.config.timeouts
+        call = Call("block", cid=str(cid), total=timeouts.total, hook=self.config.on_event)
+        request = self._api.block_request(cid, self._patience(timeouts.read, timeouts.total))
+        return await self._again(partial(self._read_block, request, call), call)
+
+    async def _read_block(self, request: Request, call: Call) -> bytes:
+        response = await self._open(request, call, call.deadline)
+        try:
+            return await response.read(MAX_BLOCK + 1)
+        finally:
+            await response.aclose()
+
+    def _patience(self, *limits: float | None) -> float | None:
+        """Return how long Kubo may ask the network within our `limits`; None is not at all."""
+        known = (each for each in limits if each is not None)
+        return None if self._offline else SHARE * min(known, default=LONGEST)
+
+    async def _open(self, request: Request, call: Call, deadline: Deadline) -> "AsyncResponse":
+        """Send `request`, and return a successful reply, whose body is not read yet."""
+        response = await self._session.send(request, call, deadline=deadline)
+        if response.status == 200 and not is_page(response.headers):
+            return response
+        try:
+            reply = await read_whole(response)
+        finally:
+            await response.aclose()
+        raise self._api.error(reply, call.cid)
+
+    async def _again(self, step: Callable[[], Awaitable[T]], call: Call) -> T:
+        """Do `step`; do it again after a broken connection, if that may help."""
+        backoff = self._session.backoff()
+        while True:
+            try:
+                return await step()
+            except NetworkError as error:
+                if not error.transient or not await self._session.wait(
+                    backoff, call, error=error.name
+                ):
+                    raise
+
+    # What depends on whether there is a gateway
+
+    @property
+    def partial_folder(self) -> Path | None:
+        """The folder for interrupted downloads through a gateway; blocks of the API need none."""
+        return None if self.config.gateway_url is None else super().partial_folder
+
+    def url(self, cid: str) -> str:
+        """Return the address of `cid` at the first gateway, or ``ipfs://`` without one."""
+        return AsyncBaseProvider.url(self, cid)
+
+
+def _is_offline(options: Mapping[str, Any]) -> bool:
+    for name in options:
+        if name not in OPTIONS:
+            raise ConfigError(f"provider_options: kubo takes {', '.join(OPTIONS)}, not {name!r}")
+    offline = options.get("offline", False)
+    if not isinstance(offline, bool):
+        raise ConfigError("provider_options: offline must be True or False")
+    return offline
+
+
+def _ignore_sent(_sent: int) -> None:
+    """Do nothing: JSON has no progress."""

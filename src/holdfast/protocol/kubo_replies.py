@@ -1,0 +1,236 @@
+"""What the replies of Kubo's RPC API mean. Each function raises an error unless it is success."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from holdfast.config.secret import Secret
+from holdfast.content.cid import CID
+from holdfast.errors import (
+    AuthenticationError,
+    ClientError,
+    InvalidCIDError,
+    NotFoundError,
+    ProviderError,
+    RateLimitError,
+    RequestTimeoutError,
+    SerializationError,
+)
+from holdfast.protocol import json_text
+from holdfast.protocol.http import Reply
+from holdfast.protocol.status_errors import ErrorTable, failure, provider_error
+from holdfast.records import Pin
+
+OLDEST: Final = (0, 37)  # the first with pin-name for `add`; max-file-links came with 0.35
+SERVER: Final = re.compile(r"kubo/(\d+)\.(\d+)\.")
+VERSION: Final = re.compile(r"(\d+)\.(\d+)\.")
+MAX_LINE: Final = 1 << 16  # bytes of one pin in a list; a name has at most 255
+
+KUBO_ERRORS: Final = ErrorTable(
+    texts=(("Message",),),
+    classes={401: AuthenticationError, 403: AuthenticationError, 429: RateLimitError},
+)
+"""Kubo replies with 403 to wrong credentials, and with 500 to whatever it cannot do."""
+
+
+def reply_error(reply: Reply, token: Secret | None, cid: str | None = None) -> ClientError:
+    """Return the error of a failed reply; `cid` is the content that was asked for."""
+    if (is_page(reply.headers) and reply.ok) or reply.status in {404, 405}:
+        # Kubo sends no pages, and no command of ours is unknown to it.
+        return not_kubo(reply, token)
+    error = provider_error(reply, secret=token, table=KUBO_ERRORS)
+    if reply.status != 500:
+        return error
+    if "context deadline exceeded" in error.message:
+        return RequestTimeoutError(
+            f"Kubo did not find {cid or 'the content'} in time: check that a node that has it can "
+            "be reached, or allow more time (timeouts)",
+            sent=True,
+            transient=False,
+        )
+    if "not found locally" in error.message or "could not find" in error.message:
+        return NotFoundError(
+            f"Kubo does not have {cid or 'the content'}, and found nobody who has it",
+            status=reply.status,
+            details=error.details,
+        )
+    return error
+
+
+def is_page(headers: Mapping[str, str]) -> bool:
+    """Return whether a reply is HTML."""
+    return headers.get("content-type", "").lower().startswith("text/html")
+
+
+def not_kubo(reply: Reply, token: Secret | None) -> ProviderError:
+    """Return the error for a reply that cannot be Kubo's."""
+    return failure(
+        "the reply is not that of Kubo's RPC API: check that pin_api_url is its address (port 5001 "
+        "by default, not the gateway's port), and that no proxy or login page is in between",
+        reply,
+        secret=token,
+        table=KUBO_ERRORS,
+    )
+
+
+def check_age(reply: Reply, token: Secret | None) -> None:
+    """Raise ProviderError if the reply says that it is of a Kubo that lacks what we need."""
+    found = SERVER.match(reply.headers.get("server", ""))
+    if found is not None:
+        _check_version(found, reply, token)
+
+
+def check_version(reply: Reply, token: Secret | None) -> None:
+    """Check the reply of ``version``."""
+    found = VERSION.match(_text(_objects(reply, token)[-1], "Version"))
+    if found is None:
+        raise not_kubo(reply, token)
+    _check_version(found, reply, token)
+
+
+def _check_version(found: re.Match[str], reply: Reply, token: Secret | None) -> None:
+    version = int(found[1]), int(found[2])
+    if version < OLDEST:
+        raise failure(
+            f"Kubo {version[0]}.{version[1]} is too old: it cannot be told how to cut files and "
+            f"name pins; update it to {OLDEST[0]}.{OLDEST[1]} or newer",
+            reply,
+            secret=token,
+            table=KUBO_ERRORS,
+        )
+
+
+def read_hash(reply: Reply, token: Secret | None) -> CID:
+    """Return the CID that ``add`` reports in its last object."""
+    return _cid(_text(_objects(reply, token)[-1], "Hash"), reply, token)
+
+
+def check_import(reply: Reply, roots: list[CID], token: Secret | None) -> None:
+    """Check that ``dag/import`` has imported a whole archive and pinned its `roots`."""
+    *reports, last = _objects(reply, token)
+    if not isinstance(last.get("Stats"), dict):
+        raise _cut_off(reply, token)
+    pinned = []
+    for report in reports:
+        root = report.get("Root")
+        root = root if isinstance(root, dict) else {}
+        if words := _text(root, "PinErrorMsg"):
+            raise failure(
+                f"Kubo imported the upload and could not pin it: {words}",
+                reply,
+                secret=token,
+                table=KUBO_ERRORS,
+            )
+        link = root.get("Cid")
+        pinned.append(_cid(_text(link if isinstance(link, dict) else {}, "/"), reply, token))
+    if pinned != roots:
+        raise _cut_off(reply, token)
+
+
+def check_pins(reply: Reply, cid: str, token: Secret | None) -> None:
+    """Check that ``pin/add`` or ``pin/rm`` reports the pin of `cid` in its last object."""
+    pins = _objects(reply, token)[-1].get("Pins")
+    if not isinstance(pins, list) or not pins:
+        raise failure(
+            f"Kubo stopped before it had all of {cid}: check that a node that has it can be "
+            "reached, or allow more time (timeouts.total)",
+            reply,
+            secret=token,
+            table=KUBO_ERRORS,
+        )
+    if _cid(str(pins[0]), reply, token) != CID.parse(cid):
+        raise not_kubo(reply, token)
+
+
+def says_not_pinned(reply: Reply) -> bool:
+    """Return whether Kubo says that there is no such pin."""
+    return reply.status == 500 and b"not pinned" in reply.body
+
+
+def read_pin(reply: Reply, token: Secret | None) -> Pin:
+    """Return the one pin in the reply of ``pin/ls`` for a CID."""
+    keys = _objects(reply, token)[-1].get("Keys")
+    if not isinstance(keys, dict) or len(keys) != 1:
+        raise not_kubo(reply, token)
+    ((cid, about),) = keys.items()
+    _cid(cid, reply, token)
+    return make_pin(cid, _text(about if isinstance(about, dict) else {}, "Name"))
+
+
+def make_pin(cid: str, name: str) -> Pin:
+    """Return a pin. Kubo knows neither its size nor its time, and has no other id than the CID."""
+    return Pin(id=cid, cid=cid, name=name, size=None, created=None)
+
+
+class PinLines:
+    """Reads a list of pins that comes in pieces, one pin in a line."""
+
+    def __init__(self, token: Secret | None) -> None:
+        self._token = token
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> Iterator[Pin]:
+        """Yield the pins that `piece` completes."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        if len(self._rest) > MAX_LINE:
+            raise not_kubo(self._reply(), self._token)
+        for line in lines:
+            if line.strip():
+                yield self._pin(line)
+
+    def finish(self) -> None:
+        """Raise ProviderError if the list ends within a line."""
+        if self._rest.strip():
+            raise _cut_off(self._reply(), self._token)
+
+    def _pin(self, line: bytes) -> Pin:
+        value = _object(line)
+        if value is None:
+            raise not_kubo(self._reply(), self._token)
+        cid = _text(value, "Cid")
+        _cid(cid, self._reply(), self._token)
+        return make_pin(cid, _text(value, "Name"))
+
+    def _reply(self) -> Reply:
+        return Reply(200, {})
+
+
+def _objects(reply: Reply, token: Secret | None) -> list[dict[str, Any]]:
+    """Return the objects of a successful reply, at least one."""
+    found = [_object(line) for line in reply.body.splitlines() if line.strip()]
+    if not found and reply.media_type == "application/json":
+        raise _cut_off(reply, token)
+    known = [each for each in found if each is not None]
+    if not found or len(known) < len(found):
+        raise not_kubo(reply, token)
+    return known
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = json_text.from_text(line)
+    except SerializationError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _text(value: dict[str, Any], name: str) -> str:
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def _cid(text: str, reply: Reply, token: Secret | None) -> CID:
+    try:
+        return CID.parse(text)
+    except InvalidCIDError:
+        raise _cut_off(reply, token) from None
+
+
+def _cut_off(reply: Reply, token: Secret | None) -> ProviderError:
+    return failure(
+        "Kubo's reply does not say that it has done all of it: an error of Kubo came in between, "
+        "which its log shows; try again",
+        reply,
+        secret=token,
+        table=KUBO_ERRORS,
+    )

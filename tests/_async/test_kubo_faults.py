@@ -1,0 +1,256 @@
+"""Faults of a real Kubo, each a typed error: it is down, full, killed, or lacks the content."""
+
+import os
+import socket
+import subprocess
+import threading
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from holdfast import AsyncClient, compute_cid
+from holdfast.content.cid import CID
+from holdfast.errors import (
+    AuthenticationError,
+    NetworkError,
+    NotFoundError,
+    ProviderError,
+    RequestTimeoutError,
+)
+from holdfast.testing.provider_cases import memory_below
+from tests.engines import running_kubo
+from tests.support import closed_port_url
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+NOBODY_HAS = str(CID.of_raw(b"nobody has this"))
+ACCESS = {
+    "alice": {"AuthSecret": "bearer:sekrit-0123", "AllowedPaths": ["/api/v0"]},
+    "bob": {"AuthSecret": "basic:bob:pass-0123", "AllowedPaths": ["/api/v0"]},
+    "carol": {"AuthSecret": "bearer:only-version", "AllowedPaths": ["/api/v0/version"]},
+}
+
+
+@pytest.fixture
+def guarded_kubo(tmp_path_factory):
+    """A Kubo that asks for credentials."""
+
+    def change(settings):
+        settings["API"] = {"Authorizations": ACCESS}
+
+    with running_kubo(tmp_path_factory.mktemp("kubo"), change=change) as kubo:
+        yield kubo
+
+
+@pytest.fixture
+def online_kubo(tmp_path_factory):
+    """A Kubo that asks the network, in which nobody is."""
+    with running_kubo(tmp_path_factory.mktemp("kubo"), is_online=True) as kubo:
+        yield kubo
+
+
+@pytest.fixture
+def steady_kubo(tmp_path_factory):
+    """A Kubo that has the same addresses after a restart."""
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+
+    def change(settings):
+        settings["Addresses"]["API"] = f"/ip4/127.0.0.1/tcp/{port}"
+
+    with running_kubo(tmp_path_factory.mktemp("kubo"), change=change) as kubo:
+        yield kubo
+
+
+async def test_an_api_that_is_down_is_a_network_error(tmp_path):
+    (tmp_path / "a").touch()
+    config = {"provider": "kubo", "pin_api_url": closed_port_url(), "retries": {"attempts": 1}}
+    async with await AsyncClient.init(config) as client:
+        for call in (
+            client.test_connection,
+            client.pins,
+            lambda: client.store([1]),
+            lambda: client.upload(tmp_path),
+            lambda: client.upload(iter([b"x"])),
+            lambda: client.download(NOBODY_HAS),
+            lambda: client.pin(NOBODY_HAS),
+            lambda: client.revoke(NOBODY_HAS),
+        ):
+            with pytest.raises(NetworkError, match="cannot connect"):
+                await call()
+
+
+async def test_credentials(guarded_kubo):
+    for token in ("sekrit-0123", "bob:pass-0123"):
+        config = guarded_kubo.provider_config(provider_token=token)
+        async with await AsyncClient.init(config) as client:
+            assert await client.test_connection() is True
+            record = await client.upload(token.encode(), name="x")
+            assert (await client.download(record.cid)).text() == token
+    for token in (None, "sekrit-0124", "bob:wrong", "Sekrit-0123"):
+        config = guarded_kubo.provider_config(provider_token=token)
+        async with await AsyncClient.init(config) as client:
+            for call in (client.test_connection, client.pins, lambda: client.store([1])):
+                with pytest.raises(AuthenticationError, match="Kubo RPC Access Denied") as caught:
+                    await call()
+                assert caught.value.status == 403
+    config = guarded_kubo.provider_config(provider_token="only-version")
+    async with await AsyncClient.init(config) as client:
+        assert await client.test_connection() is True
+        with pytest.raises(AuthenticationError):
+            await client.store([1])
+
+
+async def test_content_that_nobody_has_takes_bounded_time(online_kubo):
+    config = online_kubo.provider_config(timeouts={"total": 3})
+    async with await AsyncClient.init(config) as client:
+        for call in (client.download, client.retrieve, client.open):
+            with pytest.raises(RequestTimeoutError, match=NOBODY_HAS):
+                await call(NOBODY_HAS)
+        # Kubo may have begun its reply with progress: then it cannot say why it stopped.
+        with pytest.raises((RequestTimeoutError, ProviderError), match=NOBODY_HAS):
+            await client.pin(NOBODY_HAS)
+        assert await client.pins(cid=NOBODY_HAS) == []
+
+
+async def test_a_kubo_that_stops_answering_is_a_timeout(steady_kubo):
+    config = steady_kubo.provider_config(timeouts={"read": 1, "write": 1, "total": 2})
+    async with await AsyncClient.init(config) as client:
+        record = await client.upload(b"known")
+        with stopped(steady_kubo):
+            for call in (
+                client.test_connection,
+                client.pins,
+                lambda: client.store([1]),
+                lambda: client.upload(os.urandom(30_000_000)),
+                lambda: client.download(record.cid),
+            ):
+                with pytest.raises(RequestTimeoutError):
+                    await call()
+        assert (await client.download(record.cid)).read() == b"known"
+
+
+@contextmanager
+def stopped(kubo):
+    """Stop the process of Kubo for a while (SIGSTOP)."""
+    kubo.signal("STOP")
+    try:
+        yield
+    finally:
+        kubo.signal("CONT")
+
+
+def restarting(kubo, at):
+    """A function for progress that kills Kubo once, when `at` bytes are sent, and starts it."""
+    killed = []
+
+    def progress(done, total):
+        if done >= at and not killed:
+            killed.append(done)
+            kubo.stop(kill=True)
+            kubo.start()
+
+    return progress, killed
+
+
+async def test_a_file_is_sent_again_to_a_kubo_that_was_killed(steady_kubo, tmp_path):
+    large = tmp_path / "large.bin"
+    large.write_bytes(os.urandom(30_000_000))
+    progress, killed = restarting(steady_kubo, 10_000_000)
+    config = steady_kubo.provider_config(retries={"attempts": 4})
+    async with await AsyncClient.init(config) as client:
+        record = await client.upload(large, progress=progress)
+        assert killed
+        assert record.cid == compute_cid(large)
+        assert [pin.name for pin in await client.pins(cid=record.cid)] == ["large.bin"]
+        assert (await client.download(record.cid)).read() == large.read_bytes()
+
+
+async def test_a_folder_is_sent_again_to_a_kubo_that_was_killed(steady_kubo, tmp_path):
+    for number in range(30):
+        (tmp_path / f"{number}.bin").write_bytes(os.urandom(1_000_000))
+    progress, killed = restarting(steady_kubo, 10_000_000)
+    config = steady_kubo.provider_config(retries={"attempts": 4})
+    async with await AsyncClient.init(config) as client:
+        record = await client.upload(tmp_path, progress=progress)
+        assert killed
+        assert record.cid == compute_cid(tmp_path)
+        data = (tmp_path / "29.bin").read_bytes()
+        assert (await client.download(f"{record.cid}/29.bin")).read() == data
+
+
+async def test_a_stream_to_a_kubo_that_was_killed_is_a_network_error(steady_kubo):
+    pieces = [os.urandom(1_000_000) for _ in range(30)]
+    progress, killed = restarting(steady_kubo, 10_000_000)
+    async with await AsyncClient.init(steady_kubo.provider_config()) as client:
+        with pytest.raises(NetworkError):
+            await client.upload(iter(pieces), progress=progress)
+        assert killed
+        assert await client.pins(cid=compute_cid(b"".join(pieces))) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path_factory):
+    """A disk of 64 MiB."""
+    folder = tmp_path_factory.mktemp("disk")
+    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if done.returncode:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S603, S607
+
+
+async def test_a_full_disk_is_an_error_with_kubos_words(small_disk, tmp_path):
+    large = tmp_path / "folder" / "large.bin"
+    large.parent.mkdir()
+    large.write_bytes(os.urandom(80_000_000))
+    with running_kubo(small_disk) as kubo:
+        async with await AsyncClient.init(kubo.provider_config()) as client:
+            for given in (large, iter([large.read_bytes()]), large.parent):
+                with pytest.raises(ProviderError, match="no space left on device"):
+                    await client.upload(given)
+            # The one pin is Kubo's own, of the empty folder.
+            assert [pin.name for pin in await client.pins()] == [""]
+
+
+async def test_a_large_folder_takes_little_memory(kubo, memory_folder):
+    for number in range(60):
+        (memory_folder / f"{number}.bin").write_bytes(os.urandom(1_000_000))
+    async with await AsyncClient.init(kubo.provider_config()) as client:
+        with memory_below(24 << 20):
+            await client.upload(memory_folder)
+
+
+async def test_what_is_acknowledged_survives_the_collection_of_garbage(steady_kubo, tmp_path):
+    """Kubo collects its garbage all the time, so also between the requests of one upload."""
+    over = threading.Event()
+
+    def collect():
+        while not over.is_set():
+            steady_kubo.call("repo/gc", quiet=True)
+
+    collector = threading.Thread(target=collect)
+    collector.start()
+    kept = {}
+    try:
+        async with await AsyncClient.init(steady_kubo.provider_config()) as client:
+            for number in range(12):
+                data = os.urandom(2_000_000)
+                folder = tmp_path / str(number)
+                folder.mkdir()
+                (folder / "file.bin").write_bytes(data[:1_500_000])
+                kept[(await client.upload(data)).cid] = data
+                record = await client.upload(folder)
+                kept[f"{record.cid}/file.bin"] = data[:1_500_000]
+                # A stream that had no name is pinned last: it may be lost, but never silently.
+                with suppress(NotFoundError):
+                    kept[(await client.upload(iter([data[1_000_000:]]))).cid] = data[1_000_000:]
+    finally:
+        over.set()
+        collector.join()
+    config = steady_kubo.provider_config(provider_options={"offline": True})
+    async with await AsyncClient.init(config) as client:
+        for cid, data in kept.items():
+            assert (await client.download(cid)).read() == data
+        assert len(await client.pins(name="client-file")) >= 12
