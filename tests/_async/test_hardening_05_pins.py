@@ -50,13 +50,13 @@ async def list_pins(page, *, limit=None):
 async def test_an_api_that_ignores_the_offset_is_an_error():
     found, asked = await list_pins(lambda offset, limit: range(limit))
     assert found == SAME_AGAIN
-    assert asked == [(0, 1000), (1000, 1000)]
+    assert asked == [(0, 1000), (999, 1000)]
 
 
 async def test_an_api_that_ignores_offset_and_limit_is_an_error():
     found, asked = await list_pins(lambda offset, limit: range(1000), limit=1500)
     assert found == SAME_AGAIN
-    assert asked == [(0, 1000), (1000, 500)]
+    assert asked == [(0, 1000), (999, 501)]
 
 
 async def test_the_same_pins_in_another_order_are_the_same_pins():
@@ -76,7 +76,7 @@ async def test_pages_that_turn_in_a_circle_are_an_error():
         lambda offset, limit: range(offset % 3000, offset % 3000 + limit)
     )
     assert found == SAME_AGAIN
-    assert [offset for offset, _ in asked] == [0, 1000, 2000, 3000]
+    assert [offset for offset, _ in asked] == [0, 999, 1998, 2997, 3996]
 
 
 async def test_a_page_of_one_pin_over_and_over_is_an_error():
@@ -89,12 +89,40 @@ async def test_pages_that_overlap_in_part_are_a_list():
     """Ten pins are made between any two pages: the last ten of a page stand on the next one too."""
 
     def page(offset, limit):
-        start = offset - 10 * (offset // 1000)
+        start = offset - 10 * (offset // 999)
         return range(start, min(2500, start + limit))
 
     found, asked = await list_pins(page)
     assert found == list(range(2500))
-    assert [offset for offset, _ in asked] == [0, 1000, 2000]
+    assert [offset for offset, _ in asked] == [0, 999, 1998]
+
+
+async def test_a_list_that_ends_with_a_full_page_of_known_pins_is_complete():
+    """Three pins are made after the first page: the second has only pins that came before."""
+    found, asked = await list_pins(
+        lambda offset, limit: range(996, 1000) if offset else range(1000)
+    )
+    assert found == list(range(1000))
+    assert len(asked) == 2
+
+
+async def test_pages_that_never_begin_with_a_known_pin_come_to_an_end(monkeypatch):
+    monkeypatch.setattr(pin_api, "MAX_ROWS", 5000)
+    numbers = count()
+    found, asked = await list_pins(lambda offset, limit: [next(numbers) for _ in range(limit)])
+    assert found == "the provider repeats pins in its list: 5,000 rows did not end it"
+    assert len(asked) == 6
+
+
+async def test_pins_in_another_order_on_each_page_are_a_list():
+    """The second page begins with a pin that is not known, although none was removed."""
+
+    def page(offset, limit):
+        return range(offset + 1, 1500) if offset else range(1000)
+
+    found, asked = await list_pins(page)
+    assert found == list(range(1500))
+    assert [offset for offset, _ in asked] == [0, 999, 0, 999]
 
 
 async def test_more_than_a_million_pins_are_an_error(monkeypatch):
@@ -102,7 +130,7 @@ async def test_more_than_a_million_pins_are_an_error(monkeypatch):
     monkeypatch.setattr(pin_api, "MAX_PINS", 2500)
     found, asked = await list_pins(lambda offset, limit: range(offset, offset + limit))
     assert found == "the provider lists more than 2,500 pins: set a limit, or filter by name"
-    assert [offset for offset, _ in asked] == [0, 1000, 2000]
+    assert [offset for offset, _ in asked] == [0, 999, 1998]
 
 
 async def test_exactly_as_many_pins_as_may_be_are_a_list(monkeypatch):
@@ -116,7 +144,7 @@ async def test_a_limit_lists_the_newest_of_more_pins_than_may_be(monkeypatch):
     monkeypatch.setattr(pin_api, "MAX_PINS", 2500)
     found, asked = await list_pins(lambda offset, limit: range(offset, offset + limit), limit=2400)
     assert found == list(range(2400))
-    assert asked == [(0, 1000), (1000, 1000), (2000, 400)]
+    assert asked == [(0, 1000), (999, 1000), (1998, 402)]
 
 
 async def test_pages_with_one_new_pin_each_come_to_an_end(monkeypatch):
@@ -135,10 +163,10 @@ async def test_a_list_of_too_many_bytes_is_an_error(monkeypatch):
 
 
 async def test_pages_larger_than_asked_for_are_taken_whole_and_cut_to_the_limit():
-    pages = iter([range(1500), range(1500, 3000), range(3000, 3010)])
+    pages = iter([range(1500), range(1499, 3000), range(2999, 3010)])
     found, asked = await list_pins(lambda offset, limit: next(pages))
     assert found == list(range(3010))
-    assert asked == [(0, 1000), (1500, 1000), (3000, 1000)]
+    assert asked == [(0, 1000), (1499, 1000), (2999, 1000)]
 
     found, asked = await list_pins(lambda offset, limit: range(1000), limit=20)
     assert found == list(range(20))
@@ -146,10 +174,10 @@ async def test_pages_larger_than_asked_for_are_taken_whole_and_cut_to_the_limit(
 
 
 async def test_a_limit_is_kept_where_a_page_repeats_pins():
-    pages = iter([range(1000), range(990, 1490), range(1490, 1600)])
+    pages = iter([range(1000), range(990, 1491), range(1490, 1600)])
     found, asked = await list_pins(lambda offset, limit: next(pages), limit=1500)
     assert found == list(range(1500))
-    assert asked == [(0, 1000), (1000, 500), (1500, 10)]
+    assert asked == [(0, 1000), (999, 501), (1499, 10)]
 
 
 @pytest.mark.parametrize("identity", [None, "", True, 1.5, [], {}], ids=repr)

@@ -104,7 +104,7 @@ def test_what_the_service_leaves_out_is_empty(server, client):
     [
         (2500, None, 2500, [1000, 1000, 1000]),
         (2000, None, 2000, [1000, 1000, 1000]),
-        (2500, 1700, 1700, [1000, 700]),
+        (2500, 1700, 1700, [1000, 701]),
         (2500, 20, 20, [20]),
         (0, None, 0, [1000]),
     ],
@@ -133,6 +133,23 @@ def test_a_pin_that_moves_to_the_next_page_is_given_once():
         with Client.init(config_for(server)) as client:
             pins = client.pins()
     assert [pin.id for pin in pins] == [f"id-{number}" for number in range(1500)]
+
+
+@pytest.mark.parametrize("there", [900, 1000, 1500, 2000, 3500])
+@pytest.mark.parametrize("kept", [0, 1, 3])
+@pytest.mark.parametrize("limit", [None, 1200])
+def test_pins_that_are_revoked_in_the_loop_hide_no_others(there, kept, limit):
+    """All are revoked, or all but every third one, or one at the end of the first page."""
+    rows = [row(number) for number in range(there)]
+    stays = {0: set(), 1: {"id-999"}, 3: {f"id-{number}" for number in range(0, there, 3)}}[kept]
+    with ScriptedServer(pages_of(rows)) as server:
+        with Client.init(config_for(server)) as client:
+            found = []
+            for pin in client.iter_pins(limit=limit):
+                found.append(pin.id)
+                if pin.id not in stays:
+                    rows[:] = [each for each in rows if each["id"] != pin.id]
+    assert found == [f"id-{number}" for number in range(there)][:limit]
 
 
 def test_a_page_with_many_notes_is_read_whole(server, client):

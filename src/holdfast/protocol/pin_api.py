@@ -69,7 +69,14 @@ class PagedList(Protocol):
         """Return the request for `count` pins from `cursor` on; None is the start."""
 
     def read(self, reply: Reply, count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
-        """Return the pins of a page, and the cursor of the next page, if there is one."""
+        """Return the pins of a page, and the cursor of the next page, if there is one.
+
+        Where pages move when pins are made or removed, the next page begins with the last pin of
+        this one.
+        """
+
+    def before(self, cursor: str) -> str | None:
+        """Return the cursor of `PAGE_LIMIT` pins that end at `cursor`; None if it cannot move."""
 
     def matches(self, pin: Pin) -> bool:
         """Return whether `pin` is wanted. The service may send others too."""
@@ -78,8 +85,10 @@ class PagedList(Protocol):
 class PinPages:
     """The state of a list of pins that comes page by page.
 
-    A pin that is made meanwhile moves others to the next page, so rows may come twice. A provider
-    that sends no new row, or too many, could make the list endless: that is a `ProviderError`.
+    A pin that is made meanwhile moves others to the next page, so rows may come twice. A pin that
+    is removed moves others to the page before: the next page then does not begin with a known pin,
+    and the pages before it are read again. A provider that sends no new row, or too many, could
+    make the list endless: that is a `ProviderError`.
     """
 
     def __init__(self, pins: PagedList, limit: int | None) -> None:
@@ -91,6 +100,9 @@ class PinPages:
         self._bytes = 0
         self._cursor: str | None = None
         self._is_last = False
+        self._last: str | None = None  # the last pin of the page before
+        self._is_back = False  # whether the next page is read again, because pins were removed
+        self._may_move = True  # False if that has shown no pin that was not known
 
     @property
     def wanted(self) -> int:
@@ -100,8 +112,12 @@ class PinPages:
         if self._limit is None:
             return PAGE_LIMIT
         left = self._limit - self._kept
+        if not left:
+            return 0
         # A service whose filters are inexact is asked for full pages.
-        return PAGE_LIMIT if left and self._kept < len(self._seen) else min(PAGE_LIMIT, left)
+        if self._is_back or self._kept < len(self._seen):
+            return PAGE_LIMIT
+        return min(PAGE_LIMIT, left + (self._cursor is not None))  # one is known
 
     def request(self) -> Request:
         """Return the request for the next page."""
@@ -109,13 +125,22 @@ class PinPages:
 
     def read(self, reply: Reply) -> list[Pin]:
         """Return the pins of a page that are new."""
-        pins, self._cursor = self._list.read(reply, self.wanted, self._cursor)
+        cursor = self._cursor
+        pins, self._cursor = self._list.read(reply, self.wanted, cursor)
         new = {pin.id: pin for pin in pins if pin.id not in self._seen}
         self._rows += len(pins)
         self._bytes += len(reply.body)
-        self._is_last = self._cursor is None
-        if words := self._objection(came=len(pins), new=len(new)):
+        if words := self._objection(pins, new=len(new)):
             raise failure(words, reply, secret=self._list.token)
+        if cursor is not None and self._has_moved(pins):
+            before = self._list.before(cursor)
+            if before is not None:
+                self._cursor, self._is_back = before, True
+                return []
+        self._may_move = bool(new) or not self._is_back
+        self._is_back = False
+        self._is_last = self._cursor is None
+        self._last = pins[-1].id if pins else None
         self._seen.update(new)
         kept = [pin for pin in new.values() if self._list.matches(pin)]
         if self._limit is not None:
@@ -123,9 +148,14 @@ class PinPages:
         self._kept += len(kept)
         return kept
 
-    def _objection(self, *, came: int, new: int) -> str | None:
+    def _has_moved(self, pins: list[Pin]) -> bool:
+        """Return whether pins before this page were removed: it does not begin with a known one."""
+        return self._may_move and not (pins and pins[0].id in self._seen)
+
+    def _objection(self, pins: list[Pin], *, new: int) -> str | None:
         """Return the error message for the list so far, or None."""
-        if came and not new:
+        is_end = self._cursor is None and pins and pins[-1].id == self._last
+        if pins and not (new or self._is_back or is_end):
             return "the provider sent the same pins again in place of the next page: try again"
         if len(self._seen) + new > MAX_PINS:
             return f"the provider lists more than {MAX_PINS:,} pins: set a limit, or filter by name"

@@ -10,6 +10,7 @@ from holdfast.content.cid import CID, DAG_PB
 from holdfast.content.hashes import SHA2_256
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.pin_api import PAGE_LIMIT
 from holdfast.protocol.status_errors import failure
 from holdfast.records import Pin, PinFilter
 
@@ -46,7 +47,10 @@ class PinList:
         return self.api.request("GET", f"/data/pinList?{urlencode(query)}", max_reply=MAX_PAGE)
 
     def read(self, reply: Reply, count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
-        """Return the pins of a page, and the cursor of the next unless fewer came than `count`."""
+        """Return the pins of a page, and the cursor of the next unless fewer came than `count`.
+
+        The next page begins with the last pin of this one, which shows whether it has moved.
+        """
         value = self.api.read_json(reply)
         rows = value.get("rows") if isinstance(value, dict) else None
         try:
@@ -59,9 +63,12 @@ class PinList:
             return pins, f"{OTHER}0"
         if len(pins) < count:
             return pins, None
-        kind = OTHER if cursor is not None and cursor.startswith(OTHER) else ""
-        offset = int((cursor or "0").removeprefix(OTHER))
-        return pins, f"{kind}{offset + len(pins)}"
+        return pins, _moved(cursor or "0", len(pins) - 1)
+
+    def before(self, cursor: str) -> str | None:
+        """Return the cursor of `PAGE_LIMIT` pins that end at `cursor`; None at the start."""
+        before = _moved(cursor, 1 - PAGE_LIMIT)
+        return None if before == cursor else before
 
     def matches(self, pin: Pin) -> bool:
         """Return whether `pin` is wanted: services differ in how exact their filters are."""
@@ -72,6 +79,12 @@ class PinList:
             and (wanted.since is None or wanted.since <= (pin.created or 0))
             and (wanted.until is None or (pin.created or 0) <= wanted.until)
         )
+
+
+def _moved(cursor: str, count: int) -> str:
+    """Return a cursor that is `count` pins later, or earlier, but not before the start."""
+    kind = OTHER if cursor.startswith(OTHER) else ""
+    return f"{kind}{max(0, int(cursor.removeprefix(kind)) + count)}"
 
 
 def other_version(text: str | None) -> str | None:
