@@ -172,6 +172,8 @@ class Page:
             origin = getattr(sys.modules[name], "__file__", None)
             if origin and Path(origin).is_relative_to(self.folder):
                 del sys.modules[name]
+        if file_systems := sys.modules.get("holdfast.filesystem"):
+            file_systems.HoldfastFileSystem.clear_instance_cache()  # fsspec shares them
         self._console.close()
         self._open.close()
 

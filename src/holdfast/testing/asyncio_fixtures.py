@@ -15,5 +15,5 @@ async def holdfast_async_client(holdfast_node: "RunningNode") -> "AsyncIterator[
     """An async client of `holdfast_node`."""
     from holdfast import AsyncClient  # noqa: PLC0415
 
-    async with await AsyncClient.init(holdfast_node.config) as client:
+    async with AsyncClient.init(holdfast_node.config) as client:
         yield client
