@@ -114,6 +114,8 @@ class Kubo:
         """Send its process a signal, such as ``STOP``."""
         assert self._daemon is not None
         self._daemon.send_signal(signal.Signals[f"SIG{name}"])
+        if name == "STOP":  # all of its threads
+            os.waitid(os.P_PID, self._daemon.pid, os.WSTOPPED | os.WNOWAIT)
 
     def _run(self, *arguments: str) -> None:
         subprocess.run(  # noqa: S603

@@ -129,3 +129,14 @@ def test_thousands_of_pins_are_listed_as_they_come(kubo):
         for _ in client.iter_pins():
             break
         assert client.test_connection() is True
+
+
+def test_kubo_may_reply_before_the_end_of_an_upload_is_noticed(kubo, memory_folder):
+    """The end is in the bytes; that no more of them follow comes later where their length is not
+    known beforehand."""
+    with Client.init(kubo.provider_config()) as client:
+        for _ in range(100):
+            (memory_folder / "a.txt").write_bytes(os.urandom(100))
+            for given in (memory_folder, iter([os.urandom(100)])):
+                record = client.upload(given)
+                assert record.duplicate is False

@@ -70,7 +70,7 @@ class StreamedBody(aiohttp.Payload):
     async def _send(self, writer: Any, chunk: bytes, sent: int) -> int:
         """Send `chunk`, before which `sent` bytes were sent; return how many are sent then."""
         sent += len(chunk)
-        self.finished = sent == self._value.length
+        self.finished = sent == self._value.end
         self._limits.start_step(self._limits.timeouts.write, transport_errors.STALLED)
         await writer.write(chunk)
         self._limits.start_step(None)

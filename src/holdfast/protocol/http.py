@@ -32,6 +32,13 @@ class StreamBody(Protocol):
     def repeatable(self) -> bool:
         """Whether `chunks` can be called again and starts from the beginning."""
 
+    @property
+    def end(self) -> int | None:
+        """The number of bytes, known at the latest when the last chunk is taken.
+
+        A peer that finds the end in the bytes may reply before `chunks` ends.
+        """
+
     def chunks(self) -> Iterator[bytes]:
         """Yield the bytes. This may block: the transport chooses the thread."""
 
@@ -43,7 +50,7 @@ class BytesBody:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self.length = len(data)
+        self.length = self.end = len(data)
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the pieces."""

@@ -82,6 +82,7 @@ class FileForm:
         # bytes of files come before it. The last one is for the end of the form.
         self._starts, self._before = array("q"), array("q")
         self.content_type = f"multipart/form-data; boundary={boundary}"
+        self._end: int | None = None
 
     @cached_property
     def length(self) -> int | None:
@@ -94,6 +95,11 @@ class FileForm:
         return total
 
     @property
+    def end(self) -> int | None:
+        """The bytes of the whole form, as soon as they are known."""
+        return self._end if self.length is None else self.length
+
+    @property
     def repeatable(self) -> bool:
         """Whether the form can be sent again."""
         return all(file.source.repeatable for file in self._files)
@@ -101,6 +107,7 @@ class FileForm:
     def chunks(self) -> Iterator[bytes]:
         """Yield the form. The tail comes only after every file has yielded all of its bytes."""
         joined = bytearray()
+        self._end = None
         for piece, may_join in self._pieces():
             if may_join and len(joined) + len(piece) <= JOINED:
                 joined += piece
@@ -109,11 +116,12 @@ class FileForm:
                 yield bytes(joined)
                 joined.clear()
             yield piece
-        if joined:
-            yield bytes(joined)
+        joined += self._tail
+        self._end = self._starts[-1]
+        yield bytes(joined)
 
     def _pieces(self) -> Iterator[tuple[bytes, bool]]:
-        """Yield the pieces of the form, each with whether it may wait for the next.
+        """Yield the pieces of the form up to its tail, each with whether it may wait for the next.
 
         A source of unknown size may be slow: what it gives is sent at once.
         """
@@ -132,7 +140,6 @@ class FileForm:
                 yield chunk, may_join
         starts.append(position + len(self._tail))
         before.append(done)
-        yield self._tail, True
 
     def on_sent(self, tell: Callable[[int], None]) -> Callable[[int], None]:
         """Return a function for `Request.on_sent` that reports how many bytes of files are sent."""

@@ -135,7 +135,9 @@ class AsyncKuboProvider(
             def on_sent(_sent: int) -> None:
                 tell(archives[-1].done, folder.size)
 
-            return await self.run(self._api.add_directory(cid, archive, info, on_sent), call)
+            added = await self.run(self._api.add_directory(cid, archive, info, on_sent), call)
+            tell(folder.size, folder.size)  # Kubo may reply before the last report
+            return added
 
     async def unpin(self, cid: str, call: Call, /) -> None:
         """Unpin `cid`."""

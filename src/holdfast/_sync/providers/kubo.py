@@ -133,7 +133,9 @@ class KuboProvider(HTTPProvider, Directories, Listing, Finding, Updating, Pinnin
             def on_sent(_sent: int) -> None:
                 tell(archives[-1].done, folder.size)
 
-            return self.run(self._api.add_directory(cid, archive, info, on_sent), call)
+            added = self.run(self._api.add_directory(cid, archive, info, on_sent), call)
+            tell(folder.size, folder.size)  # Kubo may reply before the last report
+            return added
 
     def unpin(self, cid: str, call: Call, /) -> None:
         """Unpin `cid`."""
