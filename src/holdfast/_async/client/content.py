@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from holdfast import arguments
@@ -179,7 +178,13 @@ class AsyncContentCalls(AsyncClientBase):
         arguments.check_message(recipient_id, message)
         built = ClientMessage(recipient_id=recipient_id, payload=message, timestamp=now_ms())
         kept = await self.store(built.to_dict())
-        return replace(kept, data=built)
+        return ClientRecord(
+            cid=kept.cid,
+            timestamp=kept.timestamp,
+            data=built,
+            size=kept.size,
+            duplicate=kept.duplicate,
+        )
 
     async def receive(self, cid: str) -> ClientMessage:
         """Return the message at `cid`; raise SerializationError for JSON of another shape.
