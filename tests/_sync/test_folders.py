@@ -25,7 +25,7 @@ from holdfast.files.importing import import_content
 from holdfast.files.source_folders import names_in, open_source_folder
 from tests._sync.test_base_provider import DictProvider
 from tests.content import VECTORS, make_directory
-from tests.support import HELLO_CID, config_for, pinned
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, config_for, pinned
 
 PROFILES = {0: "unixfs-v0-2015", 1: "unixfs-v1-2025"}
 AGAIN = {"attempts": 3, "base": 0.01, "cap": 0.02}
@@ -455,3 +455,18 @@ def test_the_scan_does_not_follow_a_folder_that_has_become_a_link(tmp_path):
         open_source_folder(tmp_path, "link"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    "cid",
+    [
+        EMPTY_DIRECTORY_V0,
+        "bafybeiczsscdsbs7ffqz55asqdf3smv6klcw3gofszvwlyarci47bgf354",  # the same as version 1
+        "bafyreigbtj4x7ip5legnfznufuopl4sg4knzc2cof6duas4b3q2fy6swua",  # dag-cbor
+    ],
+)
+def test_a_cid_that_no_such_folder_can_have_is_an_error(server, folder, cid):
+    server.reply(200, pinned(cid))
+    with Client.init(config_for(server)) as client:
+        with pytest.raises(VerificationError, match="which is not what was sent"):
+            client.upload(folder)
