@@ -67,6 +67,11 @@ async def test_a_subclass_that_overrides_the_spec_is_called(tmp_path):
     await provider.aclose()
 
 
+async def test_a_message_is_no_duplicate(tmp_path):
+    async with await AsyncClient.init(path=tmp_path) as client:
+        assert (await client.send("alice", "hi")).duplicate is False
+
+
 async def test_the_second_time_is_a_duplicate(tmp_path):
     async with await AsyncClient.init(path=tmp_path) as client:
         assert [(await client.store([1])).duplicate for _ in range(2)] == [False, True]

@@ -69,6 +69,11 @@ def test_a_subclass_that_overrides_the_spec_is_called(tmp_path):
     provider.close()
 
 
+def test_a_message_is_no_duplicate(tmp_path):
+    with Client.init(path=tmp_path) as client:
+        assert (client.send("alice", "hi")).duplicate is False
+
+
 def test_the_second_time_is_a_duplicate(tmp_path):
     with Client.init(path=tmp_path) as client:
         assert [(client.store([1])).duplicate for _ in range(2)] == [False, True]

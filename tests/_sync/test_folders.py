@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Client, arguments, compute_cid, verify
+from holdfast import Client, ClientConfig, arguments, compute_cid, verify
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V1_2025
 from holdfast.errors import (
@@ -22,9 +22,10 @@ from holdfast.errors import (
 from holdfast.files import folder_source
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.importing import import_content
+from holdfast.files.source_folders import names_in, open_source_folder
 from tests._sync.test_base_provider import DictProvider
 from tests.content import VECTORS, make_directory
-from tests.support import HELLO_CID, config_for, pinned
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, config_for, pinned
 
 PROFILES = {0: "unixfs-v0-2015", 1: "unixfs-v1-2025"}
 AGAIN = {"attempts": 3, "base": 0.01, "cap": 0.02}
@@ -60,6 +61,11 @@ def filenames(request):
 
 def open_files():
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def open_below(folder):
+    targets = [str(each.resolve()) for each in Path("/proc/self/fd").iterdir()]
+    return [each for each in targets if each.startswith(str(folder))]
 
 
 # The CIDs
@@ -416,3 +422,51 @@ def test_a_large_file_in_a_folder_is_hashed_while_it_is_sent(node, memory_folder
         with Client.init(node.config, cid_version=version) as client:
             record = client.upload(root)
             assert record.cid == compute_cid(root, profile=PROFILES[version])
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_followed(
+    node, memory_folder, tmp_path, depth
+):
+    """Otherwise, files from elsewhere would be published."""
+    secret = tree(tmp_path / "secret", {f"{'d/' * (depth - 1)}c": b"a secret!!"})
+    for config in (node.config, ClientConfig(path=memory_folder / "store")):
+        inner = f"sub/{'d/' * (depth - 1)}c"
+        root = tree(tmp_path / config.provider, {"a": bytes(3 << 20), inner: b"0123456789"})
+
+        def swap(_done, _total, root=root):
+            if not (root / "sub").is_symlink():
+                (root / "sub").rename(tmp_path / f"{root.name}-away")
+                (root / "sub").symlink_to(secret)
+
+        with Client.init(config) as client:
+            with pytest.raises(OSError, match=r"sub.* was replaced while it was read"):
+                client.upload(root, progress=swap)
+        assert open_below(tmp_path) == []
+
+
+def test_the_scan_does_not_follow_a_folder_that_has_become_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with open_source_folder(tmp_path / "link", "") as place:  # the top folder may be a link
+        assert names_in(place) == []
+    with (
+        pytest.raises(OSError, match="link was replaced while it was read"),
+        open_source_folder(tmp_path, "link"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    "cid",
+    [
+        EMPTY_DIRECTORY_V0,
+        "bafybeiczsscdsbs7ffqz55asqdf3smv6klcw3gofszvwlyarci47bgf354",  # the same as version 1
+        "bafyreigbtj4x7ip5legnfznufuopl4sg4knzc2cof6duas4b3q2fy6swua",  # dag-cbor
+    ],
+)
+def test_a_cid_that_no_such_folder_can_have_is_an_error(server, folder, cid):
+    server.reply(200, pinned(cid))
+    with Client.init(config_for(server)) as client:
+        with pytest.raises(VerificationError, match="which is not what was sent"):
+            client.upload(folder)

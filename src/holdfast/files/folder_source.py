@@ -10,9 +10,12 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from holdfast.files.folders import NO_FOLLOW, NO_WAIT, OpenFolder
+from holdfast.files.source_folders import names_in, open_source_folder
 from holdfast.files.sources import (
     Source,
     Uploadable,
@@ -111,11 +114,14 @@ class FolderSource:
         """Return the bytes of a file; raise `OSError` if it has changed since the scan."""
         path = self.path / entry.path
         try:
-            source = open_path(path, opener=_open_itself)
+            with open_source_folder(self.path, entry.parent) as place:
+                source = open_path(path, opener=partial(_open_itself, place, entry.name))
         except OSError as error:
-            if error.errno != errno.ELOOP:
-                raise
-            raise changed_while_read(str(path), "became a link") from None
+            if error.errno == errno.ELOOP:
+                raise changed_while_read(str(path), "became a link") from None
+            if error.errno is not None:
+                error.filename = str(path)
+            raise
         if source.size != entry.size:
             source.close()
             raise changed_while_read(str(path), "was written to")
@@ -123,7 +129,9 @@ class FolderSource:
 
     def link_target(self, entry: FolderEntry) -> bytes:
         """Return what a symbolic link points to."""
-        return os.fsencode(os.readlink(self.path / entry.path))  # noqa: PTH115 - as it is written
+        with open_source_folder(self.path, entry.parent) as place:
+            target = os.readlink(place.prefix + entry.name, dir_fd=place.dir_fd)
+        return os.fsencode(target)
 
 
 def open_file_or_folder(
@@ -138,13 +146,10 @@ def open_file_or_folder(
 
 
 class _OpenFolder(NamedTuple):
-    """A folder during the scan, and the names in it that remain."""
+    """A folder during the scan, and what remains in it."""
 
-    parent: str
-    name: str
-    path: str
-    total: int
-    names: Iterator[str]
+    entry: FolderEntry
+    entries: Iterator[FolderEntry]
 
 
 class _Scan:
@@ -155,57 +160,69 @@ class _Scan:
     """
 
     def __init__(self, root: Path, *, include_hidden: bool) -> None:
-        self._root = str(root)
+        self._root = root
         self._include_hidden = include_hidden
         self.hidden = 0
 
     def run(self) -> Iterator[FolderEntry]:
         """Yield everything in the folder; what is in a directory comes before it."""
-        opened = [self._open("", "", "")]
+        opened = [self._open(FolderEntry("", "", "directory", 0))]
         while opened:
-            folder = opened[-1]
-            name = next(folder.names, None)
-            if name is None:
-                opened.pop()
+            entry = next(opened[-1].entries, None)
+            if entry is None:
+                ended = opened.pop()
                 if opened:
-                    yield FolderEntry(folder.parent, folder.name, "directory", folder.total)
-                continue
-            path = f"{folder.path}/{name}" if folder.path else name
-            full = os.path.join(self._root, path)  # noqa: PTH118 - many small ones
-            status = os.lstat(full)
-            if stat.S_ISDIR(status.st_mode):
-                opened.append(self._open(folder.path, name, path))
-            elif stat.S_ISLNK(status.st_mode):
-                yield FolderEntry(folder.path, name, "symlink", 0)
+                    yield ended.entry
+            elif entry.kind == "directory":
+                opened.append(self._open(entry))
             else:
-                _check_file(full, status.st_mode)
-                yield FolderEntry(folder.path, name, "file", status.st_size)
+                yield entry
 
-    def _open(self, parent: str, name: str, path: str) -> _OpenFolder:
-        names = os.listdir(os.path.join(self._root, path))  # noqa: PTH118, PTH208 - as above
-        if not self._include_hidden:
-            shown = [each for each in names if not each.startswith(".")]
-            self.hidden += len(names) - len(shown)
-            names = shown
-        names.sort(key=os.fsencode)
-        return _OpenFolder(parent, name, path, len(names), iter(names))
+    def _open(self, entry: FolderEntry) -> _OpenFolder:
+        path = entry.path
+        with open_source_folder(self._root, path) as place:
+            names = names_in(place)
+            if not self._include_hidden:
+                shown = [each for each in names if not each.startswith(".")]
+                self.hidden += len(names) - len(shown)
+                names = shown
+            names.sort(key=os.fsencode)
+            entries = [self._look(place, path, name) for name in names]
+        return _OpenFolder(entry._replace(size=len(names)), iter(entries))
+
+    def _look(self, place: OpenFolder, parent: str, name: str) -> FolderEntry:
+        """Return the entry for a name; that of a directory has no size yet."""
+        try:
+            status = os.stat(place.prefix + name, dir_fd=place.dir_fd, follow_symlinks=False)
+        except OSError as error:
+            error.filename = str(self._root / parent / name)
+            raise
+        if stat.S_ISDIR(status.st_mode):
+            return FolderEntry(parent, name, "directory", 0)
+        if stat.S_ISLNK(status.st_mode):
+            return FolderEntry(parent, name, "symlink", 0)
+        entry = FolderEntry(parent, name, "file", status.st_size)
+        self._check_file(place, entry, status.st_mode)
+        return entry
+
+    def _check_file(self, place: OpenFolder, entry: FolderEntry, mode: int) -> None:
+        """Raise `OSError` unless a name in an open folder is a file that can be read."""
+        if not stat.S_ISREG(mode):
+            what = SPECIAL.get(stat.S_IFMT(mode), "something else")
+            path = self._root / entry.path
+            raise OSError(f"{path} is {what}, not a file, directory or link, and cannot be stored")
+        name, effective = place.prefix + entry.name, os.access in os.supports_effective_ids
+        if not os.access(name, os.R_OK, dir_fd=place.dir_fd, effective_ids=effective):
+            path = self._root / entry.path
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
-def _check_file(path: str, mode: int) -> None:
-    """Raise `OSError` unless `path` is a file that can be read."""
-    if not stat.S_ISREG(mode):
-        what = SPECIAL.get(stat.S_IFMT(mode), "something else")
-        raise OSError(f"{path} is {what}, not a file, directory or link, and cannot be stored")
-    if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-
-
-def _open_itself(path: str, flags: int) -> int:
+def _open_itself(place: OpenFolder, name: str, _path: str, flags: int) -> int:
     """Open a file that is not a link. A named pipe that has taken its place cannot block.
 
     Windows has neither flag: there, a link that has taken its place is followed.
     """
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    return os.open(place.prefix + name, flags | NO_FOLLOW | NO_WAIT, dir_fd=place.dir_fd)
 
 
 def _own_name(path: Path) -> str | None:

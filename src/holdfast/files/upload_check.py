@@ -4,10 +4,10 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from holdfast.content.cid import CID
-from holdfast.content.profiles import Profile, candidates_for
-from holdfast.content.proof import is_raw
+from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.profiles import UNIXFS_V1_2025, Profile, candidates_for
 from holdfast.content.reference import Reference
+from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck, not_what_was_sent
 from holdfast.errors import VerificationError
 from holdfast.files.background import Background
@@ -20,6 +20,7 @@ from holdfast.files.sources import Source
 logger = logging.getLogger("holdfast")
 
 ONE_BLOCK = 1 << 18  # bytes that every known layout keeps in one block
+EMPTY_DIRECTORY = build_directory([], UNIXFS_V1_2025).cid
 
 
 class CheckedSource:
@@ -90,8 +91,9 @@ class WrittenLayout:
 
         If no known layout of it gives `cid`, that proves nothing: it is logged.
         """
-        if is_raw(cid):
-            raise not_what_was_sent(cid)  # a raw block is never a directory
+        # A directory is dag-pb; and a service that takes no part of the form stores an empty one.
+        if cid.codec != DAG_PB or _hash_of(cid) == _hash_of(EMPTY_DIRECTORY):
+            raise not_what_was_sent(cid)
         root = checked.root()
         profile = checked.guess if root is not None and root.cid == cid else None
         self._learn(profile, cid, partial(_layout_of_folder, checked, cid))
@@ -112,6 +114,10 @@ class WrittenLayout:
                 cid,
                 extra={"operation": "upload", "cid": str(cid)},
             )
+
+
+def _hash_of(cid: CID) -> tuple[int, bytes]:
+    return cid.hash_code, cid.digest
 
 
 def compare_json(text: str, cid: str) -> None:

@@ -178,7 +178,13 @@ class AsyncContentCalls(AsyncClientBase):
         arguments.check_message(recipient_id, message)
         built = ClientMessage(recipient_id=recipient_id, payload=message, timestamp=now_ms())
         kept = await self.store(built.to_dict())
-        return ClientRecord(cid=kept.cid, timestamp=kept.timestamp, data=built, size=kept.size)
+        return ClientRecord(
+            cid=kept.cid,
+            timestamp=kept.timestamp,
+            data=built,
+            size=kept.size,
+            duplicate=kept.duplicate,
+        )
 
     async def receive(self, cid: str) -> ClientMessage:
         """Return the message at `cid`; raise SerializationError for JSON of another shape.
