@@ -61,6 +61,7 @@ def test_pins_are_listed_by_all_filters(commands):
     assert found("--until", (now + timedelta(hours=1)).isoformat()) == [two, one]
 
 
+@pytest.mark.parametrize("commands", ["local"], indirect=True)  # the same code for all providers
 def test_a_date_without_a_zone_is_local_time(commands):
     """The local day is another one than the day in UTC for some hours."""
     cid = commands.text("upload", "-", given=b"1")

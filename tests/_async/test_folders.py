@@ -71,7 +71,7 @@ def open_below(folder):
 
 def vectors():
     for vector in VECTORS["directories"]:
-        large = vector["name"].startswith("generated-")
+        large = vector["name"].startswith(("generated-", "threshold-"))  # thousands of files
         yield pytest.param(vector, id=vector["name"], marks=[pytest.mark.slow] if large else [])
 
 
