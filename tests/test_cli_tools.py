@@ -262,3 +262,29 @@ print(sorted(unwanted & set(sys.modules)))
             check=True,
         )
         assert result.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_a_command_ends_after_sigterm_also_if_its_exception_is_ignored():
+    """Python ignores exceptions in callbacks of garbage collection and of imports."""
+    code = """
+import time, weakref
+from holdfast.cli import execution, main
+class Content: pass
+def run(arguments):
+    content = Content()
+    watch = weakref.ref(content, lambda _: (print("ready", flush=True), time.sleep(60)))
+    del content
+    time.sleep(60)
+execution.run = run
+main.CLEANUP_SECONDS = 0.2
+main.main()
+"""
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=30)
+    assert "Exception ignored" in errors
+    assert process.returncode == 128 + signal.SIGTERM

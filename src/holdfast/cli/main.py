@@ -1,10 +1,12 @@
 """The entry point of the installed command. It imports little, so that Ctrl-C works early."""
 
+import os
 import signal
 import sys
 from typing import NoReturn
 
 SIGNALS = ("SIGTERM", "SIGHUP")
+CLEANUP_SECONDS = 5.0
 
 
 def main() -> NoReturn:
@@ -23,5 +25,13 @@ def main() -> NoReturn:
 
 
 def _end(number: int, _: object) -> NoReturn:
-    """Exit with the code of shells for a signal, and clean up on the way."""
-    sys.exit(128 + number)
+    """Exit with the code of shells for a signal, and clean up on the way.
+
+    Python ignores an exception that is raised in a callback of its own, for example during an
+    import, and the command would go on. So the process ends without clean-up a little later.
+    """
+    code = 128 + number
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(code))
+        signal.setitimer(signal.ITIMER_REAL, CLEANUP_SECONDS)
+    sys.exit(code)
