@@ -5,7 +5,7 @@ an `UnsupportedError` for a provider that lacks it.
 """
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Final, Protocol, Self, runtime_checkable
 
 from holdfast.config import ClientConfig
@@ -249,6 +249,42 @@ class CarExport(Protocol):
         """Yield the archive of everything under `cid`."""
 
 
+@runtime_checkable
+class Exporting(Protocol):
+    """Gives whole content block by block, for a copy to another provider."""
+
+    @abstractmethod
+    def export_archive(self, cid: str) -> Iterator[bytes]:
+        """Yield an archive (CAR) of everything under `cid`, each block verified and only once."""
+
+
+@runtime_checkable
+class AsyncExporting(Protocol):
+    """`Exporting`, awaited."""
+
+    @abstractmethod
+    def export_archive(self, cid: str) -> AsyncIterator[bytes]:
+        """Yield an archive (CAR) of everything under `cid`, each block verified and only once."""
+
+
+@runtime_checkable
+class Importing(Protocol):
+    """Stores whole content under the CID that it has elsewhere."""
+
+    @abstractmethod
+    def import_archive(self, cid: str, pieces: Iterable[bytes], info: PinInfo) -> Added:
+        """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing."""
+
+
+@runtime_checkable
+class AsyncImporting(Protocol):
+    """`Importing`, awaited."""
+
+    @abstractmethod
+    async def import_archive(self, cid: str, pieces: AsyncIterable[bytes], info: PinInfo) -> Added:
+        """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing."""
+
+
 REFUSALS: Final[Mapping[str, str]] = {
     "Linkable": "has no addresses to share; share the CID",
     "Reconfigurable": "takes no other options; make a new client",
@@ -262,5 +298,7 @@ REFUSALS: Final[Mapping[str, str]] = {
     "Directories": "cannot store directories; upload the files one by one",
     "CarImport": "cannot import archives; upload the files",
     "CarExport": "cannot export archives; download the files",
+    "Exporting": "cannot give content block by block; download it and upload it there",
+    "Importing": "cannot store archives; download the content and upload it there",
 }
 """For each capability, the error message of a provider without it, with the alternative."""
