@@ -1,19 +1,23 @@
-"""A thread that runs jobs one after the other while the caller continues."""
+"""Threads that run jobs while the caller continues."""
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, ParamSpec, Self
+from typing import Any, Final, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
 
-DEPTH: Final = 2  # waiting jobs: the thread always has work, and their bytes stay in its cache
+DEPTH: Final = 2  # jobs of one thread: it always has work, and their bytes stay in its cache
 
 
 class Background:
-    """A thread for work beside the network: hashing, and writing to the disk.
+    """Threads for work beside the network: hashing, and writing to the disk.
 
-    It starts with the first job. Jobs must be short, because `close` waits for the current one.
+    They start with the first jobs. One thread, the default, runs its jobs one after the other. Jobs
+    must be short, because `close` waits for the current ones.
 
     Example:
         >>> with Background() as background:
@@ -23,15 +27,17 @@ class Background:
         [3]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
+        self._most = DEPTH + threads - 1
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: deque[Future[Any]] = deque()
 
     def submit(self, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> list[Any]:
-        """Queue a job. If `DEPTH` jobs wait, wait for the first of them and return its result."""
-        results = [] if len(self._jobs) < DEPTH else [self._jobs.popleft().result()]
+        """Queue a job. If the queue is full, first wait for the oldest and return its result."""
+        results = [] if len(self._jobs) < self._most else [self._jobs.popleft().result()]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="holdfast-background")
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="holdfast-background")
         self._jobs.append(self._pool.submit(function, *args, **kwargs))
         return results
 
@@ -48,7 +54,7 @@ class Background:
         return results
 
     def close(self) -> None:
-        """Wait for the current job, cancel the others, and end the thread."""
+        """Wait for the current jobs, cancel the others, and end the threads."""
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
@@ -57,3 +63,41 @@ class Background:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Turns:
+    """Makes jobs of two steps for several threads.
+
+    The first step runs beside those of other jobs. The second one runs alone, in the order in which
+    the jobs were made. Submit them in that order.
+
+    Example:
+        >>> turns = Turns()
+        >>> with Background(threads=2) as background:
+        ...     _ = background.submit(turns.job(lambda: 1, print))
+        ...     _ = background.submit(turns.job(lambda: 2, print))
+        ...     _ = background.drain()
+        1
+        2
+    """
+
+    def __init__(self) -> None:
+        self._last = threading.Lock()  # held until the second step of the last job has ended
+
+    def job(self, first: Callable[[], T], second: Callable[[T], R]) -> Callable[[], R]:
+        """Return a job that passes the result of `first` to `second`."""
+        before, done = self._last, threading.Lock()
+        done.acquire()
+        self._last = done
+
+        def run() -> R:
+            try:
+                try:
+                    prepared = first()
+                finally:
+                    before.acquire()
+                return second(prepared)
+            finally:
+                done.release()
+
+        return run

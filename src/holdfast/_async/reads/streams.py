@@ -14,7 +14,7 @@ verified bytes earlier extend it.
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from holdfast._async.reads.batches import in_batches, reuse_freed_memory, total
 from holdfast._async.reads.peer import AsyncPeer
@@ -67,7 +67,10 @@ class AsyncStream(Generic[P]):
         proof: Verifies its bytes.
         reply: The head of the gateway's reply.
         budget: Limits its bytes and its time.
+        threads: How many threads verify it.
     """
+
+    threads: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -185,9 +188,10 @@ class AsyncStream(Generic[P]):
         state = self.peer.state
         self.budget.restart_clock()
         reuse_freed_memory()
-        async with AsyncWriter() as writer, AsyncWorker() as prover:
-            await writer.submit(state.output.take, self._pieces, verified=self.proof.incremental)
-            self._pieces = []
+        verified = self.proof.incremental
+        await run_blocking(state.output.take, self._pieces, verified=verified)
+        self._pieces = []
+        async with AsyncWriter() as writer, AsyncWorker(self.threads) as prover:
             failure = self._failure
             try:
                 if failure is None:
@@ -212,6 +216,7 @@ class AsyncStream(Generic[P]):
             await self._write(await self._submit(chunks, prover), prover, writer)
             self.peer.state.output.report(self.total)
             self._check_progress()
+        await self._write(await self._submit_rest(prover), prover, writer)
         self._ended = True
 
     async def _write(
@@ -231,7 +236,8 @@ class AsyncStream(Generic[P]):
         while pending:
             result = pending.popleft()
             state.learn_size(proof.size)
-            await writer.submit(state.output.take, result.pieces, verified=proof.incremental)
+            if result.pieces:
+                await writer.submit(state.output.take, result.pieces, verified=proof.incremental)
             self.budget.note_progress(result.progress)
             if pending or not go_on or (result.need is None and not result.has_more):
                 continue
@@ -248,6 +254,10 @@ class AsyncStream(Generic[P]):
         """Start to verify `chunks`; return the results that are ready."""
         results: list[Verified] = await prover.submit(self._verify, chunks)
         return results
+
+    async def _submit_rest(self, prover: AsyncWorker) -> list[Verified]:  # noqa: ARG002
+        """Start to verify the bytes that `_submit` has held back; return the results."""
+        return []
 
     def _verify(self, chunks: list[bytes]) -> Verified:
         proof = self.proof

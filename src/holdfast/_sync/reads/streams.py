@@ -16,7 +16,7 @@ verified bytes earlier extend it.
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from holdfast._sync.reads.batches import in_batches, reuse_freed_memory, total
 from holdfast._sync.reads.peer import Peer
@@ -69,7 +69,10 @@ class Stream(Generic[P]):
         proof: Verifies its bytes.
         reply: The head of the gateway's reply.
         budget: Limits its bytes and its time.
+        threads: How many threads verify it.
     """
+
+    threads: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -187,9 +190,10 @@ class Stream(Generic[P]):
         state = self.peer.state
         self.budget.restart_clock()
         reuse_freed_memory()
-        with Writer() as writer, Worker() as prover:
-            writer.submit(state.output.take, self._pieces, verified=self.proof.incremental)
-            self._pieces = []
+        verified = self.proof.incremental
+        run_blocking(state.output.take, self._pieces, verified=verified)
+        self._pieces = []
+        with Writer() as writer, Worker(self.threads) as prover:
             failure = self._failure
             try:
                 if failure is None:
@@ -214,6 +218,7 @@ class Stream(Generic[P]):
             self._write(self._submit(chunks, prover), prover, writer)
             self.peer.state.output.report(self.total)
             self._check_progress()
+        self._write(self._submit_rest(prover), prover, writer)
         self._ended = True
 
     def _write(
@@ -233,7 +238,8 @@ class Stream(Generic[P]):
         while pending:
             result = pending.popleft()
             state.learn_size(proof.size)
-            writer.submit(state.output.take, result.pieces, verified=proof.incremental)
+            if result.pieces:
+                writer.submit(state.output.take, result.pieces, verified=proof.incremental)
             self.budget.note_progress(result.progress)
             if pending or not go_on or (result.need is None and not result.has_more):
                 continue
@@ -250,6 +256,10 @@ class Stream(Generic[P]):
         """Start to verify `chunks`; return the results that are ready."""
         results: list[Verified] = prover.submit(self._verify, chunks)
         return results
+
+    def _submit_rest(self, prover: Worker) -> list[Verified]:  # noqa: ARG002
+        """Start to verify the bytes that `_submit` has held back; return the results."""
+        return []
 
     def _verify(self, chunks: list[bytes]) -> Verified:
         proof = self.proof
