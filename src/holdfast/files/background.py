@@ -10,6 +10,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
+HASH_THREADS: Final = 2  # that verify one transfer; more would wait for the network
 DEPTH: Final = 2  # jobs of one thread: it always has work, and their bytes stay in its cache
 
 
@@ -29,7 +30,11 @@ class Background:
 
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
-        self._most = DEPTH + threads - 1
+        self._most = (
+            int(__import__("os").environ.get("HF_MOST", DEPTH + threads - 1))
+            if threads > 1
+            else DEPTH
+        )
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: deque[Future[Any]] = deque()
 

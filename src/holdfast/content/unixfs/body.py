@@ -12,6 +12,7 @@ This works for every chunker and layout. Each byte is hashed once, and none is c
 chunks are held until their piece is complete.
 """
 
+from collections.abc import Iterator
 from itertools import dropwhile, islice, takewhile
 from typing import Any, Final
 
@@ -183,14 +184,14 @@ class BodyProof(Proof):
             self._begun = True
         return self._advance()
 
-    def leaves_from(self, position: int) -> list[Segment]:
-        """Return some of the next leaves at and after `position`, to verify them ahead.
+    def leaves_from(self, position: int) -> Iterator[Segment]:
+        """Yield some of the next leaves at and after `position`, to verify them ahead.
 
         The proof may be in use on another thread.
         """
         pieces = self._pieces[: -LOOK_AHEAD - 1 : -1]
         coming = dropwhile(lambda piece: piece.start < position, pieces)
-        return [*takewhile(self._is_probably_leaf, coming)]
+        return takewhile(self._is_probably_leaf, coming)
 
     def _is_probably_leaf(self, piece: Segment) -> bool:
         cid = piece.cid

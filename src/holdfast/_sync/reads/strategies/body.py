@@ -16,11 +16,11 @@ from holdfast._sync.reads.streams import Stream, Verified, closing_on_error
 from holdfast._sync.runtime import Worker, run_blocking
 from holdfast.content.proof import block_proof, is_raw
 from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.body_parts import BodyCutter, BodyPart
 from holdfast.content.unixfs.layouts import LayoutProof
 from holdfast.content.unixfs.leaf_check import is_leaf
-from holdfast.content.unixfs.leaf_cutter import BodyPart, LeafCutter
 from holdfast.errors import NetworkError
-from holdfast.files.background import Turns
+from holdfast.files.background import HASH_THREADS, Turns
 from holdfast.protocol.gateway import PARTIAL
 from holdfast.protocol.http import Reply
 
@@ -105,8 +105,8 @@ class BodyStream(Stream[BodyProof]):
     order of the leaves.
     """
 
-    threads = 2
-    _cutter: LeafCutter | None = None
+    threads = HASH_THREADS
+    _cutter: BodyCutter | None = None
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -170,7 +170,7 @@ class BodyStream(Stream[BodyProof]):
     def _submit(self, chunks: list[bytes], prover: Worker) -> list[Verified]:
         """Have the leaves in `chunks` verified side by side, and written in order."""
         if self._cutter is None:
-            self._cutter = LeafCutter(self.proof)
+            self._cutter = BodyCutter(self.proof)
         results: list[Verified] = []
         for parts in self._cutter.cut(chunks):
             results += self._submit_parts(parts, prover)

@@ -16,7 +16,7 @@ class BodyPart(NamedTuple):
     content: list[Any]
 
 
-class LeafCutter:
+class BodyCutter:
     """Cuts a body into parts, as far as the proof knows its leaves already.
 
     It only helps to verify them sooner: the proof gets all parts in order, however they are cut.
