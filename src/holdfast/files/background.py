@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,39 +70,49 @@ class Background:
         self.close()
 
 
-class Turns:
+class Turns(Generic[R]):
     """Makes jobs of two steps for several threads.
 
-    The first step runs beside those of other jobs. The second one runs alone, in the order in which
-    the jobs were made. Submit them in that order.
+    The first steps run side by side. The second ones run one at a time, in the order in which the
+    jobs were made. Submit them in that order. A job whose turn has not come leaves its second step
+    to the job before it, so no thread waits. Each job returns the results of the second steps that
+    it has run: all results are there when all jobs are done. After an error, no further second
+    step runs.
 
     Example:
-        >>> turns = Turns()
+        >>> turns: Turns[int] = Turns()
         >>> with Background(threads=2) as background:
-        ...     _ = background.submit(turns.job(lambda: 1, print))
-        ...     _ = background.submit(turns.job(lambda: 2, print))
-        ...     _ = background.drain()
-        1
-        2
+        ...     _ = background.submit(turns.job(lambda: 1, abs))
+        ...     _ = background.submit(turns.job(lambda: 2, abs))
+        ...     sum(background.drain(), [])
+        [1, 2]
     """
 
     def __init__(self) -> None:
-        self._last = threading.Lock()  # held until the second step of the last job has ended
+        self._made = 0
+        self._next = 0  # the number of the job whose turn it is
+        self._ready: dict[int, Callable[[], R]] = {}  # second steps that wait for their turn
+        self._lock = threading.Lock()  # held by the thread that runs second steps
 
-    def job(self, first: Callable[[], T], second: Callable[[T], R]) -> Callable[[], R]:
+    def job(self, first: Callable[[], T], second: Callable[[T], R]) -> Callable[[], list[R]]:
         """Return a job that passes the result of `first` to `second`."""
-        before, done = self._last, threading.Lock()
-        done.acquire()
-        self._last = done
+        number = self._made
+        self._made += 1
 
-        def run() -> R:
-            try:
+        def run() -> list[R]:
+            prepared = first()
+            self._ready[number] = lambda: second(prepared)
+            results: list[R] = []
+            has_turn = self._next == number
+            while has_turn and self._lock.acquire(blocking=False):
                 try:
-                    prepared = first()
+                    while (step := self._ready.pop(self._next, None)) is not None:
+                        results.append(step())
+                        self._next += 1
                 finally:
-                    before.acquire()
-                return second(prepared)
-            finally:
-                done.release()
+                    self._lock.release()
+                # The next job may have become ready while the lock was held.
+                has_turn = self._next in self._ready
+            return results
 
         return run

@@ -51,7 +51,7 @@ class CheckedSource:
         """Yield the bytes. When the last is taken, the check has seen them all."""
         # A variable of this reading: an earlier one may not be over yet.
         check = self.check = WriteCheck(self._guess)
-        turns = Turns()
+        turns: Turns[None] = Turns()
         with Background(HASH_THREADS) as background:
             for chunk in self.source.chunks():
                 hash_leaves, update = (

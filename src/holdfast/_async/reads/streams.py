@@ -14,6 +14,7 @@ verified bytes earlier extend it.
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from holdfast._async.reads.batches import in_batches, reuse_freed_memory, total
@@ -47,6 +48,11 @@ class Verified(NamedTuple):
     need: CID | None = None
     has_more: bool = False
     progress: int | None = None
+
+
+def flat(results: list[list[Verified]]) -> list[Verified]:
+    """Return the results of several jobs in one list."""
+    return [*chain.from_iterable(results)]
 
 
 @asynccontextmanager
@@ -199,7 +205,7 @@ class AsyncStream(Generic[P]):
             except NetworkError as error:
                 failure = error
             # Bytes that were verified before a failure stay: the next attempt continues after them.
-            await self._write(await prover.drain(), prover, writer, go_on=failure is None)
+            await self._write(flat(await prover.drain()), prover, writer, go_on=failure is None)
             await writer.drain()
         if self._is_satisfied():
             return
@@ -242,27 +248,26 @@ class AsyncStream(Generic[P]):
             if pending or not go_on or (result.need is None and not result.has_more):
                 continue
             # First the queued jobs: while a block is missing, the proof only stores bytes.
-            pending += await prover.drain()
+            pending += flat(await prover.drain())
             if not pending:
                 self.budget.check_time()
                 await self._feed(result, prover)
-                pending += await prover.drain()
+                pending += flat(await prover.drain())
 
     # Steps that subclasses override
 
     async def _submit(self, chunks: list[bytes], prover: AsyncWorker) -> list[Verified]:
         """Start to verify `chunks`; return the results that are ready."""
-        results: list[Verified] = await prover.submit(self._verify, chunks)
-        return results
+        return flat(await prover.submit(self._verify, chunks))
 
     async def _submit_rest(self, prover: AsyncWorker) -> list[Verified]:  # noqa: ARG002
         """Start to verify the bytes that `_submit` has held back; return the results."""
         return []
 
-    def _verify(self, chunks: list[bytes]) -> Verified:
+    def _verify(self, chunks: list[bytes]) -> list[Verified]:
         proof = self.proof
         pieces = proof.update_all(chunks)
-        return Verified(pieces, proof.need, proof.has_more, proof.progress)
+        return [Verified(pieces, proof.need, proof.has_more, proof.progress)]
 
     async def _feed(self, result: Verified, prover: AsyncWorker) -> None:
         """Feed the proof the blocks that it needs. A proof of the whole body needs none."""

@@ -16,6 +16,7 @@ verified bytes earlier extend it.
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from holdfast._sync.reads.batches import in_batches, reuse_freed_memory, total
@@ -49,6 +50,11 @@ class Verified(NamedTuple):
     need: CID | None = None
     has_more: bool = False
     progress: int | None = None
+
+
+def flat(results: list[list[Verified]]) -> list[Verified]:
+    """Return the results of several jobs in one list."""
+    return [*chain.from_iterable(results)]
 
 
 @contextmanager
@@ -201,7 +207,7 @@ class Stream(Generic[P]):
             except NetworkError as error:
                 failure = error
             # Bytes that were verified before a failure stay: the next attempt continues after them.
-            self._write(prover.drain(), prover, writer, go_on=failure is None)
+            self._write(flat(prover.drain()), prover, writer, go_on=failure is None)
             writer.drain()
         if self._is_satisfied():
             return
@@ -244,27 +250,26 @@ class Stream(Generic[P]):
             if pending or not go_on or (result.need is None and not result.has_more):
                 continue
             # First the queued jobs: while a block is missing, the proof only stores bytes.
-            pending += prover.drain()
+            pending += flat(prover.drain())
             if not pending:
                 self.budget.check_time()
                 self._feed(result, prover)
-                pending += prover.drain()
+                pending += flat(prover.drain())
 
     # Steps that subclasses override
 
     def _submit(self, chunks: list[bytes], prover: Worker) -> list[Verified]:
         """Start to verify `chunks`; return the results that are ready."""
-        results: list[Verified] = prover.submit(self._verify, chunks)
-        return results
+        return flat(prover.submit(self._verify, chunks))
 
     def _submit_rest(self, prover: Worker) -> list[Verified]:  # noqa: ARG002
         """Start to verify the bytes that `_submit` has held back; return the results."""
         return []
 
-    def _verify(self, chunks: list[bytes]) -> Verified:
+    def _verify(self, chunks: list[bytes]) -> list[Verified]:
         proof = self.proof
         pieces = proof.update_all(chunks)
-        return Verified(pieces, proof.need, proof.has_more, proof.progress)
+        return [Verified(pieces, proof.need, proof.has_more, proof.progress)]
 
     def _feed(self, result: Verified, prover: Worker) -> None:
         """Feed the proof the blocks that it needs. A proof of the whole body needs none."""

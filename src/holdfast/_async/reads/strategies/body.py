@@ -10,7 +10,7 @@ from holdfast._async.reads.batches import in_batches
 from holdfast._async.reads.peer import AsyncPeer
 from holdfast._async.reads.refusals import RefusedError
 from holdfast._async.reads.strategies.interface import AsyncTransfer
-from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error
+from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error, flat
 from holdfast._async.runtime import AsyncWorker, run_blocking
 from holdfast.content.proof import block_proof, is_raw
 from holdfast.content.unixfs.body import BodyProof
@@ -108,7 +108,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._turns = Turns()
+        self._turns: Turns[Verified] = Turns()
 
     async def _prepare(self) -> None:
         """Fetch the root block of a very large body before anything of it is received.
@@ -180,8 +180,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
 
     async def _submit_parts(self, parts: list[BodyPart], prover: AsyncWorker) -> list[Verified]:
         job = self._turns.job(partial(_checked, parts), self._take)
-        results: list[Verified] = await prover.submit(job)
-        return results
+        return flat(await prover.submit(job))
 
     def _take(self, checked: list[tuple[BodyPart, bool]]) -> Verified:
         """Feed the next parts to the proof, and write what is verified."""
@@ -204,8 +203,8 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
             block = await self.peer.block_for_body(self.proof, result.need)
             await prover.submit(self._verify_block, block)
 
-    def _verify_block(self, block: bytes) -> Verified:
-        return self._written(self.proof.feed_block(block))
+    def _verify_block(self, block: bytes) -> list[Verified]:
+        return [self._written(self.proof.feed_block(block))]
 
     async def _check_end(self) -> None:
         proof, reply = self.proof, self.reply

@@ -12,7 +12,7 @@ from holdfast._sync.reads.batches import in_batches
 from holdfast._sync.reads.peer import Peer
 from holdfast._sync.reads.refusals import RefusedError
 from holdfast._sync.reads.strategies.interface import Transfer
-from holdfast._sync.reads.streams import Stream, Verified, closing_on_error
+from holdfast._sync.reads.streams import Stream, Verified, closing_on_error, flat
 from holdfast._sync.runtime import Worker, run_blocking
 from holdfast.content.proof import block_proof, is_raw
 from holdfast.content.unixfs.body import BodyProof
@@ -110,7 +110,7 @@ class BodyStream(Stream[BodyProof]):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._turns = Turns()
+        self._turns: Turns[Verified] = Turns()
 
     def _prepare(self) -> None:
         """Fetch the root block of a very large body before anything of it is received.
@@ -182,8 +182,7 @@ class BodyStream(Stream[BodyProof]):
 
     def _submit_parts(self, parts: list[BodyPart], prover: Worker) -> list[Verified]:
         job = self._turns.job(partial(_checked, parts), self._take)
-        results: list[Verified] = prover.submit(job)
-        return results
+        return flat(prover.submit(job))
 
     def _take(self, checked: list[tuple[BodyPart, bool]]) -> Verified:
         """Feed the next parts to the proof, and write what is verified."""
@@ -206,8 +205,8 @@ class BodyStream(Stream[BodyProof]):
             block = self.peer.block_for_body(self.proof, result.need)
             prover.submit(self._verify_block, block)
 
-    def _verify_block(self, block: bytes) -> Verified:
-        return self._written(self.proof.feed_block(block))
+    def _verify_block(self, block: bytes) -> list[Verified]:
+        return [self._written(self.proof.feed_block(block))]
 
     def _check_end(self) -> None:
         proof, reply = self.proof, self.reply
