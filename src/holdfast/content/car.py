@@ -55,6 +55,7 @@ class CarReader:
 
     def __init__(self) -> None:
         self.roots: list[CID] = []
+        self.has_header = False  # whether the roots are known
         self._buffer = bytearray()
         self._position = 0
         self._ended = False
@@ -126,7 +127,7 @@ class CarReader:
             yield from self._skip(start - V2_DATA_START)
             size, header = yield from self._section(MAX_HEADER, left)
             left -= size
-        self.roots = decode_header(header)
+        self.roots, self.has_header = decode_header(header), True
         while left != 0 and (yield from self._more()):
             prefix, size = yield from self._length(MAX_SECTION, left)
             yield from self._await(size)
