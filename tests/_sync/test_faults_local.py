@@ -6,9 +6,9 @@ import errno
 import hashlib
 import io
 import os
-import subprocess
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -18,6 +18,7 @@ from holdfast.errors import NetworkError, ProviderError
 from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
+from tests.disks import disk
 from tests.faulty import assert_shows_no_token, patient_config
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, pinned, wait_until
 
@@ -52,21 +53,8 @@ def large_gateway():
 @pytest.fixture
 def mounted(tmp_path):
     """Mounts small file systems, where that can be done."""
-    folders = []
-
-    def mount(name, options):
-        folder = tmp_path / name
-        folder.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-        if done.returncode:
-            pytest.skip(f"nothing can be mounted: {done.stderr.strip()}")
-        folders.append(folder)
-        return folder
-
-    yield mount
-    for folder in folders:
-        subprocess.run(["umount", str(folder)], check=True)  # noqa: S603, S607
+    with ExitStack() as disks:
+        yield lambda name, options: disks.enter_context(disk(tmp_path / name, options))
 
 
 # Disk full
