@@ -35,7 +35,9 @@ QUICK = {
 def free_ports(count: int) -> list[int]:
     """Return ports of this machine that nobody listens on now."""
     with ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        servers = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
         return [server.getsockname()[1] for server in servers]
 
 
@@ -76,7 +78,7 @@ class ClusterPeer:
                 "Gateway": _listen(self._kubo_gateway),
                 "Swarm": [_listen(self._swarm)],
             }
-            settings["Gateway"]["NoFetch"] = False
+            settings["Gateway"] |= {"NoFetch": False, "RetrievalTimeout": "1s"}
 
         self.kubo.prepare(change)
         command = [engine_path(CLUSTER), "init", "--consensus", "crdt"]
@@ -90,7 +92,7 @@ class ClusterPeer:
         file.write_text(json.dumps(settings))
 
     def start(self, *known: "ClusterPeer") -> None:
-        """Start both, and wait until they answer; the peer connects to the peers that are `known`."""
+        """Start both, and wait until they answer; the peer connects to those that are `known`."""
         self.kubo.start()
         self.start_peer(*known)
 
@@ -178,7 +180,9 @@ class Cluster:
         peers = [peer.swarm_peer() for peer in self.peers]
         for one in self.peers:
             others = [each for each in peers if each != one.swarm_peer()]
-            one.kubo.change(lambda settings, others=others: settings["Peering"].update(Peers=others))
+            one.kubo.change(
+                lambda settings, others=others: settings["Peering"].update(Peers=others)
+            )
 
     def start(self) -> None:
         """Start all, and wait until every peer knows the others."""
