@@ -84,9 +84,28 @@ class KuboAPI:
         """
         known = yield from self._find(str(cid))
         roots = [] if known is not None else [cid]
+        yield from self._import(archive(roots), roots, on_sent)
+        return (yield from self._name_import(cid, info, known))
+
+    def import_archive(self, cid: CID, archive: FileSource, info: PinInfo) -> Exchange[Added]:
+        """Import an archive whose only root is `cid`, and pin it.
+
+        Content that is pinned is complete already, so it is not sent again.
+        """
+        known = yield from self._find(str(cid))
+        if known is None:
+            yield from self._import(archive, [cid], _ignore_sent)
+        return (yield from self._name_import(cid, info, known))
+
+    def _import(
+        self, archive: FileSource, roots: list[CID], on_sent: Callable[[int], None]
+    ) -> Exchange[None]:
         options = {"stats": "true", "pin-roots": "true"}
-        reply = yield self._upload("dag/import", options, archive(roots), on_sent)
+        reply = yield self._upload("dag/import", options, archive, on_sent)
         kubo_replies.check_import(self._checked(reply), roots, self.token)
+
+    def _name_import(self, cid: CID, info: PinInfo, known: Pin | None) -> Exchange[Added]:
+        """Give the pin of an import its name. `known` is the pin that was there before."""
         name = _name_for(info, known)
         if name != ("" if known is None else known.name):
             yield from self._pin(str(cid), name, timeout=None)
@@ -257,3 +276,7 @@ def _layout_options(profile: Profile) -> dict[str, str]:
 
 def _flag(value: bool) -> str:  # noqa: FBT001 - an option's value
     return "true" if value else "false"
+
+
+def _ignore_sent(_sent: int) -> None:
+    """Do nothing: the caller asks for no progress."""

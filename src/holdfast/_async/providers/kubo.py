@@ -1,9 +1,9 @@
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.http import AsyncHTTPProvider
@@ -11,13 +11,16 @@ from holdfast._async.providers.imports import ignore
 from holdfast._async.reads.block_reader import AsyncBlockReader
 from holdfast._async.runtime import compute, run_blocking
 from holdfast._async.session import AsyncSession, read_whole
+from holdfast._async.upload_sources import open_upload
 from holdfast.calls import NEVER, Call, Deadline
 from holdfast.config import ClientConfig
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.layouts import not_what_was_sent
 from holdfast.errors import ConfigError, NetworkError, ProviderError
+from holdfast.files.archive_source import ArchiveSource
 from holdfast.files.folder_archive import FolderArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source, open_source
@@ -29,6 +32,7 @@ from holdfast.protocol.pin_api import MAX_PINS
 from holdfast.provider import (
     AsyncDirectories,
     AsyncFinding,
+    AsyncImporting,
     AsyncListing,
     AsyncPinning,
     AsyncUpdating,
@@ -47,7 +51,13 @@ SHARE: Final = 0.9  # of our time that Kubo gets, so that its answer comes befor
 
 
 class AsyncKuboProvider(
-    AsyncHTTPProvider, AsyncDirectories, AsyncListing, AsyncFinding, AsyncUpdating, AsyncPinning
+    AsyncHTTPProvider,
+    AsyncDirectories,
+    AsyncListing,
+    AsyncFinding,
+    AsyncUpdating,
+    AsyncPinning,
+    AsyncImporting,
 ):
     """Stores content on a Kubo node under the CIDs that `compute_cid` gives.
 
@@ -138,6 +148,21 @@ class AsyncKuboProvider(
             added = await self.run(self._api.add_directory(cid, archive, info, on_sent), call)
             tell(folder.size, folder.size)  # Kubo may reply before the last report
             return added
+
+    async def import_archive(self, cid: str, pieces: AsyncIterable[bytes], info: PinInfo) -> Added:
+        """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing.
+
+        Kubo verifies the blocks. If one is missing, it pins nothing.
+        """
+        check_info(info)
+        root = CID.parse(Reference.parse_cid(cid))
+        source = cast("Source", await open_upload(pieces))
+        try:
+            async with self.call("import", cid, total=False) as call:
+                archive = ArchiveSource(source, root)
+                return await self.run(self._api.import_archive(root, archive, info), call)
+        finally:
+            await run_blocking(source.close)
 
     async def unpin(self, cid: str, call: Call, /) -> None:
         """Unpin `cid`."""

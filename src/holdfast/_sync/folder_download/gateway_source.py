@@ -11,10 +11,7 @@ from functools import partial
 from holdfast._sync.folder_download.archive_feed import ArchiveFeed
 from holdfast._sync.reads.gateway_blocks import GatewayBlocks
 from holdfast._sync.reads.gateway_reader import GatewayReader
-from holdfast._sync.reads.output import Output
-from holdfast._sync.reads.peer import Peer
-from holdfast._sync.reads.state import ReadState
-from holdfast._sync.runtime import now, run_blocking
+from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable, inline_block
 from holdfast.content.cid import CID
@@ -22,10 +19,9 @@ from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import PathWalk
 from holdfast.errors import NetworkError, ProviderError, UnprovenError, VerificationError
 from holdfast.files.folder_target.names import EntryPath
-from holdfast.files.sinks import MemorySink, Sink
+from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope
-from holdfast.protocol.http import Reply
+from holdfast.protocol.gateway import ArchiveScope, Gateway
 from holdfast.protocol.retrying import is_transient
 
 
@@ -93,18 +89,11 @@ class GatewaySource:
         reference = self._at(path)
         if reference is None:
             return None
-        state = ReadState(reference, Output(MemorySink()), self._call)
-        session = self._reader.session
-        for gateway in self._reader.gateways.in_order(now()):
-            peer = Peer(session, gateway, state, self._call.share(1), verify=True)
-            try:
-                response = peer.open_or_refuse(gateway.archive(reference, scope=scope))
-            except (NetworkError, ProviderError, UnprovenError):
-                continue
-            if Reply(response.status, response.headers).media_type == CAR_TYPE:
-                return ArchiveFeed(response, session.timeouts.read)
-            response.close()
-        return None
+        build = partial(Gateway.archive, reference=reference, scope=scope)
+        response = self._reader.open_archive(reference, build, self._call)
+        if response is None:
+            return None
+        return ArchiveFeed(response, self._reader.session.timeouts.read)
 
     def _block_by_path(self, cid: CID, path: EntryPath) -> bytes | None:
         """Return a block from the archive of what is at `path`; None if it has none."""

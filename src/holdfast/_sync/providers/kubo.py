@@ -2,10 +2,10 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.http import HTTPProvider
@@ -13,13 +13,16 @@ from holdfast._sync.providers.imports import ignore
 from holdfast._sync.reads.block_reader import BlockReader
 from holdfast._sync.runtime import compute, run_blocking
 from holdfast._sync.session import Session, read_whole
+from holdfast._sync.upload_sources import open_upload
 from holdfast.calls import NEVER, Call, Deadline
 from holdfast.config import ClientConfig
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.layouts import not_what_was_sent
 from holdfast.errors import ConfigError, NetworkError, ProviderError
+from holdfast.files.archive_source import ArchiveSource
 from holdfast.files.folder_archive import FolderArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source, open_source
@@ -31,6 +34,7 @@ from holdfast.protocol.pin_api import MAX_PINS
 from holdfast.provider import (
     Directories,
     Finding,
+    Importing,
     Listing,
     Pinning,
     Updating,
@@ -48,7 +52,15 @@ LONGEST: Final = 3600.0  # seconds that Kubo may ask the network where we have n
 SHARE: Final = 0.9  # of our time that Kubo gets, so that its answer comes before our time-out
 
 
-class KuboProvider(HTTPProvider, Directories, Listing, Finding, Updating, Pinning):
+class KuboProvider(
+    HTTPProvider,
+    Directories,
+    Listing,
+    Finding,
+    Updating,
+    Pinning,
+    Importing,
+):
     """Stores content on a Kubo node under the CIDs that `compute_cid` gives.
 
     `pin_api_url` is the address of Kubo's RPC API, by default ``http://127.0.0.1:5001``.
@@ -136,6 +148,21 @@ class KuboProvider(HTTPProvider, Directories, Listing, Finding, Updating, Pinnin
             added = self.run(self._api.add_directory(cid, archive, info, on_sent), call)
             tell(folder.size, folder.size)  # Kubo may reply before the last report
             return added
+
+    def import_archive(self, cid: str, pieces: Iterable[bytes], info: PinInfo) -> Added:
+        """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing.
+
+        Kubo verifies the blocks. If one is missing, it pins nothing.
+        """
+        check_info(info)
+        root = CID.parse(Reference.parse_cid(cid))
+        source = cast("Source", open_upload(pieces))
+        try:
+            with self.call("import", cid, total=False) as call:
+                archive = ArchiveSource(source, root)
+                return self.run(self._api.import_archive(root, archive, info), call)
+        finally:
+            run_blocking(source.close)
 
     def unpin(self, cid: str, call: Call, /) -> None:
         """Unpin `cid`."""
