@@ -6,11 +6,13 @@ import time
 
 import pytest
 
+from holdfast.cli.run import Run
 from holdfast.cli.setting_layers import Setting
 from holdfast.cli.settings import config_of, connection, gather
 from holdfast.config.fields import FIELDS
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
+from holdfast.registry import providers_without_token
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import install_provider
 from tests.support import GATEWAY_TOKEN, TOKEN
@@ -209,12 +211,23 @@ def test_the_name_of_a_provider_is_a_connection(home, monkeypatch):
     assert connection("kubo").pin_api_url == "http://127.0.0.1:1"
 
 
+def test_a_command_may_use_several_connections(home, tmp_path):
+    """As one that copies does."""
+    home.write_text('[connections.disk]\nprovider = "local"\npath = "~/disk"\n')
+    run = Run({}, as_json=False, fields=())
+    with run.connect("disk", "--from") as source, run.connect("local", "--to") as target:
+        assert source.config.path == str(tmp_path / "disk")
+        assert target.config.path is None
+    with pytest.raises(ConfigError, match="--from: unknown connection 'dsk': did you mean 'disk'"):
+        run.connect("dsk", "--from")
+
+
 def test_an_unknown_connection_is_told_with_the_known_ones(archive):
     code, lines = archive.failure("list", "--use", "Archiv")
     assert code == 3
     assert lines[0].startswith(
         "error: --use: unknown connection 'Archiv': did you mean 'archive'? "
-        "there are archive, kubo, local"
+        f"there are {', '.join(sorted(['archive', *providers_without_token()]))}, and you can add"
     )
     assert archive.failure("cid", "-", "--use", "other", given=b"")[0] == 3
 
@@ -295,6 +308,7 @@ def test_what_is_wrong_in_a_connection_names_it(home, table, words):
         (f'[connections.a]\nprovider = "local"\nprovider_token = "{TOKEN}"', "writes to this"),
         ("use = 1\n", "use must be the name of a connection"),
         ('use = ""\n', "use must be the name of a connection"),
+        (f'use = "{TOKEN}"\n', "use must be the name of a connection, of 40 characters or less"),
     ],
 )
 def test_what_is_wrong_with_the_tables_is_explained(home, text, words):
@@ -521,7 +535,8 @@ def test_names_of_connections_are_completed(archive):
         variables = {"_HOLDFAST_COMPLETE": "complete_bash", "COMP_WORDS": words}
         return archive.text(**variables, COMP_CWORD=str(words.count(" "))).split()
 
-    assert complete("holdfast list --use ") == ["archive", "kubo", "local"]
+    names = ["archive", *providers_without_token()]
+    assert complete("holdfast list --use ") == sorted(names)
     archive.write_user_file("nonsense")
     assert complete("holdfast list --use l") == ["local"]
 

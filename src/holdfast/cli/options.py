@@ -65,6 +65,7 @@ INCLUDE_HIDDEN = Annotated[
 
 
 def connection_names() -> list[str]:
+    """Return what ``--use`` takes, for completion."""
     from holdfast.cli.named_connections import known_connections
     from holdfast.errors import ConfigError
     from holdfast.registry import providers_without_token
