@@ -50,6 +50,7 @@ class ArchiveFeed:
         self._kept = BlockCache(MAX_CACHED)
         self._used = 0
         self._unused = 0
+        self._passed: set[CID] = set()
         self._look_ahead = float("inf") if has_repeats else LOOK_AHEAD
         self._patience = patience
         self._progress_at = now()
@@ -74,16 +75,22 @@ class ArchiveFeed:
     def _next(self, cid: CID) -> bytes:
         """Return the block of `cid`, which is still to come."""
         passed = 0
-        while True:
-            while self._arrived:
-                found, block = self._arrived.popleft()
-                self._kept.put(found, block)
-                self._count(block, needed=found == cid)
-                if found == cid:
-                    return block
-                passed += len(block) + BLOCK_COST
-                if passed > self._look_ahead:
-                    raise PassedError(f"CAR: block {cid} does not follow", cid=str(cid))
+        while cid not in self._passed:
+            if not self._arrived:
+                self._receive(cid)
+            found, block = self._arrived.popleft()
+            self._kept.put(found, block)
+            self._count(block, needed=found == cid)
+            if found == cid:
+                return block
+            passed += len(block) + BLOCK_COST
+            if passed > self._look_ahead:
+                self._passed.add(cid)
+        raise PassedError(f"CAR: block {cid} was sent before, or not at all", cid=str(cid))
+
+    def _receive(self, cid: CID) -> None:
+        """Wait for more blocks; raise an error if there are none, or not in time."""
+        while not self._arrived:
             chunks: list[bytes] = next(self._batches, [])
             if not chunks:
                 raise missing_block(cid)
