@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from holdfast.testing import ScriptedServer, running_node
 from tests.browser import Visit, running_browser
 from tests.commands import Commands
+from tests.disks import disk
 from tests.engines import running_kubo
 
 # A machine that stalls is no fault of the code: nothing fails because one example took long.
@@ -104,6 +105,13 @@ def in_memory():
 @pytest.fixture
 def memory_folder():
     with in_memory() as folder:
+        yield folder
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 8 MiB."""
+    with disk(tmp_path / "disk", "size=8m") as folder:
         yield folder
 
 
