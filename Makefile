@@ -71,8 +71,8 @@ exfat:
 	command -v mount.exfat-fuse || scripts/install_package.sh exfat-fuse
 	command -v mkfs.exfat || scripts/install_package.sh exfatprogs
 
-# Kubo, which some tests run against, into a cache folder of the user; without it they are skipped.
-# Needs Go; the first time takes about ten minutes.
+# Kubo and IPFS Cluster, which some tests run against, into a cache folder of the user; without them
+# these are skipped. Needs Go; the first time takes up to ten minutes for each. Prints Kubo's path.
 engines:
 	$(PYTHON) scripts/build_engines.py
 

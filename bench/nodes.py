@@ -14,8 +14,8 @@ from bench.clients import TOKEN
 from bench.workers import ROOT
 
 ENGINES = runpy.run_path(str(ROOT / "scripts" / "build_engines.py"))
-KUBO: Path = ENGINES["kubo_binary"]()
-KUBO_VERSION: str = ENGINES["VERSION"]
+KUBO: Path = ENGINES["KUBO"].binary
+KUBO_VERSION: str = ENGINES["KUBO"].version
 START_TIME = 60.0  # seconds
 AUTHORIZATION = f"Authorization: Bearer {TOKEN}"
 # The layout of our uploads. For other options Kubo uses its configuration.

@@ -1,7 +1,8 @@
-"""Build Kubo, which some tests run against, from source with Go: `make engines`.
+"""Build Kubo and IPFS Cluster, which some tests run against, from source with Go: `make engines`.
 
-The binary goes into a cache folder of the user, named after its version, so a second clone builds
-nothing. Prints its path. Go's own caches keep what was compiled, so an interrupted build resumes.
+Each binary goes into a cache folder of the user, named after its version, so a second clone builds
+nothing. Go's own caches keep what was compiled, so an interrupted build resumes. Prints the path of
+Kubo; with `kubo` or `cluster` as its argument, builds only that one and prints its path.
 """
 
 import fcntl
@@ -11,84 +12,117 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
-MODULE = "github.com/ipfs/kubo"
-VERSION = "v0.43.0"
-NEEDED_GO = (1, 26)  # the `go` line in Kubo's go.mod
+NEEDED_GO = (1, 26)  # the `go` line in the go.mod of both
 
 
-def kubo_binary() -> Path:
-    """Return where `make engines` puts Kubo, whether it is there or not."""
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache, "holdfast-engines", f"kubo-{VERSION}", "ipfs")
+@dataclass(frozen=True)
+class Engine:
+    """A program that is built from one version of a Go module.
+
+    Attributes:
+        title: Its name for people.
+        name: Its name in the cache folder.
+        module: The Go module.
+        version: The version of the module.
+        program: The name of the binary, and of its folder below `cmd` in the module.
+        ask: The arguments that make it print its version and nothing else.
+    """
+
+    title: str
+    name: str
+    module: str
+    version: str
+    program: str
+    ask: tuple[str, ...]
+
+    @property
+    def binary(self) -> Path:
+        """Where `make engines` puts the program, whether it is there or not."""
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return Path(cache, "holdfast-engines", f"{self.name}-{self.version}", self.program)
+
+    def __str__(self) -> str:
+        return f"{self.title} {self.version}"
+
+
+KUBO = Engine(
+    "Kubo", "kubo", "github.com/ipfs/kubo", "v0.43.0", "ipfs", ask=("version", "--number")
+)
+CLUSTER = Engine(
+    "IPFS Cluster",
+    "cluster",
+    "github.com/ipfs-cluster/ipfs-cluster",
+    "v1.1.6",
+    "ipfs-cluster-service",
+    ask=("version",),
+)
+ENGINES = {engine.name: engine for engine in (KUBO, CLUSTER)}
 
 
 def main() -> None:
-    try:
-        print(build_once(kubo_binary()))
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"Kubo {VERSION} could not be built: {error}")
-    except OSError as error:
-        sys.exit(f"Kubo {VERSION} could not be put into the cache folder: {error}")
+    wanted = [ENGINES[name] for name in sys.argv[1:] or ENGINES]
+    for engine in wanted:
+        try:
+            build_once(engine)
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"{engine} could not be built: {error}")
+        except OSError as error:
+            sys.exit(f"{engine} could not be put into the cache folder: {error}")
+    print(wanted[0].binary)
 
 
-def build_once(binary: Path) -> Path:
-    """Build Kubo unless it is there; a second process waits for the first and then has it."""
-    folder = binary.parent
+def build_once(engine: Engine) -> None:
+    """Build it unless it is there; a second process waits for the first and then has it."""
+    folder = engine.binary.parent
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not runs(binary):
+        if not runs(engine, engine.binary):
             partial = folder / "partial"
             shutil.rmtree(partial, ignore_errors=True)  # of a build that was interrupted
             partial.mkdir()
-            built = build(partial)
-            if not runs(built):
-                sys.exit(f"The Kubo that was built does not say that it is {VERSION}: {built}")
-            built.replace(binary)
+            built = build(engine, partial)
+            if not runs(engine, built):
+                sys.exit(f"What was built does not say that it is {engine}: {built}")
+            built.replace(engine.binary)
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def runs(engine: Engine, binary: Path) -> bool:
+    """Tell whether the binary starts on this machine and is of the wanted version."""
+    try:
+        reply = run(str(binary), *engine.ask, IPFS_PATH=str(binary.parent / "none"))
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return reply.strip() == engine.version.removeprefix("v")
+
+
+def build(engine: Engine, folder: Path) -> Path:
+    """Build an engine below a folder and return the path of the binary."""
+    check_go(engine)
+    print(f"Building {engine}; this takes up to ten minutes", file=sys.stderr)
+    module = json.loads(run("go", "mod", "download", "-json", f"{engine.module}@{engine.version}"))
+    copy = folder / "source"
+    shutil.copytree(module["Dir"], copy, copy_function=shutil.copyfile)
+    for directory in [copy, *(path for path in copy.rglob("*") if path.is_dir())]:
+        directory.chmod(0o755)  # they are read-only in Go's cache, and are removed later
+    binary = folder / engine.program
+    run("go", "build", "-o", str(binary), f"./cmd/{engine.program}", cwd=copy)
     return binary
 
 
-def runs(binary: Path) -> bool:
-    """Tell whether the binary starts on this machine and is of the wanted version."""
-    try:
-        reply = run(str(binary), "version", "--number", IPFS_PATH=str(binary.parent / "none"))
-    except (OSError, subprocess.CalledProcessError):
-        return False
-    return reply.strip() == VERSION.removeprefix("v")
-
-
-def build(folder: Path) -> Path:
-    """Build Kubo below a folder and return the path of the binary."""
-    check_go()
-    print(f"Building Kubo {VERSION}; this takes about ten minutes", file=sys.stderr)
-    try:
-        run("go", "install", f"{MODULE}/cmd/ipfs@{VERSION}", GOBIN=str(folder))
-    except subprocess.CalledProcessError:
-        # `go install` refuses a module with `replace` lines in its go.mod; `go build` takes them.
-        print("`go install` failed; trying `go build` in a copy of the module", file=sys.stderr)
-        module = json.loads(run("go", "mod", "download", "-json", f"{MODULE}@{VERSION}"))
-        copy = folder / "source"
-        shutil.copytree(module["Dir"], copy, copy_function=shutil.copyfile)
-        for directory in [copy, *(path for path in copy.rglob("*") if path.is_dir())]:
-            directory.chmod(0o755)  # they are read-only in Go's cache, and are removed later
-        run("go", "build", "-o", str(folder / "ipfs"), "./cmd/ipfs", cwd=copy)
-    return folder / "ipfs"
-
-
-def check_go() -> None:
+def check_go(engine: Engine) -> None:
     """End with a sentence unless Go is there and new enough."""
-    wanted = ".".join(map(str, NEEDED_GO))
+    needs = f"{engine.title} is built with Go {'.'.join(map(str, NEEDED_GO))} or newer"
     if shutil.which("go") is None:
-        sys.exit(
-            f"Kubo is built with Go {wanted} or newer, which is not installed: https://go.dev/dl"
-        )
+        sys.exit(f"{needs}, which is not installed: https://go.dev/dl")
     version = run("go", "env", "GOVERSION").strip()
     match = re.match(r"go(\d+)\.(\d+)", version)
     if match and (int(match[1]), int(match[2])) < NEEDED_GO:
-        sys.exit(f"Kubo is built with Go {wanted} or newer; this is {version}: https://go.dev/dl")
+        sys.exit(f"{needs}; this is {version}: https://go.dev/dl")
 
 
 def run(*command: str, cwd: Path | None = None, **variables: str) -> str:

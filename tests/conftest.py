@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, settings
 
 from holdfast.testing import ScriptedServer, running_node
 from tests.browser import Visit, running_browser
+from tests.clusters import running_cluster
 from tests.commands import Commands
+from tests.disks import disk
 from tests.engines import running_kubo
 
 # A machine that stalls is no fault of the code: nothing fails because one example took long.
@@ -108,6 +110,13 @@ def memory_folder():
 
 
 @pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 8 MiB."""
+    with disk(tmp_path / "disk", "size=8m") as folder:
+        yield folder
+
+
+@pytest.fixture
 def server():
     with ScriptedServer() as server:
         yield server
@@ -157,6 +166,13 @@ def trustless_kubo(tmp_path_factory):
     """Kubo whose gateway answers only trustless requests: 406 to a plain GET."""
     with running_kubo(tmp_path_factory.mktemp("kubo"), trustless_only=True) as kubo:
         yield kubo
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """Three Kubos and their cluster peers, for tests that leave all of them running."""
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -13,12 +13,11 @@ from urllib.parse import urlencode
 
 import pytest
 import urllib3
-from scripts.build_engines import kubo_binary
+from scripts.build_engines import KUBO, Engine
 
 from holdfast import ClientConfig
 from tests.support import TOKEN, closed_port_url
 
-VARIABLE = "HOLDFAST_KUBO"  # the path of the binary; where it is set, a missing Kubo is no skip
 START_TIME = 60  # seconds; it takes one or two on a quiet machine
 
 # What `add` needs to lay files out as a profile of ours does. All of it is sent: what is left out
@@ -45,12 +44,21 @@ ADD_OPTIONS = {
 }
 
 
+def engine_path(engine: Engine) -> str:
+    """Return the path of an engine on this machine, or skip the test where it is not built.
+
+    Where its variable is set, such as `HOLDFAST_KUBO`, that is the path, and a missing engine is no
+    skip.
+    """
+    named = os.environ.get(f"HOLDFAST_{engine.name.upper()}")
+    if named is None and not engine.binary.exists():
+        pytest.skip(f"{engine.title} is not built: make engines")
+    return named or str(engine.binary)
+
+
 def kubo_path() -> str:
     """Return the path of Kubo on this machine, or skip the test where it is not built."""
-    named = os.environ.get(VARIABLE)
-    if named is None and not kubo_binary().exists():
-        pytest.skip("Kubo is not built: make engines")
-    return named or str(kubo_binary())
+    return engine_path(KUBO)
 
 
 class Kubo:
@@ -72,16 +80,17 @@ class Kubo:
     def prepare(self, change: Callable[[dict[str, Any]], object] | None = None) -> None:
         """Make its repository; `change` changes the settings in place."""
         self._run("init", "--profile=test,autoconf-off")
-        file = self.folder / "config"
-        settings = json.loads(file.read_text())
-        settings["Addresses"] |= {"API": "/ip4/127.0.0.1/tcp/0", "Gateway": "/ip4/127.0.0.1/tcp/0"}
-        settings["Addresses"]["Swarm"] = []
-        settings["Bootstrap"] = []
-        settings["Routing"] = {"Type": "none"}
-        settings["Gateway"] |= {"NoFetch": True}
+        self.change(_be_private)
         if change is not None:
-            change(settings)
+            self.change(change)
+
+    def change(self, change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """Change its settings in place, and return them; they count from its next start."""
+        file = self.folder / "config"
+        settings: dict[str, Any] = json.loads(file.read_text())
+        change(settings)
         file.write_text(json.dumps(settings))
+        return settings
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -145,6 +154,11 @@ class Kubo:
         lines = self.call("dag/import", ("car", archive), stats=True, pin_roots=False).splitlines()
         assert "Stats" in json.loads(lines[-1])  # the only sign of a whole import
 
+    def connect(self, other: "Kubo") -> None:
+        """Connect it to another node, to exchange blocks."""
+        address = next(each for each in json.loads(other.call("id"))["Addresses"])
+        self.call("swarm/connect", arg=address)
+
     def config(self, **changes: Any) -> ClientConfig:
         """Return the configuration of a client that reads through this node's gateway."""
         fields: dict[str, Any] = {
@@ -192,6 +206,15 @@ def running_kubo(
     finally:
         node.close()
         node.stop()
+
+
+def _be_private(settings: dict[str, Any]) -> None:
+    """Set loopback addresses with free ports, and no peers."""
+    settings["Addresses"] |= {"API": "/ip4/127.0.0.1/tcp/0", "Gateway": "/ip4/127.0.0.1/tcp/0"}
+    settings["Addresses"]["Swarm"] = []
+    settings["Bootstrap"] = []
+    settings["Routing"] = {"Type": "none"}
+    settings["Gateway"] |= {"NoFetch": True}
 
 
 def _wait_until_ready(daemon: subprocess.Popen[bytes], log: Path) -> None:

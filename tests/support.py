@@ -1,5 +1,6 @@
 """What several tests need: well-known CIDs, and a configuration for a scripted server."""
 
+import atexit
 import socket
 import time
 from collections.abc import Callable
@@ -51,8 +52,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
 @cache
 def closed_port_url() -> str:
     """The address of a port on which nobody listens, nor will: it is taken, and refuses."""
-    _TAKEN.bind(("127.0.0.1", 0))
-    return f"http://127.0.0.1:{_TAKEN.getsockname()[1]}"
-
-
-_TAKEN = socket.socket()
+    taken = socket.socket()
+    atexit.register(taken.close)
+    taken.bind(("127.0.0.1", 0))
+    return f"http://127.0.0.1:{taken.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""Our CIDs against those of a real Kubo, and Kubo's build by `make engines`."""
+"""Our CIDs against those of a real Kubo, and the builds by `make engines`."""
 
 import hashlib
 import os
@@ -27,11 +27,12 @@ def test_files_have_the_cids_that_kubo_gives_them(kubo, profile):
         assert (size, compute_cid(data, profile=profile)) == (size, theirs)
 
 
-def run_script(**variables):
+def run_script(*engines, **variables):
     """Run the build with these variables and no others but the machine's own."""
     environment = {"HOME": os.environ.get("HOME", "/"), **variables}
+    command = [sys.executable, SCRIPT, *engines]
     return subprocess.run(  # noqa: S603
-        [sys.executable, SCRIPT], env=environment, capture_output=True, text=True, check=False
+        command, env=environment, capture_output=True, text=True, check=False
     )
 
 
@@ -63,22 +64,22 @@ FAKE_GO = r"""
 echo "$@" >> "$LOG"
 case "$1" in
   env) echo go1.26.8 ;;
-  install) sleep "${SLOW:-0}"; [ -z "$REFUSE" ] || exit 1; cp "$FAKE" "$GOBIN/ipfs" ;;
   mod) echo "{\"Dir\": \"$MODULE\"}" ;;
-  build) [ -d cmd/ipfs ] && cp "$FAKE" "$3" ;;
+  build) sleep "${SLOW:-0}"; [ -d "$4" ] && cp "$FAKE" "$3" ;;
 esac
 """
 
 
 @pytest.fixture
 def fake_go(tmp_path):
-    """Variables for a Go that "builds" in no time a program that says it is the wanted Kubo."""
+    """Variables for a Go that "builds" in no time a program of the wanted version."""
     make_program(tmp_path / "bin/go", FAKE_GO)
-    make_program(tmp_path / "fake", "echo 0.43.0")
+    make_program(tmp_path / "fake", 'case "$0" in *cluster*) echo 1.1.6 ;; *) echo 0.43.0 ;; esac')
     module = tmp_path / "module"
     (module / "cmd/ipfs").mkdir(parents=True)
+    (module / "cmd/ipfs-cluster-service").mkdir()
     (module / "go.mod").touch()
-    for folder in (module / "cmd/ipfs", module / "cmd", module):
+    for folder in (*module.glob("cmd/*"), module / "cmd", module):
         folder.chmod(0o555)  # as in Go's cache of modules
     return {
         "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
@@ -98,16 +99,16 @@ def test_the_second_clone_builds_nothing(fake_go, tmp_path):
     binary = tmp_path / "cache/holdfast-engines/kubo-v0.43.0/ipfs"
     assert (first.returncode, first.stdout) == (0, f"{binary}\n")
     assert (second.returncode, second.stdout, second.stderr) == (0, f"{binary}\n", "")
-    assert commands_of(fake_go) == ["env", "install"]
+    assert commands_of(fake_go) == ["env", "mod", "build"] * 2
     assert sorted(path.name for path in binary.parent.iterdir()) == ["ipfs", "lock"]
 
 
-def test_where_go_install_refuses_a_copy_of_the_module_is_built(fake_go):
-    done = run_script(**fake_go, REFUSE="1")
-    assert done.returncode == 0
-    assert commands_of(fake_go) == ["env", "install", "mod", "build"]
-    folder = Path(done.stdout.strip()).parent
-    assert sorted(path.name for path in folder.iterdir()) == ["ipfs", "lock"]
+def test_one_engine_is_built_alone(fake_go, tmp_path):
+    done = run_script("cluster", **fake_go)
+    folder = tmp_path / "cache/holdfast-engines/cluster-v1.1.6"
+    assert (done.returncode, done.stdout) == (0, f"{folder}/ipfs-cluster-service\n")
+    assert commands_of(fake_go) == ["env", "mod", "build"]
+    assert [path.name for path in folder.parent.iterdir()] == ["cluster-v1.1.6"]
 
 
 def test_two_at_once_build_once(fake_go):
@@ -115,7 +116,7 @@ def test_two_at_once_build_once(fake_go):
     environment = {**fake_go, "SLOW": "0.5"}
     both = [subprocess.Popen(command, env=environment) for _ in range(2)]  # noqa: S603
     assert [each.wait() for each in both] == [0, 0]
-    assert commands_of(fake_go) == ["env", "install"]
+    assert commands_of(fake_go) == ["env", "mod", "build"] * 2
 
 
 def test_what_an_interrupted_or_wrong_build_left_is_replaced(fake_go, tmp_path):
@@ -132,5 +133,5 @@ def test_a_build_that_gives_something_else_is_not_kept(fake_go, tmp_path):
     make_program(tmp_path / "fake", "echo 0.41.0")
     done = run_script(**fake_go)
     assert done.returncode == 1
-    assert "does not say that it is v0.43.0" in done.stderr
+    assert "does not say that it is Kubo v0.43.0" in done.stderr
     assert not (tmp_path / "cache/holdfast-engines/kubo-v0.43.0/ipfs").exists()

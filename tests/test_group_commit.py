@@ -6,7 +6,6 @@ import http.client
 import json
 import os
 import sqlite3
-import subprocess
 import threading
 import time
 from contextlib import closing, suppress
@@ -167,18 +166,6 @@ def test_if_the_commit_fails_all_stores_of_the_group_have_failed(repository, mon
     assert not any(
         isinstance(each, Exception) for each in run_at_once(repository, adds(repository, 4))
     )
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if mounted.returncode:
-        pytest.skip(f"no small disk can be mounted: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)  # noqa: S603, S607
 
 
 def fill_disk(folder, free):

@@ -1,8 +1,6 @@
 """Any DAG and any archive is read within 64 MiB of memory: measured, in a process of its own."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ from holdfast.content.car import write_car
 from holdfast.content.unixfs.walks import MAX_PENDING
 from holdfast.testing import Scripted, ScriptedServer
 from tests.bombs import MIB, Dag, archive_gateway, block_gateway
+from tests.own_memory import run_measured
 
 LIMIT = 64 * MIB
 
@@ -20,7 +19,6 @@ pytestmark = pytest.mark.skipif(
 
 READER = """
 import asyncio, sys
-from pathlib import Path
 from holdfast import AsyncClient, Client
 
 url, cid, operation, colour, cache = sys.argv[1:]
@@ -29,17 +27,10 @@ settings = {
     "gateway_url": url + "/ipfs", "retries": {"attempts": 1}, "cache_path": cache,
 }
 
-def memory(field):
-    return int(Path("/proc/self/status").read_text().partition(field + ":")[2].split()[0]) << 10
-
-def begin():
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here on
-    return memory("VmRSS")
-
 def blocking():
     with Client.init(settings) as client:
         client.download("bafkqaaa")  # all that is imported when it is used is there
-        idle = begin()
+        idle = start_measuring()
         if operation == "download":
             return idle, client.download(cid).size
         with client.open(cid) as file:
@@ -50,7 +41,7 @@ def blocking():
 async def asynchronous():
     async with await AsyncClient.init(settings) as client:
         await client.download("bafkqaaa")
-        idle = begin()
+        idle = start_measuring()
         if operation == "download":
             return idle, (await client.download(cid)).size
         async with await client.open(cid) as file:
@@ -59,7 +50,7 @@ async def asynchronous():
             return idle, file.size
 
 idle, size = blocking() if colour == "blocking" else asyncio.run(asynchronous())
-print(memory("VmHWM") - idle, size)
+print(peak_since(idle), size)
 """
 
 
@@ -148,11 +139,7 @@ def test_a_read_stays_within_its_memory(make, operation, colour, tmp_path):
         return Scripted() if "bafkqaaa" in request.target else answer(request)
 
     with ScriptedServer(or_nothing) as server:
-        command = [sys.executable, "-c", READER, server.url, str(root), operation, colour]
-        result = subprocess.run(  # noqa: S603
-            [*command, str(tmp_path)], capture_output=True, text=True, check=False, timeout=280
-        )
-    assert result.stderr == ""
-    used, read = map(int, result.stdout.split())
+        found = run_measured(READER, server.url, root, operation, colour, tmp_path)
+    used, read = map(int, found.split())
     assert read == size
     assert used < LIMIT

@@ -19,6 +19,8 @@ from holdfast.errors import ClientError, ProviderError
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.database.space import RESERVE
 from holdfast.testing import running_node
+from tests import disks
+from tests.disks import mount, unmount
 
 DATABASE, COPY = "holdfast.sqlite3", "holdfast.copy.sqlite3"
 FULL = r"disk of the store is full|No space left"
@@ -232,21 +234,11 @@ def test_a_store_that_is_locked_for_too_long_is_a_provider_error(tmp_path, monke
 # A full disk
 
 
-def mount(folder, *options):
-    folder.mkdir(exist_ok=True)
-    command = ["mount", *options, str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
-
-
 @pytest.fixture
-def disk(tmp_path_factory):
+def disk(tmp_path):
     """A disk of 16 MiB."""
-    folder = tmp_path_factory.mktemp("disk")
-    mount(folder, "-t", "tmpfs", "-o", "size=16m", "tmpfs")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)  # noqa: S603, S607
+    with disks.disk(tmp_path / "disk", "size=16m") as folder:
+        yield folder
 
 
 def fill(disk):
@@ -361,7 +353,7 @@ def read_only_disk(tmp_path_factory):
 
     yield remount
     for folder in mounted:
-        subprocess.run(["umount", str(folder)], check=True)  # noqa: S603, S607
+        unmount(folder)
 
 
 BYTES = bytes(range(251)) * 10_000
@@ -459,6 +451,7 @@ def test_another_may_write_what_is_read_only_here(tmp_path):
     store = tmp_path / "store"
     document, _ = make_store(store)
     view = tmp_path / "view"
+    view.mkdir()
     mount(view, "--bind", str(store))
     try:
         mount(view, "-o", "remount,ro,bind")
@@ -474,7 +467,7 @@ def test_another_may_write_what_is_read_only_here(tmp_path):
             assert len(list(reader.pins())) == 302
             assert list(reader.provider.repository.check()) == []
     finally:
-        subprocess.run(["umount", str(view)], check=True)  # noqa: S603, S607
+        unmount(view)
 
 
 AS_USER = """

@@ -412,29 +412,20 @@ def test_a_store_is_not_opened_while_it_is_repaired(folder, monkeypatch):
     assert_full(folder, pins)
 
 
-def test_on_a_full_disk_a_repair_changes_nothing(tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(disk)]
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if mounted.returncode:
-        pytest.skip(f"no small disk can be mounted: {mounted.stderr.strip()}")
-    try:
-        folder = disk / "store"
-        pins = fill(folder)
-        (folder / DATABASE).unlink()
-        filler = disk / "filler"
-        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while file.write(bytes(1 << 16)):
-                pass
-        with Repository(folder) as repository:
-            with pytest.raises(OSError, match=r"space|full"):
-                repository.repair()
-            filler.unlink()
-            assert repository.repair().lost == []
-        assert_full(folder, pins)
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)  # noqa: S603, S607
+def test_on_a_full_disk_a_repair_changes_nothing(small_disk):
+    folder = small_disk / "store"
+    pins = fill(folder)
+    (folder / DATABASE).unlink()
+    filler = small_disk / "filler"
+    with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(1 << 16)):
+            pass
+    with Repository(folder) as repository:
+        with pytest.raises(OSError, match=r"space|full"):
+            repository.repair()
+        filler.unlink()
+        assert repository.repair().lost == []
+    assert_full(folder, pins)
 
 
 # The command line

@@ -26,6 +26,7 @@ from holdfast.files.folder_target import limits, tree
 from holdfast.files.folder_target.names import folded, why_not_portable
 from holdfast.files.folder_target.work_folder import WorkFolder
 from holdfast.testing import ScriptedServer
+from tests.disks import mount
 from tests.folder_dags import FolderDag, on_disk, serving
 from tests.support import config_for
 
@@ -442,19 +443,6 @@ def run(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 8 MiB, which can be made larger."""
-    place = tmp_path / "small"
-    place.mkdir()
-    try:
-        run("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", place)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("needs root")
-    yield place
-    run("umount", place)
-
-
 def test_a_full_disk_is_an_error_and_the_work_is_kept(small_disk):
     dag = FolderDag()
     files = {f"{n}": dag.file(b"%d" % n * 1_000_000) for n in range(10)}
@@ -464,7 +452,7 @@ def test_a_full_disk_is_an_error_and_the_work_is_kept(small_disk):
             client.download_folder(str(root), small_disk / "photos")
         assert caught.value.errno == errno.ENOSPC
         assert [each.name for each in small_disk.iterdir() if each.name[0] != "."] == []
-        run("mount", "-o", "remount,size=40m", small_disk)
+        mount(small_disk, "-o", "remount,size=40m")
         before = len(server.requests)
         client.download_folder(str(root), small_disk / "photos")
         assert len(server.requests) - before < 8

@@ -1,13 +1,12 @@
 """A folder of 100,000 files: the same CID everywhere, and little memory for client and node."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from holdfast import compute_cid
 from tests.node_process import ON_LINUX, node_process
+from tests.own_memory import run_measured
 
 MIB = 1 << 20
 PROFILES = {0: "unixfs-v0-2015", 1: "unixfs-v1-2025"}
@@ -18,39 +17,31 @@ pytestmark = [ON_LINUX, pytest.mark.slow, pytest.mark.timeout(600)]
 
 CLIENT = """
 import asyncio, json, sys
-from pathlib import Path
 from holdfast import AsyncClient, Client, ClientConfig
 
 folder, colour, fields = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 
-def memory(field):
-    return int(Path("/proc/self/status").read_text().partition(field + ":")[2].split()[0]) << 10
-
-def begin():
-    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here on
-    return memory("VmRSS")
-
 def blocking():
     with Client.init(fields) as client:
         client.upload(b"all that is imported when it is used is there")
-        idle = begin()
+        idle = start_measuring()
         record = client.upload(folder)
-        uploaded = memory("VmHWM") - idle
-        idle = begin()
+        uploaded = peak_since(idle)
+        idle = start_measuring()
         count = sum(1 for _ in client.iter_entries(record.cid))
-        return record, uploaded, count, memory("VmHWM") - idle
+        return record, uploaded, count, peak_since(idle)
 
 async def asynchronous():
     async with await AsyncClient.init(fields) as client:
         await client.upload(b"all that is imported when it is used is there")
-        idle = begin()
+        idle = start_measuring()
         record = await client.upload(folder)
-        uploaded = memory("VmHWM") - idle
-        idle = begin()
+        uploaded = peak_since(idle)
+        idle = start_measuring()
         count = 0
         async for _ in client.iter_entries(record.cid):
             count += 1
-        return record, uploaded, count, memory("VmHWM") - idle
+        return record, uploaded, count, peak_since(idle)
 
 found = blocking() if colour == "blocking" else asyncio.run(asynchronous())
 record, uploaded, count, listed = found
@@ -68,14 +59,8 @@ def many_files(tmp_path_factory):
 
 
 def upload(folder, colour, **fields):
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", CLIENT, str(folder), colour, json.dumps(fields)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    cid, size, uploaded, count, listed = json.loads(done.stdout)
+    found = run_measured(CLIENT, folder, colour, json.dumps(fields))
+    cid, size, uploaded, count, listed = json.loads(found)
     assert size == sum(len(str(number)) for number in range(COUNT))
     assert uploaded < LIMIT
     assert count == COUNT
@@ -124,33 +109,19 @@ with Repository(Path(sys.argv[1])) as repository, repository.adding() as adding:
 
 LISTING = """
 import json, sys
-from pathlib import Path
 from holdfast import Client
-
-def memory(field):
-    return int(Path("/proc/self/status").read_text().partition(field + ":")[2].split()[0]) << 10
 
 with Client.init(json.loads(sys.argv[1])) as client:
     client.stat(sys.argv[2])
-    Path("/proc/self/clear_refs").write_text("5")
-    idle = memory("VmRSS")
+    idle = start_measuring()
     count = sum(1 for entry in client.iter_entries(sys.argv[2]))
-    print(json.dumps([count, memory("VmHWM") - idle]))
+    print(json.dumps([count, peak_since(idle)]))
 """
-
-
-def run(code, *arguments):
-    done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_a_directory_of_a_million_entries_streams(tmp_path):
     store = tmp_path / "store"
-    cid = run(DIRECTORY, str(store), str(10 * COUNT)).strip()
-    fields = {"path": str(store)}
-    count, listed = json.loads(run(LISTING, json.dumps(fields), cid))
+    cid = run_measured(DIRECTORY, store, 10 * COUNT).strip()
+    count, listed = json.loads(run_measured(LISTING, json.dumps({"path": str(store)}), cid))
     # 55 MiB here, 44 MiB for 100,000 entries: most of it does not grow with the directory.
     assert (count, listed < LIMIT / 2) == (10 * COUNT, True), listed

@@ -307,18 +307,6 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path):
     assert_all_there(tmp_path, cids)
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if mounted.returncode:
-        pytest.skip(f"no small disk can be mounted: {mounted.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)  # noqa: S603, S607
-
-
 def test_a_full_disk_is_an_error_and_leaves_all_from_before(small_disk):
     from holdfast import Client  # noqa: PLC0415
 

@@ -8,3 +8,14 @@ from tests.support import config_for
 async def client(server):
     async with await AsyncClient.init(config_for(server)) as client:
         yield client
+
+
+@pytest.fixture(params=["local", "pinning"])
+async def store_client(request, memory_folder):
+    """Each test once on the embedded store, and once through a node."""
+    if request.param == "local":
+        config = {"path": memory_folder / "store"}
+    else:
+        config = request.getfixturevalue("empty_node").config
+    async with await AsyncClient.init(config) as client:
+        yield client

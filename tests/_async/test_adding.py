@@ -4,29 +4,7 @@ import pytest
 
 from holdfast import AsyncClient, AsyncLocalProvider, ClientConfig
 from holdfast.errors import UnsupportedError
-from tests.support import HELLO_CID
-
-
-class AsyncSpecOnly:
-    """Only the methods of the spec."""
-
-    async def put_json(self, text, *, name):
-        self.name = name
-        return HELLO_CID
-
-    async def get_json(self, cid): ...
-
-    async def put_file(self, source, *, name, progress=None):
-        self.name = name
-        return HELLO_CID
-
-    async def get_file(self, cid, *, to=None, progress=None): ...
-
-    async def delete(self, cid): ...
-
-    async def test_authentication(self): ...
-
-    async def aclose(self): ...
+from tests._async.spec_only import AsyncSpecOnly
 
 
 class AsyncOverriding(AsyncLocalProvider):

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import AsyncClient
 from holdfast.errors import InvalidCIDError, PermissionDeniedError, ProviderError, UnsupportedError
-from tests._async.test_adding import AsyncSpecOnly
+from tests._async.spec_only import AsyncSpecOnly
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
 ROW = {
@@ -18,15 +18,9 @@ ROW = {
 }
 
 
-@pytest.fixture(params=["local", "pinning"])
-async def client(request, memory_folder):
-    """Each test once on the embedded store, and once through a node."""
-    if request.param == "local":
-        config = {"path": memory_folder / "store"}
-    else:
-        config = request.getfixturevalue("empty_node").config
-    async with await AsyncClient.init(config) as client:
-        yield client
+@pytest.fixture
+def client(store_client):
+    return store_client
 
 
 async def about(client, cid):

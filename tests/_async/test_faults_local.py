@@ -4,9 +4,9 @@ import errno
 import hashlib
 import io
 import os
-import subprocess
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -16,7 +16,8 @@ from holdfast.errors import NetworkError, ProviderError
 from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
-from tests.faulty import assert_shows_no_token, patient_config
+from tests.disks import disk
+from tests.faulty import assert_shows_no_token, file_changes, patient_config
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, pinned, wait_until
 
 # A dag-pb CID may stand for anything, cut in some way of the service's own.
@@ -50,21 +51,8 @@ def large_gateway():
 @pytest.fixture
 def mounted(tmp_path):
     """Mounts small file systems, where that can be done."""
-    folders = []
-
-    def mount(name, options):
-        folder = tmp_path / name
-        folder.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-        if done.returncode:
-            pytest.skip(f"nothing can be mounted: {done.stderr.strip()}")
-        folders.append(folder)
-        return folder
-
-    yield mount
-    for folder in folders:
-        subprocess.run(["umount", str(folder)], check=True)  # noqa: S603, S607
+    with ExitStack() as disks:
+        yield lambda name, options: disks.enter_context(disk(tmp_path / name, options))
 
 
 # Disk full
@@ -146,15 +134,7 @@ async def test_a_folder_that_may_not_be_written_is_an_error_before_the_request(
 # A file that does not keep still, and a client that would try again
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda path: os.truncate(path, 2_500_000), "ended after"),
-        (lambda path: os.truncate(path, 7_000_000), "grew beyond"),
-        (lambda path: os.utime(path, (1, 1)), "was written to"),
-    ],
-    ids=["shrinks", "grows", "changes"],
-)
+@file_changes
 async def test_a_file_that_changes_while_it_is_sent_is_not_sent_again(
     server, tmp_path, change, words
 ):

@@ -12,20 +12,15 @@ from holdfast.content.cid import CID
 from holdfast.errors import ClientClosedError, InvalidCIDError, ProviderError, UnsupportedError
 from holdfast.repository import PinQuery, pin_queries
 from holdfast.testing import Scripted, ScriptedServer
+from tests._async.spec_only import AsyncSpecOnly
 from tests.support import EMPTY_FILE_V0, HELLO_CID, config_for
 
 EMPTY_FILE_V1 = "bafybeif7ztnhq65lumvvtr4ekcwd2ifwgm3awq4zfr3srh462rwyinlb4y"
 
 
-@pytest.fixture(params=["local", "pinning"])
-async def client(request, memory_folder):
-    """Each test once on the embedded store, and once through a node."""
-    if request.param == "local":
-        config = {"path": memory_folder / "store"}
-    else:
-        config = request.getfixturevalue("empty_node").config
-    async with await AsyncClient.init(config) as client:
-        yield client
+@pytest.fixture
+def client(store_client):
+    return store_client
 
 
 async def names(pins):
@@ -271,24 +266,10 @@ async def test_a_failure_in_the_middle_comes_after_the_pins_before(server):
 # Providers that can only list
 
 
-class AsyncLister:
+class AsyncLister(AsyncSpecOnly):
     """The methods of the spec, and a list by name."""
 
     lists = 0
-
-    async def put_json(self, text, *, name): ...
-
-    async def get_json(self, cid): ...
-
-    async def put_file(self, source, *, name, progress=None): ...
-
-    async def get_file(self, cid, *, to=None, progress=None): ...
-
-    async def delete(self, cid): ...
-
-    async def test_authentication(self): ...
-
-    async def aclose(self): ...
 
     async def list_pins(self, *, name=None, limit=None):
         self.lists += 1

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import AsyncClient, ClientConfig
+from holdfast import AsyncClient
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import ConfigError, NotAFileError, NotFoundError, VerificationError
 from holdfast.files.importing import import_content
+from tests._async.spec_only import AsyncSpecOnly
 from tests.faulty import flipped
 from tests.gateways import ODD_LAYOUT, gateway, kinds, pin
 from tests.support import config_for
@@ -161,26 +162,9 @@ async def test_bad_places_are_value_errors(tmp_path):
                 file.seek(0, 7)
 
 
-async def test_a_provider_that_cannot_open_says_so(tmp_path):
-    class Plain:
-        config = ClientConfig(path=tmp_path)
-
-        async def put_json(self, text, *, name): ...
-
-        async def get_json(self, cid): ...
-
-        async def put_file(self, source, *, name, progress=None): ...
-
-        async def get_file(self, cid, *, to=None, progress=None): ...
-
-        async def delete(self, cid): ...
-
-        async def test_authentication(self): ...
-
-        async def aclose(self): ...
-
-    client = AsyncClient(Plain())
-    with pytest.raises(ConfigError, match="Plain cannot open files in parts"):
+async def test_a_provider_that_cannot_open_says_so():
+    client = AsyncClient(AsyncSpecOnly())
+    with pytest.raises(ConfigError, match="SpecOnly cannot open files in parts"):
         await client.open("bafkqaaa")
 
 

@@ -14,7 +14,7 @@ from holdfast.errors import (
     UnsupportedError,
 )
 from holdfast.testing import running_node
-from tests._async.test_adding import AsyncSpecOnly
+from tests._async.spec_only import AsyncSpecOnly
 from tests.support import HELLO_CID
 
 JOB = {"id": "job-7", "ipfsHash": HELLO_CID, "status": "prechecking", "name": "x"}

@@ -10,3 +10,14 @@ from tests.support import config_for
 def client(server):
     with Client.init(config_for(server)) as client:
         yield client
+
+
+@pytest.fixture(params=["local", "pinning"])
+def store_client(request, memory_folder):
+    """Each test once on the embedded store, and once through a node."""
+    if request.param == "local":
+        config = {"path": memory_folder / "store"}
+    else:
+        config = request.getfixturevalue("empty_node").config
+    with Client.init(config) as client:
+        yield client

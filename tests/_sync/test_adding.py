@@ -6,29 +6,7 @@ import pytest
 
 from holdfast import Client, ClientConfig, LocalProvider
 from holdfast.errors import UnsupportedError
-from tests.support import HELLO_CID
-
-
-class SpecOnly:
-    """Only the methods of the spec."""
-
-    def put_json(self, text, *, name):
-        self.name = name
-        return HELLO_CID
-
-    def get_json(self, cid): ...
-
-    def put_file(self, source, *, name, progress=None):
-        self.name = name
-        return HELLO_CID
-
-    def get_file(self, cid, *, to=None, progress=None): ...
-
-    def delete(self, cid): ...
-
-    def test_authentication(self): ...
-
-    def close(self): ...
+from tests._sync.spec_only import SpecOnly
 
 
 class Overriding(LocalProvider):

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import Client
 from holdfast.errors import InvalidCIDError, PermissionDeniedError, ProviderError, UnsupportedError
-from tests._sync.test_adding import SpecOnly
+from tests._sync.spec_only import SpecOnly
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
 ROW = {
@@ -20,15 +20,9 @@ ROW = {
 }
 
 
-@pytest.fixture(params=["local", "pinning"])
-def client(request, memory_folder):
-    """Each test once on the embedded store, and once through a node."""
-    if request.param == "local":
-        config = {"path": memory_folder / "store"}
-    else:
-        config = request.getfixturevalue("empty_node").config
-    with Client.init(config) as client:
-        yield client
+@pytest.fixture
+def client(store_client):
+    return store_client
 
 
 def about(client, cid):

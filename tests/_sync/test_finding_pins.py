@@ -14,20 +14,15 @@ from holdfast.content.cid import CID
 from holdfast.errors import ClientClosedError, InvalidCIDError, ProviderError, UnsupportedError
 from holdfast.repository import PinQuery, pin_queries
 from holdfast.testing import Scripted, ScriptedServer
+from tests._sync.spec_only import SpecOnly
 from tests.support import EMPTY_FILE_V0, HELLO_CID, config_for
 
 EMPTY_FILE_V1 = "bafybeif7ztnhq65lumvvtr4ekcwd2ifwgm3awq4zfr3srh462rwyinlb4y"
 
 
-@pytest.fixture(params=["local", "pinning"])
-def client(request, memory_folder):
-    """Each test once on the embedded store, and once through a node."""
-    if request.param == "local":
-        config = {"path": memory_folder / "store"}
-    else:
-        config = request.getfixturevalue("empty_node").config
-    with Client.init(config) as client:
-        yield client
+@pytest.fixture
+def client(store_client):
+    return store_client
 
 
 def names(pins):
@@ -273,24 +268,10 @@ def test_a_failure_in_the_middle_comes_after_the_pins_before(server):
 # Providers that can only list
 
 
-class Lister:
+class Lister(SpecOnly):
     """The methods of the spec, and a list by name."""
 
     lists = 0
-
-    def put_json(self, text, *, name): ...
-
-    def get_json(self, cid): ...
-
-    def put_file(self, source, *, name, progress=None): ...
-
-    def get_file(self, cid, *, to=None, progress=None): ...
-
-    def delete(self, cid): ...
-
-    def test_authentication(self): ...
-
-    def close(self): ...
 
     def list_pins(self, *, name=None, limit=None):
         self.lists += 1

@@ -16,7 +16,7 @@ from holdfast.errors import (
     UnsupportedError,
 )
 from holdfast.testing import running_node
-from tests._sync.test_adding import SpecOnly
+from tests._sync.spec_only import SpecOnly
 from tests.support import HELLO_CID
 
 JOB = {"id": "job-7", "ipfsHash": HELLO_CID, "status": "prechecking", "name": "x"}

@@ -29,12 +29,22 @@ Block: TypeAlias = tuple[CID, bytes]
 
 def write_car(roots: Iterable[CID], blocks: Iterable[Block]) -> Iterator[bytes]:
     """Yield the archive of `blocks` in pieces."""
-    header = encode_header(list(roots))
-    yield varint.encode(len(header)) + header
+    yield car_head(roots)
     for cid, data in blocks:
-        name = bytes(cid)
-        yield varint.encode(len(name) + len(data)) + name
+        yield section_head(cid, len(data))
         yield data
+
+
+def car_head(roots: Iterable[CID]) -> bytes:
+    """Return the first bytes of an archive, before its blocks."""
+    header = encode_header(list(roots))
+    return varint.encode(len(header)) + header
+
+
+def section_head(cid: CID, size: int) -> bytes:
+    """Return what is before a block of `size` bytes: the length of both, and the CID."""
+    name = bytes(cid)
+    return varint.encode(len(name) + size) + name
 
 
 class CarReader:
@@ -55,6 +65,7 @@ class CarReader:
 
     def __init__(self) -> None:
         self.roots: list[CID] = []
+        self.has_header = False  # whether the roots are known
         self._buffer = bytearray()
         self._position = 0
         self._ended = False
@@ -126,7 +137,7 @@ class CarReader:
             yield from self._skip(start - V2_DATA_START)
             size, header = yield from self._section(MAX_HEADER, left)
             left -= size
-        self.roots = decode_header(header)
+        self.roots, self.has_header = decode_header(header), True
         while left != 0 and (yield from self._more()):
             prefix, size = yield from self._length(MAX_SECTION, left)
             yield from self._await(size)

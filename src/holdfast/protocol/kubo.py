@@ -5,7 +5,6 @@ failures are an empty reply. So a status of 200 means nothing here: every reply 
 that only success has.
 """
 
-import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,7 +16,7 @@ from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.layouts import not_what_was_sent
 from holdfast.errors import ProviderError, UnsupportedError
 from holdfast.protocol import kubo_replies
-from holdfast.protocol.http import RETRIED, Reply, Request
+from holdfast.protocol.http import RETRIED, Reply, Request, authorization
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
 from holdfast.protocol.pin_list import other_version
@@ -43,7 +42,7 @@ class KuboAPI:
     _layout: dict[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_credential", _authorization(self.token))
+        object.__setattr__(self, "_credential", authorization(self.token))
         object.__setattr__(self, "_layout", _layout_options(self.profile))
 
     def add(
@@ -84,9 +83,28 @@ class KuboAPI:
         """
         known = yield from self._find(str(cid))
         roots = [] if known is not None else [cid]
+        yield from self._import(archive(roots), roots, on_sent)
+        return (yield from self._name_import(cid, info, known))
+
+    def import_archive(self, cid: CID, archive: FileSource, info: PinInfo) -> Exchange[Added]:
+        """Import an archive whose only root is `cid`, and pin it.
+
+        Content that is pinned is complete already, so it is not sent again.
+        """
+        known = yield from self._find(str(cid))
+        if known is None:
+            yield from self._import(archive, [cid], _ignore_sent)
+        return (yield from self._name_import(cid, info, known))
+
+    def _import(
+        self, archive: FileSource, roots: list[CID], on_sent: Callable[[int], None]
+    ) -> Exchange[None]:
         options = {"stats": "true", "pin-roots": "true"}
-        reply = yield self._upload("dag/import", options, archive(roots), on_sent)
+        reply = yield self._upload("dag/import", options, archive, on_sent)
         kubo_replies.check_import(self._checked(reply), roots, self.token)
+
+    def _name_import(self, cid: CID, info: PinInfo, known: Pin | None) -> Exchange[Added]:
+        """Give the pin of an import its name. `known` is the pin that was there before."""
         name = _name_for(info, known)
         if name != ("" if known is None else known.name):
             yield from self._pin(str(cid), name, timeout=None)
@@ -161,6 +179,14 @@ class KuboAPI:
         """Return the request for a block. None for `timeout` is not to ask the network."""
         return self.request("block/get", {"arg": str(cid), **_reach(timeout)})
 
+    def cat_request(self, cid: CID) -> Request:
+        """Return the request for the plain bytes of a file, as far as Kubo has them."""
+        return self.request("cat", {"arg": str(cid), **_reach(None)})
+
+    def export_request(self, cid: CID) -> Request:
+        """Return the request for an archive of the blocks below `cid` that Kubo has, each once."""
+        return self.request("dag/export", {"arg": str(cid), **_reach(None)})
+
     def error(self, reply: Reply, cid: str | None = None) -> Exception:
         """Return the error of a reply that is not a success."""
         return kubo_replies.reply_error(reply, self.token, cid)
@@ -233,15 +259,6 @@ def _reach(timeout: float | None) -> dict[str, str]:
     return {"offline": "true"} if timeout is None else {"timeout": f"{max(timeout, 0.001):.3f}s"}
 
 
-def _authorization(token: Secret | None) -> dict[str, Secret]:
-    if token is None:
-        return {}
-    if ":" in token.reveal():
-        encoded = Secret(base64.b64encode(token.reveal().encode()).decode())
-        return {"Authorization": encoded.prefixed("Basic ")}
-    return {"Authorization": token.prefixed("Bearer ")}
-
-
 def _layout_options(profile: Profile) -> dict[str, str]:
     """Return all options of `add` for a layout; what is left out comes from Kubo's settings."""
     off = ("trickle", "inline", "nocopy", "fscache", "wrap-with-directory")
@@ -257,3 +274,7 @@ def _layout_options(profile: Profile) -> dict[str, str]:
 
 def _flag(value: bool) -> str:  # noqa: FBT001 - an option's value
     return "true" if value else "false"
+
+
+def _ignore_sent(_sent: int) -> None:
+    """Do nothing: the caller asks for no progress."""

@@ -2,12 +2,10 @@
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
-from holdfast.content.car import CarReader
 from holdfast.content.cid import CID
-from holdfast.errors import MalformedError
 from holdfast.records import Pin
 from holdfast.repository.block_files import BlockFiles, WrittenBlock
 from holdfast.repository.database import Database
@@ -64,20 +62,6 @@ class Adding:
             or len(self._pending) >= BATCH_BLOCKS
         ):
             self.flush()
-
-    def put_archive(self, pieces: Iterable[bytes]) -> tuple[list[CID], int]:
-        """Add the blocks of an archive (CAR); return its roots and the number of blocks."""
-        reader = CarReader()
-        count = 0
-        for piece in pieces:
-            for cid, data in reader.update(piece):
-                self.put(cid, data)
-                count += 1
-        reader.finish()
-        self.flush()
-        if not reader.roots:
-            raise MalformedError("CAR: the archive names no root, so there is nothing to pin")
-        return list(dict.fromkeys(reader.roots)), count
 
     def flush(self) -> None:
         """Insert and lease the blocks that were put so far."""

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
@@ -13,15 +13,18 @@ from holdfast.content.car import Block, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
 from holdfast.content.proof import joined
+from holdfast.content.unixfs.dag_walk import DagWalk
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.file_nodes import file_node
-from holdfast.content.unixfs.walks import DagWalk, DirectoryWalk, FileWalk, Item, PathWalk, Walk
-from holdfast.errors import ClientError, VerificationError
+from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, Item, PathWalk, Walk
+from holdfast.errors import VerificationError
 from holdfast.files.folders import Folder
 from holdfast.files.importing import import_content
+from holdfast.files.seen_cids import SpilledCIDs
 from holdfast.files.sources import Progress, Uploadable
 from holdfast.records import Pin
 from holdfast.repository.adding import Adding
+from holdfast.repository.archive_import import ArchiveImport
 from holdfast.repository.block_files import BlockFiles
 from holdfast.repository.dags import check_dags, pin_dag
 from holdfast.repository.database import Database
@@ -218,26 +221,21 @@ class Repository:
         return write_car([cid], self._below(cid))
 
     def _below(self, root: CID) -> Iterator[Block]:
-        walk = DagWalk(root)
-        while walk.need is not None:
-            yield from self.advance(walk)
+        with closing(SpilledCIDs()) as seen:
+            walk = DagWalk(root, seen)
+            while walk.need is not None:
+                yield from self.advance(walk)
 
     def import_car(self, pieces: Iterable[bytes], *, name: str = "") -> list[Pin]:
-        """Import an archive and pin its roots; return their pins.
+        """Import an archive and pin its roots; return their pins. See `ArchiveImport`."""
+        with self.importing() as archive:
+            for piece in pieces:
+                archive.update(piece)
+            return [pin for pin, _ in archive.pin(name=name)]
 
-        Blocks with a hash function that is not supported are left out. Raise `UnprovenError` if a
-        root needs a block that is missing, and `MalformedError` if the archive is not valid or the
-        sizes in a file contradict each other. Then none of its blocks stays in the store.
-        """
-        with self.adding() as adding:
-            try:
-                roots, count = adding.put_archive(pieces)
-                return [pin for pin, _ in self._pin_dags(roots, count, name=name)]
-            except BaseException:
-                # If this fails too, a collection of garbage removes the blocks.
-                with suppress(OSError, sqlite3.Error, ClientError):
-                    adding.discard()
-                raise
+    def importing(self, root: CID | None = None) -> ArchiveImport:
+        """Return the import of an archive that arrives in pieces, whose only root is `root`."""
+        return ArchiveImport(self.adding(), self._pin_dags, root)
 
     # Upkeep
 

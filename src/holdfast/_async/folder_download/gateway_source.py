@@ -6,13 +6,10 @@ Then they are requested by their paths below the root, and verified all the same
 
 from functools import partial
 
-from holdfast._async.folder_download.archive_feed import AsyncArchiveFeed
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
-from holdfast._async.reads.output import Output
-from holdfast._async.reads.peer import AsyncPeer
-from holdfast._async.reads.state import ReadState
-from holdfast._async.runtime import now, run_blocking
+from holdfast._async.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable, inline_block
 from holdfast.content.cid import CID
@@ -20,17 +17,16 @@ from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import PathWalk
 from holdfast.errors import NetworkError, ProviderError, UnprovenError, VerificationError
 from holdfast.files.folder_target.names import EntryPath
-from holdfast.files.sinks import MemorySink, Sink
+from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope
-from holdfast.protocol.http import Reply
+from holdfast.protocol.gateway import ArchiveScope, Gateway
 from holdfast.protocol.retrying import is_transient
 
 
 class AsyncGatewaySource:
     """The directory at `reference`, read with `reader`."""
 
-    is_remote = True
+    is_remote = has_archives = True
 
     def __init__(self, reader: AsyncGatewayReader, reference: Reference, call: Call) -> None:
         self._reader = reader
@@ -86,27 +82,25 @@ class AsyncGatewaySource:
                 raise error from None
             self._by_path = True
 
-    async def open_archive(self, path: EntryPath, scope: ArchiveScope) -> AsyncArchiveFeed | None:
+    async def open_archive(
+        self,
+        cid: CID,  # noqa: ARG002 - a gateway may serve only certain roots
+        path: EntryPath,
+        scope: ArchiveScope,
+    ) -> AsyncArchiveFeed | None:
         """Return the blocks of what is at `path`; None if no gateway has an archive."""
         reference = self._at(path)
         if reference is None:
             return None
-        state = ReadState(reference, Output(MemorySink()), self._call)
-        session = self._reader.session
-        for gateway in self._reader.gateways.in_order(now()):
-            peer = AsyncPeer(session, gateway, state, self._call.share(1), verify=True)
-            try:
-                response = await peer.open_or_refuse(gateway.archive(reference, scope=scope))
-            except (NetworkError, ProviderError, UnprovenError):
-                continue
-            if Reply(response.status, response.headers).media_type == CAR_TYPE:
-                return AsyncArchiveFeed(response, session.timeouts.read)
-            await response.aclose()
-        return None
+        build = partial(Gateway.archive, reference=reference, scope=scope)
+        response = await self._reader.open_archive(reference, build, self._call)
+        if response is None:
+            return None
+        return AsyncArchiveFeed(response, self._reader.session.timeouts.read)
 
     async def _block_by_path(self, cid: CID, path: EntryPath) -> bytes | None:
         """Return a block from the archive of what is at `path`; None if it has none."""
-        feed = await self.open_archive(path, "entity")
+        feed = await self.open_archive(cid, path, "entity")
         if feed is None:
             return None
         try:

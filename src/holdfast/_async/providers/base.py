@@ -12,6 +12,7 @@ from typing import Any, AsyncContextManager, ClassVar, Self  # noqa: UP035 - it 
 
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.providers.browsing import AsyncReaderBrowsing
+from holdfast._async.providers.exporting import AsyncReaderExporting
 from holdfast._async.providers.imports import AsyncImports, ignore
 from holdfast._async.reads.interface import AsyncReader
 from holdfast._async.runtime import run_blocking
@@ -40,6 +41,7 @@ JSON_TYPE = "application/json"
 class AsyncBaseProvider(
     AsyncImports,
     AsyncReaderBrowsing,
+    AsyncReaderExporting,
     DeclaresCapabilities,
     AsyncStorageProvider,
     AsyncAnnotating,

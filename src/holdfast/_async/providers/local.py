@@ -1,6 +1,6 @@
 """The embedded provider: a repository on this machine's disk, without account or network."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -24,6 +24,7 @@ from holdfast.provider import (
     AsyncCarImport,
     AsyncDirectories,
     AsyncFinding,
+    AsyncImporting,
     AsyncListing,
     AsyncPinning,
     AsyncUpdating,
@@ -42,6 +43,7 @@ class AsyncLocalProvider(
     AsyncUpdating,
     AsyncPinning,
     AsyncCarImport,
+    AsyncImporting,
     CarExport,
 ):
     """Stores content in a folder: `path`, else the platform's folder for user data.
@@ -182,6 +184,22 @@ class AsyncLocalProvider(
         """Import an archive and pin its roots; return their CIDs."""
         pins = await run_blocking(self.repository.import_car, pieces)
         return [pin.cid for pin in pins]
+
+    async def import_archive(self, cid: str, pieces: AsyncIterable[bytes], info: PinInfo) -> Added:
+        """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing."""
+        root = CID.parse(Reference.parse_cid(cid))
+        async with self.call("import", cid, total=False):
+            archive = self.repository.importing(root)
+            try:
+                async for piece in pieces:
+                    await run_blocking(archive.update, piece)
+                about = {"name": info.name, "keyvalues": info.keyvalues}
+                ((pin, known),) = await run_blocking(archive.pin, **about)
+            except BaseException:
+                await run_blocking(archive.discard)
+                raise
+            await run_blocking(archive.close)
+            return await self._added(pin, info, known=known)
 
     def export_car(self, cid: str) -> Iterator[bytes]:
         """Yield the archive of everything under `cid`."""

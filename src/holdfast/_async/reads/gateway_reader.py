@@ -1,8 +1,9 @@
 """Reads through HTTP gateways, none of which is trusted: files, parts of files, directories."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from holdfast._async.reads.attempt import fill
 from holdfast._async.reads.entry_pages import AsyncEntryPages
@@ -10,11 +11,11 @@ from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
 from holdfast._async.reads.hedging import run_race
 from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.output import Output
-from holdfast._async.reads.peer import AsyncBegun
+from holdfast._async.reads.peer import AsyncBegun, AsyncPeer
 from holdfast._async.reads.rounds import AsyncRounds
 from holdfast._async.reads.small_block import AsyncSmallBlocks
 from holdfast._async.reads.state import KnownFile, ReadState
-from holdfast._async.runtime import run_blocking
+from holdfast._async.runtime import now, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
@@ -22,13 +23,17 @@ from holdfast.content.cid import CID, RAW
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
-from holdfast.errors import UnprovenError
+from holdfast.errors import NetworkError, ProviderError, UnprovenError
 from holdfast.files.blob import Blob
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import Gateways
+from holdfast.protocol.gateway import CAR_TYPE, Gateway, Gateways
+from holdfast.protocol.http import Reply, Request
 from holdfast.records import Entry
+
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse
 
 
 class AsyncGatewayReader:
@@ -119,25 +124,45 @@ class AsyncGatewayReader:
         self, reference: Reference, call: Call, *, details: bool = False
     ) -> AsyncIterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        return self._blocks(reference, call).reader().entries(reference, call, details=details)
+        return self.blocks(reference, call).reader().entries(reference, call, details=details)
 
     def pages(self, reference: Reference, *, details: bool = False) -> AsyncEntryPages:
         """Return the entries of a directory, page by page; each block is verified."""
-        blocks = self._blocks(reference, Call("entries"))
+        blocks = self.blocks(reference, Call("entries"))
         return AsyncEntryPages(
             blocks.reader(), reference, details=details, begin=blocks.continue_in
         )
 
     async def stat(self, reference: Reference, call: Call) -> Entry:
         """Return the kind and the size of a file, a directory or a link, from its verified root."""
-        reader = self._blocks(reference, call).reader()
+        reader = self.blocks(reference, call).reader()
         cid = await reader.find(reference, call)
         if cid.codec == RAW:  # it may be larger than blocks are, and is then read as a file
             size = (await self.open(reference, call)).size
             return stat_record(reference, cid, RootInfo("file", size))
         return await reader.stat_found(reference, cid, call)
 
-    def _blocks(self, reference: Reference, call: Call) -> AsyncGatewayBlocks:
+    async def open_archive(
+        self, reference: Reference, build: Callable[[Gateway], Request], call: Call
+    ) -> "AsyncResponse | None":
+        """Return the first archive (CAR) that a gateway sends for the request of `build`, or None.
+
+        Its blocks are not verified.
+        """
+        state = ReadState(reference, Output(MemorySink()), call)
+        for gateway in self.gateways.in_order(now()):
+            peer = AsyncPeer(self.session, gateway, state, call.share(1), verify=True)
+            try:
+                response = await peer.open_or_refuse(build(gateway))
+            except (NetworkError, ProviderError, UnprovenError):
+                continue
+            if Reply(response.status, response.headers).media_type == CAR_TYPE:
+                return response
+            await response.aclose()
+        return None
+
+    def blocks(self, reference: Reference, call: Call) -> AsyncGatewayBlocks:
+        """Return the verified blocks below `reference`, each requested by its CID."""
         return AsyncGatewayBlocks(self._session, self._gateways, reference, call, self._cache)
 
     async def _read_part(

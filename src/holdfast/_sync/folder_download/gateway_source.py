@@ -8,13 +8,10 @@ Then they are requested by their paths below the root, and verified all the same
 
 from functools import partial
 
-from holdfast._sync.folder_download.archive_feed import ArchiveFeed
+from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.gateway_blocks import GatewayBlocks
 from holdfast._sync.reads.gateway_reader import GatewayReader
-from holdfast._sync.reads.output import Output
-from holdfast._sync.reads.peer import Peer
-from holdfast._sync.reads.state import ReadState
-from holdfast._sync.runtime import now, run_blocking
+from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable, inline_block
 from holdfast.content.cid import CID
@@ -22,17 +19,16 @@ from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import PathWalk
 from holdfast.errors import NetworkError, ProviderError, UnprovenError, VerificationError
 from holdfast.files.folder_target.names import EntryPath
-from holdfast.files.sinks import MemorySink, Sink
+from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope
-from holdfast.protocol.http import Reply
+from holdfast.protocol.gateway import ArchiveScope, Gateway
 from holdfast.protocol.retrying import is_transient
 
 
 class GatewaySource:
     """The directory at `reference`, read with `reader`."""
 
-    is_remote = True
+    is_remote = has_archives = True
 
     def __init__(self, reader: GatewayReader, reference: Reference, call: Call) -> None:
         self._reader = reader
@@ -88,27 +84,25 @@ class GatewaySource:
                 raise error from None
             self._by_path = True
 
-    def open_archive(self, path: EntryPath, scope: ArchiveScope) -> ArchiveFeed | None:
+    def open_archive(
+        self,
+        cid: CID,  # noqa: ARG002 - a gateway may serve only certain roots
+        path: EntryPath,
+        scope: ArchiveScope,
+    ) -> ArchiveFeed | None:
         """Return the blocks of what is at `path`; None if no gateway has an archive."""
         reference = self._at(path)
         if reference is None:
             return None
-        state = ReadState(reference, Output(MemorySink()), self._call)
-        session = self._reader.session
-        for gateway in self._reader.gateways.in_order(now()):
-            peer = Peer(session, gateway, state, self._call.share(1), verify=True)
-            try:
-                response = peer.open_or_refuse(gateway.archive(reference, scope=scope))
-            except (NetworkError, ProviderError, UnprovenError):
-                continue
-            if Reply(response.status, response.headers).media_type == CAR_TYPE:
-                return ArchiveFeed(response, session.timeouts.read)
-            response.close()
-        return None
+        build = partial(Gateway.archive, reference=reference, scope=scope)
+        response = self._reader.open_archive(reference, build, self._call)
+        if response is None:
+            return None
+        return ArchiveFeed(response, self._reader.session.timeouts.read)
 
     def _block_by_path(self, cid: CID, path: EntryPath) -> bytes | None:
         """Return a block from the archive of what is at `path`; None if it has none."""
-        feed = self.open_archive(path, "entity")
+        feed = self.open_archive(cid, path, "entity")
         if feed is None:
             return None
         try:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, ContextManager, Self  # noqa: UP035 - it has a
 
 from holdfast._sync.content_file import ContentFile
 from holdfast._sync.providers.browsing import ReaderBrowsing
+from holdfast._sync.providers.exporting import ReaderExporting
 from holdfast._sync.providers.imports import Imports, ignore
 from holdfast._sync.reads.interface import Reader
 from holdfast._sync.runtime import run_blocking
@@ -42,6 +43,7 @@ JSON_TYPE = "application/json"
 class BaseProvider(
     Imports,
     ReaderBrowsing,
+    ReaderExporting,
     DeclaresCapabilities,
     StorageProvider,
     Annotating,

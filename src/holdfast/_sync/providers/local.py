@@ -27,6 +27,7 @@ from holdfast.provider import (
     CarImport,
     Directories,
     Finding,
+    Importing,
     Listing,
     Pinning,
     Updating,
@@ -44,6 +45,7 @@ class LocalProvider(
     Updating,
     Pinning,
     CarImport,
+    Importing,
     CarExport,
 ):
     """Stores content in a folder: `path`, else the platform's folder for user data.
@@ -180,6 +182,22 @@ class LocalProvider(
         """Import an archive and pin its roots; return their CIDs."""
         pins = run_blocking(self.repository.import_car, pieces)
         return [pin.cid for pin in pins]
+
+    def import_archive(self, cid: str, pieces: Iterable[bytes], info: PinInfo) -> Added:
+        """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing."""
+        root = CID.parse(Reference.parse_cid(cid))
+        with self.call("import", cid, total=False):
+            archive = self.repository.importing(root)
+            try:
+                for piece in pieces:
+                    run_blocking(archive.update, piece)
+                about = {"name": info.name, "keyvalues": info.keyvalues}
+                ((pin, known),) = run_blocking(archive.pin, **about)
+            except BaseException:
+                run_blocking(archive.discard)
+                raise
+            run_blocking(archive.close)
+            return self._added(pin, info, known=known)
 
     def export_car(self, cid: str) -> Iterator[bytes]:
         """Yield the archive of everything under `cid`."""

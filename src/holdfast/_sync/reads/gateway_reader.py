@@ -2,9 +2,10 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Reads through HTTP gateways, none of which is trusted: files, parts of files, directories."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from holdfast._sync.reads.attempt import fill
 from holdfast._sync.reads.entry_pages import EntryPages
@@ -12,11 +13,11 @@ from holdfast._sync.reads.gateway_blocks import GatewayBlocks
 from holdfast._sync.reads.hedging import run_race
 from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.reads.output import Output
-from holdfast._sync.reads.peer import Begun
+from holdfast._sync.reads.peer import Begun, Peer
 from holdfast._sync.reads.rounds import Rounds
 from holdfast._sync.reads.small_block import SmallBlocks
 from holdfast._sync.reads.state import KnownFile, ReadState
-from holdfast._sync.runtime import run_blocking
+from holdfast._sync.runtime import now, run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
@@ -24,13 +25,17 @@ from holdfast.content.cid import CID, RAW
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
-from holdfast.errors import UnprovenError
+from holdfast.errors import NetworkError, ProviderError, UnprovenError
 from holdfast.files.blob import Blob
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import Gateways
+from holdfast.protocol.gateway import CAR_TYPE, Gateway, Gateways
+from holdfast.protocol.http import Reply, Request
 from holdfast.records import Entry
+
+if TYPE_CHECKING:
+    from holdfast._sync.transport import Response
 
 
 class GatewayReader:
@@ -121,23 +126,43 @@ class GatewayReader:
         self, reference: Reference, call: Call, *, details: bool = False
     ) -> Iterator[Entry]:
         """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        return self._blocks(reference, call).reader().entries(reference, call, details=details)
+        return self.blocks(reference, call).reader().entries(reference, call, details=details)
 
     def pages(self, reference: Reference, *, details: bool = False) -> EntryPages:
         """Return the entries of a directory, page by page; each block is verified."""
-        blocks = self._blocks(reference, Call("entries"))
+        blocks = self.blocks(reference, Call("entries"))
         return EntryPages(blocks.reader(), reference, details=details, begin=blocks.continue_in)
 
     def stat(self, reference: Reference, call: Call) -> Entry:
         """Return the kind and the size of a file, a directory or a link, from its verified root."""
-        reader = self._blocks(reference, call).reader()
+        reader = self.blocks(reference, call).reader()
         cid = reader.find(reference, call)
         if cid.codec == RAW:  # it may be larger than blocks are, and is then read as a file
             size = (self.open(reference, call)).size
             return stat_record(reference, cid, RootInfo("file", size))
         return reader.stat_found(reference, cid, call)
 
-    def _blocks(self, reference: Reference, call: Call) -> GatewayBlocks:
+    def open_archive(
+        self, reference: Reference, build: Callable[[Gateway], Request], call: Call
+    ) -> "Response | None":
+        """Return the first archive (CAR) that a gateway sends for the request of `build`, or None.
+
+        Its blocks are not verified.
+        """
+        state = ReadState(reference, Output(MemorySink()), call)
+        for gateway in self.gateways.in_order(now()):
+            peer = Peer(self.session, gateway, state, call.share(1), verify=True)
+            try:
+                response = peer.open_or_refuse(build(gateway))
+            except (NetworkError, ProviderError, UnprovenError):
+                continue
+            if Reply(response.status, response.headers).media_type == CAR_TYPE:
+                return response
+            response.close()
+        return None
+
+    def blocks(self, reference: Reference, call: Call) -> GatewayBlocks:
+        """Return the verified blocks below `reference`, each requested by its CID."""
         return GatewayBlocks(self._session, self._gateways, reference, call, self._cache)
 
     def _read_part(

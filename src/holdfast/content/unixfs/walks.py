@@ -15,11 +15,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from holdfast.content import dag_pb
-from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block, inline_block
+from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block
 from holdfast.content.budgets import OUTPUT_SIZE, PIECE_COST
-from holdfast.content.car import Block
-from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.cid import CID
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry, Shard, directory_node, find_name
 from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range, malformed
 from holdfast.moved_names import moved_names
@@ -221,45 +219,12 @@ class PathWalk(_TreeWalk[Shard, CID]):
         self.found = None if self._names else cid
 
 
-class DagWalk(Walk[Block]):
-    """All blocks below a root, depth first, each once. Those in identity CIDs are left out.
-
-    The links of codecs other than dag-pb are not known: their blocks count as leaves.
-    """
-
-    def __init__(self, root: CID) -> None:
-        self._seen: set[CID] = set()
-        self._pending = [root]
-        self._drop_seen()
-
-    @property
-    def need(self) -> CID | None:
-        """The CID of the block to feed next, or None at the end."""
-        return self._pending[-1] if self._pending else None
-
-    def feed(self, block: bytes, *, verified: bool = False) -> list[Block]:
-        """Take the block that is needed, and return it with its CID."""
-        cid = self._pending[-1]
-        if not verified:
-            check_block(cid, block)
-        self._seen.add(cid)
-        links = dag_pb.decode(block).links if cid.codec == DAG_PB else []
-        self._pending[-1:] = (link.cid for link in reversed(links))
-        self._drop_seen()
-        return [(cid, block)]
-
-    def _drop_seen(self) -> None:
-        """Remove the CIDs that are next in line and were fed already."""
-        pending = self._pending
-        while pending and (pending[-1] in self._seen or inline_block(pending[-1]) is not None):
-            pending.pop()
-
-
 if not TYPE_CHECKING:  # type checkers report a misspelt name only without it
     _FILE_NODES = "holdfast.content.unixfs.file_nodes"
     __getattr__ = moved_names(
         __name__,
         {
+            "DagWalk": "holdfast.content.unixfs.dag_walk:DagWalk",
             "Entry": "holdfast.content.unixfs.directory_nodes:DirectoryEntry",
             "MAX_DEPTH": f"{_FILE_NODES}:MAX_DEPTH",
             "MAX_FILE": f"{_FILE_NODES}:MAX_FILE",

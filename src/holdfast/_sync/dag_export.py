@@ -1,0 +1,94 @@
+# WARNING: this file is generated from src/holdfast/_async/dag_export.py
+# by scripts/generate_sync.py. Change the original instead.
+"""All blocks below a root, each once and verified, some MiB at a time."""
+
+from typing import Any
+
+from holdfast._sync.reads.archive_feed import ArchiveFeed
+from holdfast._sync.reads.gateway_reader import GatewayReader
+from holdfast._sync.reads.walk_reader import WalkReader
+from holdfast._sync.runtime import compute, run_blocking
+from holdfast.calls import Call
+from holdfast.content.blocks import BlockCache
+from holdfast.content.budgets import MAX_CACHED, OUTPUT_SIZE
+from holdfast.content.car import Block
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.dag_walk import DagWalk
+from holdfast.content.unixfs.file_nodes import check_codec
+from holdfast.errors import NetworkError, UnsupportedError, VerificationError
+from holdfast.files.seen_cids import SpilledCIDs
+
+
+class DagExport:
+    """Reads the blocks of content that is moved elsewhere. Close it at the end.
+
+    From gateways, one archive is requested. What it does not have is requested block by block.
+
+    Args:
+        reader: The reader of a provider.
+        reference: The root, without a path.
+    """
+
+    def __init__(self, reader: Any, reference: Reference) -> None:
+        self._reader = reader
+        self._reference = reference
+        self._seen = SpilledCIDs()
+        self._walk = DagWalk(reference.cid, self._seen)
+        self._known = BlockCache(MAX_CACHED)
+        self._blocks: WalkReader | None = None
+        self._feed: ArchiveFeed | None = None
+
+    def next_page(self, call: Call) -> list[Block] | None:
+        """Return the next blocks, depth first; None at the end."""
+        if self._blocks is None:
+            self._blocks = self._open(call)
+        if self._walk.need is None:
+            return None
+        page: list[Block] = []
+        if self._feed is not None:
+            page = self._read_archive(self._feed)
+        if not page:
+            self._blocks.advance(self._walk, self._known, page.extend)
+        for cid, _ in page:
+            check_codec(cid)  # the links of other codecs are not known
+        return page
+
+    def close(self) -> None:
+        """Close the reply and the files."""
+        if self._feed is not None:
+            self._feed.close()
+        run_blocking(self._seen.close)
+
+    def _open(self, call: Call) -> WalkReader:
+        """Return the reader of single blocks; from gateways, request the archive too."""
+        reader, reference = self._reader, self._reference
+        if isinstance(reader, WalkReader):
+            reader.find(reference, call)
+            self._feed = reader.open_archive(reference.cid, call)
+            return reader
+        if not isinstance(reader, GatewayReader):
+            name = type(reader).__name__
+            raise UnsupportedError(f"{name} does not give blocks; download the content")
+        check_codec(reference.cid)
+        response = reader.open_archive(
+            reference, lambda gateway: gateway.whole_dag(reference.cid), call
+        )
+        if response is not None:
+            self._feed = ArchiveFeed(response, reader.session.timeouts.read)
+        # Single blocks may be requested after this call has ended.
+        return reader.blocks(reference, Call("export", cid=str(reference))).reader()
+
+    def _read_archive(self, feed: ArchiveFeed) -> list[Block]:
+        """Return the next blocks of the archive. If it fails, close it."""
+        page: list[Block] = []
+        size = 0
+        while (need := self._walk.need) is not None and size < OUTPUT_SIZE:
+            try:
+                block = feed.block(need)
+            except (NetworkError, VerificationError):
+                self._feed = None
+                feed.close()
+                break
+            page += compute(len(block), self._walk.feed, block, verified=True)
+            size += len(block)
+        return page
