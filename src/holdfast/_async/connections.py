@@ -24,8 +24,6 @@ from holdfast.protocol.overhead import Overhead
 RECEIVE_SIZE: Final = 1 << 20
 MAX_ORIGINS: Final = 100  # that are remembered
 BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that may be received before they are read
-    __import__("os").environ.get("HF_X", 1 << 19)
-)  # bytes of a reply that may be received before they are read
 
 
 class OverheadError(aiohttp.ClientError):
