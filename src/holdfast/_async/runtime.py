@@ -114,11 +114,7 @@ class AsyncWorker:
 
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
-        self._most = (
-            int(__import__("os").environ.get("HF_MOST", DEPTH + threads - 1))
-            if threads > 1
-            else DEPTH
-        )
+        self._most = DEPTH * threads
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: deque[asyncio.Future[Any]] = deque()
 
