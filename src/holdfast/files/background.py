@@ -10,7 +10,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
-HASH_THREADS: Final = 2  # that verify one transfer; more would wait for the network
+HASH_THREADS: Final = 2  # that verify one download; more would wait for the network
 DEPTH: Final = 2  # jobs of one thread: it always has work, and their bytes stay in its cache
 
 

@@ -10,7 +10,7 @@ from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.layouts import Layouts, WriteCheck, not_what_was_sent
 from holdfast.errors import VerificationError
-from holdfast.files.background import HASH_THREADS, Background, Turns
+from holdfast.files.background import Background
 from holdfast.files.folder_check import CheckedFolder
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.importing import import_folder
@@ -24,7 +24,7 @@ EMPTY_DIRECTORY = build_directory([], UNIXFS_V1_2025).cid
 
 
 class CheckedSource:
-    """A source that gives its bytes to a `WriteCheck` too, on threads of its own.
+    """A source that gives its bytes to a `WriteCheck` too, on a thread of its own.
 
     Attributes:
         source: The source itself.
@@ -51,14 +51,9 @@ class CheckedSource:
         """Yield the bytes. When the last is taken, the check has seen them all."""
         # A variable of this reading: an earlier one may not be over yet.
         check = self.check = WriteCheck(self._guess)
-        turns: Turns[None] = Turns()
-        with Background(HASH_THREADS) as background:
+        with Background() as background:
             for chunk in self.source.chunks():
-                hash_leaves, update = (
-                    partial(check.hash_leaves, chunk),
-                    partial(check.update, chunk),
-                )
-                background.submit(turns.job(hash_leaves, update))
+                background.submit(check.update, chunk)
                 yield chunk
             background.drain()
 

@@ -6,8 +6,7 @@
 
     begin     receive the first batch, which is a whole block or all of the body, and verify it
     finish    write its verified bytes, then stream the rest:
-              while one batch arrives, the one before it is verified and the one before that is
-              written
+              while one batch arrives, those before it are verified and written
 
 The stream in this file is for a proof that verifies all bytes at the end. The strategies that get
 verified bytes earlier extend it.

@@ -8,7 +8,7 @@ is made of the level and added one level up. So the memory is the width times th
     level 0   [l l]  [l]             [l l l]          until the top level has one node: the root
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -108,24 +108,8 @@ class LeafCutter:
         self._buffer = bytearray()
         self._empty = True
 
-    def hash_leaves(self, piece: Any) -> list[Part]:
-        """Return the leaves of `piece`, to pass them to `update` with it.
-
-        Return none if it does not begin and end with a leaf. Another thread may call `update`.
-        """
-        view = memoryview(piece).cast("B")
-        size = self._profile.chunk_size
-        if self._buffer or len(view) % size:
-            return []
-        return [self._hashed(view[start : start + size]) for start in range(0, len(view), size)]
-
-    def update(self, piece: Any, leaves: Sequence[Part] = ()) -> None:
-        """Add the next bytes, from any buffer. `leaves` are theirs, if they are hashed already."""
-        if leaves and not self._buffer:
-            for leaf in leaves:
-                self._add(leaf)
-            self._empty = False
-            return
+    def update(self, piece: Any) -> None:
+        """Add the next bytes, from any buffer."""
         view = memoryview(piece).cast("B")
         chunk_size = self._profile.chunk_size
         if self._buffer:
@@ -147,20 +131,16 @@ class LeafCutter:
             self._buffer = bytearray()
 
     def _leaf(self, chunk: bytearray | memoryview) -> None:
-        leaf = self._hashed(chunk)
-        if self._emit is not None:
-            head, tail = leaf_frame(self._profile, len(chunk))
-            self._emit(leaf.cid, b"".join((head, chunk, tail)))
-        self._add(leaf)
-        self._empty = False
-
-    def _hashed(self, chunk: bytearray | memoryview) -> Part:
         head, tail = leaf_frame(self._profile, len(chunk))
         # Not joined to be hashed: that would copy the whole file once more.
         block_hash = self._profile.new_hash(head)
         block_hash.update(chunk)
         block_hash.update(tail)
-        return leaf_part(self._profile, block_hash.digest(), len(chunk))
+        leaf = leaf_part(self._profile, block_hash.digest(), len(chunk))
+        if self._emit is not None:
+            self._emit(leaf.cid, b"".join((head, chunk, tail)))
+        self._add(leaf)
+        self._empty = False
 
 
 class FileImporter:

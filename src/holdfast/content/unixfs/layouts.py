@@ -1,7 +1,6 @@
 """The CIDs of one stream under several layouts, computed in one pass, to find the right layout."""
 
 from collections.abc import Callable, Iterable
-from itertools import repeat
 from typing import Any
 
 from holdfast.content.blocks import MAX_BLOCK
@@ -49,17 +48,10 @@ class Layouts:
             for profile, tree in zip(group, trees, strict=True):
                 self._trees[profile.name] = (profile, tree)
 
-    def hash_leaves(self, data: Any) -> list[list[Part]]:
-        """Return the leaves of `data`, to pass them to `update` with it.
-
-        Another thread may call `update` meanwhile.
-        """
-        return [cutter.hash_leaves(data) for cutter in self._cutters]
-
-    def update(self, data: Any, leaves: list[list[Part]] | None = None) -> None:
-        """Add the next bytes, from any buffer; `leaves` if they are hashed already."""
-        for cutter, each in zip(self._cutters, leaves or repeat(()), strict=False):
-            cutter.update(data, each)
+    def update(self, data: Any) -> None:
+        """Add the next bytes, from any buffer."""
+        for cutter in self._cutters:
+            cutter.update(data)
 
     def roots(self) -> dict[Profile, CID]:
         """Return the root under each layout. Call it once, after all bytes."""
@@ -125,15 +117,14 @@ class WriteCheck:
     def __init__(self, guess: Profile) -> None:
         alike = (each for each in CANDIDATES if leaves_alike(each, guess))
         self._layouts = Layouts(each.with_hash(guess.hash_code) for each in alike)
-        self.hash_leaves = self._layouts.hash_leaves
         # The whole upload, while it may be a single block: the hash function of such a block is
         # known only at the end, from the provider's CID.
         self._whole = bytearray()
         self._size = 0
 
-    def update(self, data: bytes, leaves: list[list[Part]] | None = None) -> None:
-        """Add the next bytes. `leaves` is what `hash_leaves` has returned for them."""
-        self._layouts.update(data, leaves)
+    def update(self, data: bytes) -> None:
+        """Add the next bytes."""
+        self._layouts.update(data)
         self._size += len(data)
         if self._size <= MAX_BLOCK:
             self._whole += data
