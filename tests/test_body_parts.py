@@ -101,6 +101,16 @@ def test_bytes_before_a_leaf_are_a_part_of_their_own() -> None:
     assert isinstance(groups[0][0], BodyPart)
 
 
+def test_the_end_of_a_leaf_does_not_wait_for_the_next_one() -> None:
+    proof, _ = proof_of(UNIXFS_V1_2025)
+    proof.update(CONTENT[:1000])
+    cutter = BodyCutter(proof)
+    assert [*cutter.cut([CONTENT[1000:5000]])] == []
+    ((part,),) = cutter.cut([CONTENT[5000 : (1 << 20) + 5]])
+    assert b"".join(part.content) == CONTENT[1000 : 1 << 20]
+    assert b"".join(cutter.rest()[0].content) == CONTENT[1 << 20 : (1 << 20) + 5]
+
+
 class TestTurns:
     def test_second_steps_run_in_order_and_alone(self) -> None:
         turns: Turns[int] = Turns()

@@ -36,11 +36,12 @@ class BodyCutter:
         begun = self._position
         for leaf in self._proof.leaves_from(self._position):
             between = leaf.start - self._position
-            if held.size < between + (leaf.size or 0):
-                break
-            if between:
+            if between and held.size >= between:
                 parts.append(self._take(None, between))
-            parts.append(self._take(leaf, leaf.size or 0))
+            size = leaf.size or 0
+            if leaf.start > self._position or held.size < size:
+                break
+            parts.append(self._take(leaf, size))
             if self._position - begun >= BATCH_SIZE:
                 yield parts
                 parts, begun = [], self._position
