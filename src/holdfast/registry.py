@@ -101,6 +101,12 @@ def may_lack_token(name: str) -> bool:
     return name in BUILT_IN and BUILT_IN[name].api_url is not None and not needs_token(name)
 
 
+def providers_without_token() -> list[str]:
+    """Return the names of the built-in providers that can be used without a token."""
+    rows = BUILT_IN.items()
+    return [name for name, row in rows if not row.needs_token and row.stands_for is None]
+
+
 def may_have_peers(name: str) -> bool:
     """Return whether the provider may take several addresses; only built-in ones are known."""
     return name not in BUILT_IN or BUILT_IN[name].has_peers
