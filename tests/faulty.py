@@ -1,7 +1,10 @@
 """What the tests of wrong replies share: a patient client, and gateways of a few blocks."""
 
+import os
 import socket
 import threading
+
+import pytest
 
 from holdfast.content.cid import CID
 from holdfast.protocol.gateway import RAW_TYPE
@@ -29,6 +32,18 @@ def assert_shows_no_token(error):
 
 PLACES = {"first": 0.0, "middle": 0.5, "last": 1.0}
 """Where a test spoils a file: how far from its start."""
+
+
+# What may happen to a file of 5 MB while it is sent, and what the error says.
+file_changes = pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: os.truncate(path, 2_500_000), "ended after"),
+        (lambda path: os.truncate(path, 7_000_000), "grew beyond"),
+        (lambda path: os.utime(path, (1, 1)), "was written to"),
+    ],
+    ids=["shrinks", "grows", "changes"],
+)
 
 
 def flipped(data, at):

@@ -93,6 +93,12 @@ def may_lack_token(name: str) -> bool:
     return name in BUILT_IN and BUILT_IN[name].api_url is not None and not needs_token(name)
 
 
+def providers_without_token() -> list[str]:
+    """Return the names of the built-in providers that can be used without a token."""
+    rows = BUILT_IN.items()
+    return [name for name, row in rows if not row.needs_token and row.stands_for is None]
+
+
 def usual_api_url(name: str) -> str:
     """Return the address of a provider's API; that of the service for a provider without one."""
     own = BUILT_IN[name].api_url if name in BUILT_IN else None

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import AsyncClient, Blob, compute_cid
 from holdfast.errors import NetworkError, ProviderError
+from tests.faulty import file_changes
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, config_for, pinned
 
 # A dag-pb CID may stand for anything, cut in some way of the service's own.
@@ -222,15 +223,7 @@ async def test_a_closed_file_is_a_value_error(server, client):
     assert server.requests == []
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda path: os.truncate(path, 2_500_000), "ended after"),
-        (lambda path: os.truncate(path, 7_000_000), "grew beyond"),
-        (lambda path: os.utime(path, (1, 1)), "was written to"),
-    ],
-    ids=["shrinks", "grows", "changes"],
-)
+@file_changes
 async def test_a_file_that_changes_while_it_is_sent_is_an_error(
     server, client, tmp_path, change, words
 ):

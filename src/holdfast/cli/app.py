@@ -23,6 +23,7 @@ COMMAND_MODULES: Final = {
     "cache": ("cache",),
     "node": ("node",),
     "show_config": ("config",),
+    "show_connections": ("connections",),
     "demo": ("demo",),
 }
 """The modules of commands, and the commands in each, in the order of the help."""
@@ -35,8 +36,9 @@ Exit codes:
 A CID may be followed by a path, or be part of a link with /ipfs/ in it.
 "-" is standard input or standard output. After "--", an argument that begins with "-"
 is not an option: holdfast store -- -5
-Settings come from flags, then HOLDFAST_* variables, then holdfast.toml in this folder or
-one above it, then holdfast.toml in your configuration folder; `holdfast config` shows them.
+Settings come from flags, then the connection that --use, HOLDFAST_USE or a file names, then
+HOLDFAST_* variables, then holdfast.toml in this folder or one above it, then holdfast.toml in
+your configuration folder; `holdfast config` shows them.
 
 \b
 With --json after the name of a command, the result is one line of JSON on standard output;

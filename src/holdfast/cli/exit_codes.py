@@ -77,13 +77,13 @@ FAMILIES: Final = (
         errors.AuthenticationError,
         8,
         "the token is not accepted (401)",
-        "give a current token with HOLDFAST_PROVIDER_TOKEN or --token-file",
+        "give a current token; `holdfast config` shows where this one came from",
     ),
     Family(
         errors.PermissionDeniedError,
         9,
         "the token lacks access (403)",
-        "give a token with more permissions with HOLDFAST_PROVIDER_TOKEN or --token-file",
+        "give a token with more permissions; `holdfast config` shows where this one came from",
     ),
     Family(
         errors.NotFoundError,

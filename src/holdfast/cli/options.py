@@ -1,5 +1,6 @@
 """The options and arguments that commands share. Those for configuration derive from `FIELDS`."""
 
+from contextlib import suppress
 from inspect import Parameter
 from typing import Annotated, Any, Final
 
@@ -62,6 +63,19 @@ INCLUDE_HIDDEN = Annotated[
     typer.Option("--include-hidden", help="In folders, take names too that begin with a dot."),
 ]
 
+
+def _connections() -> list[str]:
+    from holdfast.cli.named_connections import known_connections
+    from holdfast.errors import ConfigError
+    from holdfast.registry import providers_without_token
+
+    known = set(providers_without_token())
+    with suppress(ConfigError):  # the command itself will tell
+        known.update(known_connections())
+    return sorted(known)
+
+
+USE: Final = "use"
 CALLBACKS: Final = {"path": not_empty, "cache_path": not_empty, "cid_version": _check_version}
 COMPLETIONS: Final = {"provider": _providers, "profile": lambda: list(checks.PROFILES)}
 TYPES: Final[dict[Any, Any]] = {
@@ -121,6 +135,18 @@ output_options: Options = (
     _parameter("as_json", bool, "--json", default=False, help="Write JSON, for machines."),
 )
 """The options of every command."""
+
+use_options: Options = (
+    _parameter(
+        USE,
+        str | None,
+        metavar="CONNECTION",
+        callback=not_empty,
+        autocompletion=_connections,
+        help="A connection of your holdfast.toml, with all its settings.",
+    ),
+)
+"""The options of every command that reads settings."""
 
 store_options: Options = _group("store")
 """The options of commands that open the embedded store."""

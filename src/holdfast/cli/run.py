@@ -13,13 +13,13 @@ import typer
 import holdfast
 from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError, advise
-from holdfast.cli.options import Options, connection_options, output_options
+from holdfast.cli.options import USE, Options, connection_options, output_options, use_options
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from holdfast.cli.settings import Setting
+    from holdfast.cli.setting_layers import Setting
     from holdfast.repository import Repository
 
 Command = Callable[..., None]
@@ -56,19 +56,27 @@ class Run:
 
     def client(self) -> "holdfast.Client":
         """Return a client for the configured provider; prompt for a missing token."""
-        from holdfast.cli import tokens
-        from holdfast.registry import needs_token
+        return _client(self.config(), self.settings.get(USE))
 
-        config = self.config()
-        if needs_token(config.provider) and config.provider_token is None:
-            token = tokens.ask(config.provider, config.api_url)
-            config = config.with_options(provider_token=token)
-        return holdfast.Client.init(config)
+    def connect(self, name: str, flag: str) -> "holdfast.Client":
+        """Return a client for the connection `name`, chosen with `flag`; prompt as `client`."""
+        from holdfast.cli.settings import config_of, gather
+
+        settings = gather({USE: (name, flag)})
+        return _client(config_of(settings), settings.get(USE))
 
     def store_path(self) -> Path:
         """Return the folder of the embedded store."""
+        from holdfast.cli.settings import gather
         from holdfast.files.locations import data_folder
+        from holdfast.registry import is_on_this_machine
 
+        chosen = self._flags.get(USE)
+        if chosen is not None:
+            provider = gather({USE: (chosen, "--use")}, {"provider"}).get("provider")
+            if provider is not None and not is_on_this_machine(provider.value):
+                wrong = f"provider {provider.value!r} has no store on this machine"
+                raise UsageError(f"--use {chosen}: {wrong}")
         return Path(self.config().path or data_folder()).expanduser()
 
     def repository(self, *, make: bool = False) -> "Repository":
@@ -114,6 +122,8 @@ class Run:
         from holdfast.cli import tokens
 
         given = {name: (value, _flag(name, value)) for name, value in self._flags.items()}
+        if USE in given and "provider" in given:
+            raise UsageError("--use and --provider cannot be used together")
         if "token" in given and "token_file" in given:
             raise UsageError("--token and --token-file cannot be used together")
         if "token" in given:
@@ -123,6 +133,19 @@ class Run:
             pipe = self.standard_input() if name == "-" else None
             given["provider_token"] = (tokens.read(name, pipe), flag)
         return given
+
+
+def _client(config: "holdfast.ClientConfig", use: "Setting | None") -> "holdfast.Client":
+    from holdfast.cli import tokens
+    from holdfast.registry import needs_token
+
+    if needs_token(config.provider) and config.provider_token is None:
+        ways = tokens.OTHER_WAYS
+        if use is not None:
+            ways = f"set token_file or token_env of the connection {use.value!r}"
+        token = tokens.ask(config.provider, config.api_url, ways)
+        config = config.with_options(provider_token=token)
+    return holdfast.Client.init(config)
 
 
 def _flag(name: str, value: Any) -> str:
@@ -139,13 +162,15 @@ def command(
 ) -> Callable[[Command], Command]:
     """Return a decorator that makes a function of a `Run` a command of `app`.
 
-    The command gets the `shared` options too. It reads only the configuration fields that it has
-    options for; a command with `connection_options` reads all, because a provider may need any.
+    The command gets the `shared` options too, and ``--use`` with them. It reads only the
+    configuration fields that it has options for; a command with `connection_options` reads all,
+    because a provider may need any.
     """
 
     def register(function: Command) -> Command:
         own = list(inspect.signature(function).parameters.values())[1:]
-        added = [parameter for options in (*shared, output_options) for parameter in options]
+        groups = (use_options, *shared, output_options) if shared else (output_options,)
+        added = [parameter for options in groups for parameter in options]
         fields = None if connection_options in shared else {each.name for each in added}
 
         @functools.wraps(function)

@@ -1,41 +1,51 @@
 """Collect the values of the configuration from all sources, and where each came from.
 
-Flags win over ``HOLDFAST_*`` variables, these over the project's ``holdfast.toml`` (the nearest one
-from the current folder upwards), and that over the user's ``holdfast.toml``.
+Flags win over the connection in use, it over ``HOLDFAST_*`` variables, these over the project's
+``holdfast.toml`` (the nearest one from the current folder upwards), and that over the user's
+``holdfast.toml``. While a connection is in use, variables and files do not set the fields that
+decide where content and tokens go, so that no token is sent to an address that it is not for.
 """
 
-import os
 import re
-import stat
-import sys
-import tomllib
 import warnings
-from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, Final
 
+from holdfast.cli.named_connections import (
+    ADDRESSES,
+    PROJECTS,
+    Tables,
+    choose,
+    connection_layer,
+    may_be_chosen_by_projects,
+    take_tables,
+)
+from holdfast.cli.options import USE
+from holdfast.cli.setting_layers import (
+    CONNECTIONS,
+    FOLDER_FIELDS,
+    Layer,
+    Setting,
+    checked,
+    environment_layer,
+    own_place,
+    project_file,
+    project_layer,
+    user_file,
+    user_layer,
+)
 from holdfast.config import ClientConfig, checks
-from holdfast.config.environment import read_environment
-from holdfast.config.fields import FIELDS, unknown_field
-from holdfast.config.wrapping import wrap_secret, wrap_secrets
+from holdfast.config.fields import FIELDS
+from holdfast.config.wrapping import wrap_secret
 from holdfast.errors import ConfigError
-from holdfast.files.locations import config_folder
 from holdfast.registry import BUILT_IN, is_on_this_machine, may_lack_token
 
-FILE_NAME: Final = "holdfast.toml"
-FOLDER_FIELDS: Final = {name for name, field in FIELDS.items() if field.is_folder}
 _IN_PYTHON: Final = re.compile(r"\b([a-z_]+)=(True|\d+|'[^']*')")
 
 
-class Setting(NamedTuple):
-    """A checked value and where it came from, or the error that the value there caused."""
-
-    value: Any
-    source: str
-    error: str = ""
-
-
-Named = tuple[str, Setting]
+def connection(name: str, flag: str = "--use") -> ClientConfig:
+    """Return the configuration of the connection `name`, which the user chose with `flag`."""
+    return config_of(gather({USE: (name, flag)}))
 
 
 def gather(
@@ -44,34 +54,42 @@ def gather(
     """Return the settings that any source gives, for these `fields` or for all.
 
     `flags` holds the value of each field that a flag sets, and the flag. A file that cannot be read
-    is returned under its path, with the error.
+    is returned under its path, with the error. The connection in use is returned as ``use``.
     """
-    user, project = user_file(), _project_file()
-    own = _add({}, _file_layer(user, str(user)) if user is not None and _exists(user) else ())
-    environment = dict(_environment_layer())
+    project = project_file()
+    own, theirs, environment = user_layer(), project_layer(project), environment_layer()
     given = {
-        name: _checked(name, wrap_secret(name, value), flag)
-        for name, (value, flag) in flags.items()
+        name: checked(name, wrap_secret(name, value), flag) for name, (value, flag) in flags.items()
     }
-    found = dict(own)
-    if project is not None:
-        # Where the user chose a folder, a project's choice has no effect. Elsewhere it is an error,
-        # so that nobody believes that the project's folder is used.
-        chosen = FOLDER_FIELDS & {*own, *environment, *given}
-        _add(found, (each for each in _project_layer(project) if each[0] not in chosen))
-    _add(found, environment.items())
-    _add(found, given.items())
+    tables = take_tables(own)
+    use = choose((given, environment, theirs, own), tables)
+    if use is not None and use.source == str(project):
+        use = _check_choice_of_project(use, own, given, tables)
+
+    def is_wanted(name: str) -> bool:
+        is_given = name in given or ADDRESSES.get(name) in given
+        return not is_given and (fields is None or name in fields)
+
+    named = {} if use is None or use.error else connection_layer(use, tables, is_wanted)
+    # Where the user chose a folder, a project's choice has no effect. Elsewhere it is an error, so
+    # that nobody believes that the project's folder is used.
+    chosen = FOLDER_FIELDS & {*own, *environment, *named, *given}
+    theirs = {name: each for name, each in theirs.items() if name not in chosen}
+    found = _merged(own, theirs, environment)
+    if use is not None:
+        found = {name: each for name, each in found.items() if not _is_of_connection(name)}
+    found = _merged(found, named, given)
+    found.pop(USE, None)
     if fields is not None:
         found = {
             name: each for name, each in found.items() if name in fields or each.source == name
         }
-    if project is not None:
-        _refuse_destinations(found, own.get("provider"), str(project))
-        _warn_of_another_provider(found.get("provider"), own.get("provider"), str(project))
+    _refuse_destinations(found, own, str(project))
+    _warn_of_another_provider(found.get("provider"), own, str(project))
     profile = found.get("profile")
     if profile is not None and profile.value is not None and "cid_version" not in found:
         found["cid_version"] = Setting(checks.PROFILES[profile.value], f"profile, {profile.source}")
-    return found
+    return found if use is None else {USE: use, **found}
 
 
 def config_of(settings: Mapping[str, Setting]) -> ClientConfig:
@@ -81,10 +99,10 @@ def config_of(settings: Mapping[str, Setting]) -> ClientConfig:
         for message in messages[1:]:
             error.add_note(message)
         raise error
-    fields = {name: each.value for name, each in settings.items()}
+    fields = {name: each.value for name, each in settings.items() if name != USE}
     token = settings.get("provider_token")
     on_disk = is_on_this_machine(fields.get("provider", ""))
-    if on_disk and token is not None and token.source[0] != "-":
+    if on_disk and token is not None and token.source[0] != "-" and USE not in settings:
         del fields["provider_token"]  # the user chose not to use the service that it is for
     try:
         return ClientConfig(**fields)
@@ -92,84 +110,43 @@ def config_of(settings: Mapping[str, Setting]) -> ClientConfig:
         raise ConfigError(_IN_PYTHON.sub(_as_flag, str(error))) from None
 
 
-def user_file() -> Path | None:
-    """Return the path of the user's own file, which may not exist; None without a home folder."""
-    folder = config_folder()
-    return None if folder is None else folder / FILE_NAME
-
-
-def _project_file() -> Path | None:
-    """Return the nearest ``holdfast.toml`` from the current folder upwards, if it is trusted."""
-    try:
-        here = Path.cwd()
-    except OSError:  # the folder was removed
-        return None
-    candidates = (folder / FILE_NAME for folder in (here, *here.parents))
-    found = next(filter(_exists, candidates), None)
-    user = user_file()
-    if found is None or (user is not None and found == user.resolve()):
-        return None
-    if reason := _reason_to_ignore(found):
-        warnings.warn(f"{found} is ignored: {reason}", UserWarning, stacklevel=2)
-        return None
+def _merged(*layers: Layer) -> Layer:
+    """Return all settings; a later layer wins. Errors stay, so that all are told."""
+    found: Layer = {}
+    for layer in layers:
+        found |= {
+            name: each for name, each in layer.items() if name not in found or not found[name].error
+        }
     return found
 
 
-def _exists(file: Path) -> bool:
-    try:
-        return file.is_file()
-    except OSError:  # in a folder that this user cannot search
-        return False
+def _is_of_connection(name: str) -> bool:
+    return name in FIELDS and FIELDS[name].endpoint
 
 
-def _reason_to_ignore(file: Path) -> str:
-    """Return why a file that the user did not name is not trusted, or ""."""
-    if sys.platform == "win32":
-        return ""
-    status = file.stat()
-    if status.st_uid not in {os.geteuid(), 0}:
-        return "it belongs to another user"
-    return "anybody may write to it" if status.st_mode & stat.S_IWOTH else ""
+def _check_choice_of_project(use: Setting, own: Layer, given: Layer, tables: Tables) -> Setting:
+    """Return `use`, which a project's file chose, or an error if the user does not allow it."""
+    if use.value is None:
+        return use
+    if USE in own and own[USE].value == use.value:
+        return own[USE]
+    if not may_be_chosen_by_projects(use.value, tables):
+        table = f"[{CONNECTIONS}.{use.value}]"
+        return use._replace(
+            error=f"{use.source}: {USE} names the connection {use.value!r}: to allow that, write "
+            f"{PROJECTS} = true below {table} in {user_file()}; else give --use or --provider"
+        )
+    secret = next((name for name in given if name in FIELDS and FIELDS[name].secret), None)
+    if secret is not None:
+        error = f"{use.source}: {USE} decides where your {secret} is sent: give --use {use.value}"
+        return use._replace(error=error)
+    if not use.error:
+        words = f"{use.source} chooses your connection {use.value!r}"
+        warnings.warn(words, UserWarning, stacklevel=3)
+    return use
 
 
-def _add(found: dict[str, Setting], layer: Any) -> dict[str, Setting]:
-    """Add a layer of settings, which win over those before. Errors stay, so that all are told."""
-    for name, setting in layer:
-        if name not in found or not found[name].error:
-            found[name] = setting
-    return found
-
-
-def _file_layer(file: Path, source: str) -> Iterator[Named]:
-    try:
-        values = _read(file)
-    except ConfigError as error:
-        yield source, Setting(None, source, str(error))
-        return
-    for name, value in values.items():
-        yield name, _checked(name, value, source)
-
-
-def _project_layer(file: Path) -> Iterator[Named]:
-    for name, setting in _file_layer(file, str(file)):
-        if name in FIELDS and FIELDS[name].file == "user":
-            yield name, Setting(None, setting.source, _not_in_project(name, file))
-        else:
-            yield name, setting
-
-
-def _environment_layer() -> Iterator[Named]:
-    for name, field in FIELDS.items():
-        source = field.variable
-        try:
-            values = read_environment([name])
-        except ConfigError as error:
-            yield name, Setting(None, source, str(error))
-        else:
-            yield from ((name, _checked(name, value, source)) for value in values.values())
-
-
-def _refuse_destinations(found: dict[str, Setting], own: Setting | None, project: str) -> None:
+def _refuse_destinations(found: Layer, own: Layer, project: str) -> None:
     """Turn a project's setting into an error if it decides where a secret of the user is sent."""
     for secret in found:
         name = FIELDS[secret].sent_to if secret in FIELDS else None
@@ -178,70 +155,36 @@ def _refuse_destinations(found: dict[str, Setting], own: Setting | None, project
         chosen = found[name]
         if name == "provider" and _is_trusted(chosen.value, own):
             continue
-        place = _own_place(name)
+        place = own_place(name)
         error = f"{project}: {name} decides where your {secret} is sent: set {name} in {place}"
         found[name] = chosen._replace(error=error)
 
 
-def _warn_of_another_provider(chosen: Setting | None, own: Setting | None, project: str) -> None:
-    """Warn if the project replaces the user's provider, so that nobody mistakes where data goes."""
-    if own and chosen and _is_from(project, chosen) and own.value != chosen.value:
-        words = f"{project} chooses provider {chosen.value!r} in place of your {own.value!r}"
-        warnings.warn(words, UserWarning, stacklevel=2)
+def _warn_of_another_provider(chosen: Setting | None, own: Layer, project: str) -> None:
+    """Warn if the project replaces the user's choice, so that nobody mistakes where data goes."""
+    if chosen is None or not _is_from(project, chosen):
+        return
+    if USE in own:
+        mine = f"connection {own[USE].value!r}"
+    elif "provider" in own and own["provider"].value != chosen.value:
+        mine = f"{own['provider'].value!r}"
+    else:
+        return
+    words = f"{project} chooses provider {chosen.value!r} in place of your {mine}"
+    warnings.warn(words, UserWarning, stacklevel=2)
 
 
-def _is_trusted(provider: str, own: Setting | None) -> bool:
-    """Return whether a project may choose this provider for a user with secrets.
-
-    `own` is the user's choice of a provider, if there is one.
-    """
-    if own is None:
+def _is_trusted(provider: str, own: Layer) -> bool:
+    """Return whether a project may choose this provider for a user with secrets."""
+    if USE in own:
+        return is_on_this_machine(provider)
+    if "provider" not in own:
         return provider in BUILT_IN and not may_lack_token(provider)
-    return is_on_this_machine(provider) or provider == own.value
+    return is_on_this_machine(provider) or provider == own["provider"].value
 
 
 def _is_from(project: str, setting: Setting | None) -> bool:
     return setting is not None and setting.source == project and not setting.error
-
-
-def _not_in_project(name: str, file: Path) -> str:
-    return (
-        f"{file}: {name} is not allowed in a project's file, which is shared: "
-        f"remove it, and set it in {_own_place(name)}"
-    )
-
-
-def _own_place(name: str) -> str:
-    """Return where a user can set a field without sharing it."""
-    variable = FIELDS[name].variable if FIELDS[name].read else None
-    return " or ".join(str(each) for each in (user_file(), variable) if each)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        values = wrap_secrets(tomllib.loads(file.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        # The wrong line may hold a token, so only reasons without a name or value are shown.
-        reason, _, where = str(error).rpartition(" (")
-        said = f"{reason}, {where}" if re.fullmatch(r"[A-Za-z ]+", reason) else where
-        raise ConfigError(f"{file} is not TOML ({said.rstrip(')')})") from None
-    for name in FOLDER_FIELDS & values.keys():
-        if isinstance(values[name], str) and values[name]:
-            values[name] = str(file.parent / Path(values[name]).expanduser())
-    return values
-
-
-def _checked(name: str, value: Any, source: str) -> Setting:
-    try:
-        if name not in FIELDS:
-            raise ConfigError(unknown_field(name))  # noqa: TRY301 - handled like those of checks
-        if FIELDS[name].file == "none":
-            raise ConfigError(f"{name} is for Python programs: remove it")  # noqa: TRY301
-        return Setting(FIELDS[name].check(name, value), source)
-    except ConfigError as error:
-        return Setting(None, source, f"{source}: {error}")
 
 
 def _as_flag(match: re.Match[str]) -> str:

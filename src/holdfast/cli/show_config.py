@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.cli.exit_codes import advise
-from holdfast.cli.options import CONNECTED
+from holdfast.cli.options import CONNECTED, USE
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
 
@@ -14,7 +14,7 @@ WRONG = "(wrong)"
 @command(commands, *CONNECTED)
 def config(run: Run) -> None:
     """Show each setting, and where it came from."""
-    from holdfast.cli.settings import Setting
+    from holdfast.cli.setting_layers import Setting
     from holdfast.config import ClientConfig
     from holdfast.config.fields import FIELDS
     from holdfast.files.locations import cache_folder, data_folder
@@ -22,7 +22,8 @@ def config(run: Run) -> None:
     default = {**ClientConfig().to_dict(), "cache_path": cache_folder()}
     if "path" not in run.settings:
         default["path"] = data_folder()
-    names = [*(name for name, field in FIELDS.items() if field.file != "none"), *run.settings]
+    fields = [name for name, field in FIELDS.items() if field.file != "none"]
+    names = [*([USE] if USE in run.settings else []), *fields, *run.settings]
     shown = {
         name: run.settings[name] if name in run.settings else Setting(default[name], "default")
         for name in names

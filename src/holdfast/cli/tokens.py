@@ -4,6 +4,8 @@ No variable here holds the plain token: a traceback would show it.
 """
 
 import contextlib
+import os
+import stat
 import sys
 import warnings
 from pathlib import Path
@@ -15,6 +17,7 @@ from holdfast.errors import ConfigError
 
 MAX_TOKEN: Final = 64 << 10
 OTHER_WAYS: Final = "set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
+REMEDY: Final = "name a file that holds the token and nothing else"
 SEEN: Final = (
     "a token on the command line can be seen by others and stays in the shell's history; "
     "use HOLDFAST_PROVIDER_TOKEN or --token-file"
@@ -31,28 +34,58 @@ def read(name: str, standard_input: BinaryIO | None) -> Secret:
     """Read the token from `standard_input` if it is given, else from the file `name`."""
     try:
         if standard_input is not None:
-            return Secret(standard_input.read(MAX_TOKEN).decode())
+            return _read(standard_input)
         with Path(name).open("rb") as file:
-            return Secret(file.read(MAX_TOKEN).decode())
-    except OSError as error:
-        why = error.strerror
-    except UnicodeDecodeError:
-        why = "it is not text"
+            return _read(file)
+    except (OSError, ConfigError) as error:
+        why = _reason(error)
     wrong = ConfigError(f"--token-file: {name} cannot be read: {why}")
-    raise advise(wrong, "name a file that holds the token and nothing else")
+    raise advise(wrong, REMEDY)
 
 
-def ask(provider: str, address: str) -> Secret:
+def read_private(path: Path) -> tuple[Secret, bool]:
+    """Read the token from a regular file; return also whether every user can read the file."""
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise ConfigError("it is not a regular file")  # noqa: TRY301 - handled below
+            return _read(file), bool(mode & stat.S_IROTH) and sys.platform != "win32"
+    except (OSError, ConfigError) as error:
+        why = _reason(error)
+    raise ConfigError(f"the file cannot be read: {why}")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for a writer, if it is a named pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _read(file: BinaryIO) -> Secret:
+    try:
+        token = Secret(file.read(MAX_TOKEN + 1).decode())
+    except UnicodeDecodeError:
+        raise ConfigError("it is not text") from None
+    if len(token.reveal()) > MAX_TOKEN:
+        raise ConfigError(f"it has more than {MAX_TOKEN} bytes")
+    return token
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
+def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:
     """Ask for the token on the terminal, never on standard input, which may hold content."""
     try:
         if not sys.stderr.isatty():
             raise OSError("nobody would see the question")  # noqa: TRY301 - handled below
         token = _ask(f"Token for {address}: ")
     except (OSError, Warning):
-        wrong = ConfigError(f"provider {provider!r} needs a token: {OTHER_WAYS}")
-        raise advise(wrong, OTHER_WAYS) from None
+        wrong = ConfigError(f"provider {provider!r} needs a token: {other_ways}")
+        raise advise(wrong, other_ways) from None
     if not token.reveal().strip():
-        raise advise(ConfigError("no token was given"), OTHER_WAYS)
+        raise advise(ConfigError("no token was given"), other_ways)
     return token
 
 

@@ -6,7 +6,7 @@ derive from it. To add a field, add a row here and a line each to `ConfigFields`
 which type checkers read. A test compares the three.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, Literal, NamedTuple
@@ -47,6 +47,8 @@ class Field:
             folder in which files are made and removed.
         bound_to: The resources that it belongs to. A client that shares one with another client
             cannot change the field.
+        endpoint: Whether it decides where content and tokens go, or is a token. A named connection
+            has a value for each of these fields: its own, or the default.
         option: Its option on the command line, if it has one.
     """
 
@@ -58,6 +60,7 @@ class Field:
     sent_to: str | None = None
     file: Literal["none", "user", "project"] = "user"
     bound_to: tuple[Resource, ...] = ()
+    endpoint: bool = False
     option: Option | None = None
 
     @property
@@ -96,21 +99,21 @@ _API_URLS: Final = ", ".join(
 _ROWS: Final = (
     Field("provider", checks.provider, readers.text,
           f"{_BUILT_IN}, or the name of an installed provider.",
-          file="project", bound_to=("connections", "repository"),
+          file="project", bound_to=("connections", "repository"), endpoint=True,
           option=Option("connection", "NAME")),
     Field("provider_token", checks.token, readers.secret,
           "The provider's credential: a JWT; for `kubo` a bearer token, or `user:password`. "
           "Outer whitespace is removed.",
-          secret=True, sent_to="provider"),
+          secret=True, sent_to="provider", endpoint=True),
     Field("gateway_url", checks.gateways, readers.several,
           "The gateway for reads, or several, tried in order. An empty path becomes `/ipfs`.",
-          file="project", option=Option("connection", "URL")),
+          file="project", endpoint=True, option=Option("connection", "URL")),
     Field("gateway_token", checks.token, readers.secret,
           "A credential for the first gateway, if it requires one.",
-          secret=True, sent_to="gateway_url"),
+          secret=True, sent_to="gateway_url", endpoint=True),
     Field("pin_api_url", checks.api_url, readers.text,
           f"The base address of the provider's API. None is the usual one: {_API_URLS}.",
-          option=Option("connection", "URL")),
+          endpoint=True, option=Option("connection", "URL")),
     Field("cid_version", checks.cid_version, readers.whole,
           "The version of new CIDs: 0 or 1.", file="project", option=Option("layout", "0|1")),
     Field("profile", checks.profile, readers.text,
@@ -160,10 +163,10 @@ _ROWS: Final = (
           file="none", bound_to=("connections",)),
     Field("allow_insecure", checks.flag, readers.flag,
           "Allow a token to be sent over plain HTTP to another machine.",
-          option=Option("connection", flags="--allow-insecure")),
+          endpoint=True, option=Option("connection", flags="--allow-insecure")),
     Field("provider_options", checks.options, None,
           "Options that only one provider needs. They may be secret and are never shown.",
-          secret=True, sent_to="provider"),
+          secret=True, sent_to="provider", endpoint=True),
 )
 # fmt: on
 
@@ -175,8 +178,9 @@ def fields_bound_to(resource: Resource) -> tuple[str, ...]:
     return tuple(name for name, field in FIELDS.items() if resource in field.bound_to)
 
 
-def unknown_field(name: str) -> str:
-    """Return the error message for a field that does not exist."""
-    close = get_close_matches(name.lower(), FIELDS, n=1, cutoff=0.6)
-    hint = f"did you mean {close[0]!r}?" if close else f"the fields are {', '.join(FIELDS)}"
+def unknown_field(name: str, others: Iterable[str] = ()) -> str:
+    """Return the error message for a name that is neither a field nor one of `others`."""
+    known = (*FIELDS, *others)
+    close = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    hint = f"did you mean {close[0]!r}?" if close else f"the fields are {', '.join(known)}"
     return f"unknown field {name!r}: {hint}"
