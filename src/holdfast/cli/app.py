@@ -18,6 +18,7 @@ COMMAND_MODULES: Final = {
     "pins": ("pin", "update", "list"),
     "sharing": ("open", "test-connection"),
     "offline": ("cid", "verify"),
+    "copying": ("copy",),
     "archives": ("car",),
     "maintenance": ("gc", "check", "repair"),
     "cache": ("cache",),
