@@ -19,6 +19,7 @@ COMMAND_MODULES: Final = {
     "sharing": ("open", "test-connection"),
     "offline": ("cid", "verify"),
     "copying": ("copy",),
+    "backups": ("backup", "restore"),
     "archives": ("car",),
     "maintenance": ("gc", "check", "repair"),
     "cache": ("cache",),

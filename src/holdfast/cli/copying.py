@@ -82,14 +82,14 @@ def copy(
         if dry_run:
             _show_missing(run, client, target, cids, wanted)
             return
-        report = _Report(run, f"copied to {to}")
+        report = Report(run, f"copied to {to}")
         with report.told(), run.progress_bar("copy") as show:
             report.use_bar(show)
             if cids:
                 outcomes = _copy_each(client, target, cids, report, options)
                 report.take_all(outcomes)
             else:
-                journal = _journal(client, target)
+                journal = journal_for(client, target)
                 options |= {"journal": journal, "progress": report.progress, **wanted}
                 report.take_all(client.copy_pins(to=target, **options))
                 if not report.code:
@@ -99,7 +99,7 @@ def copy(
 
 
 def _copy_each(
-    client: "Client", target: "Client", cids: list[str], report: "_Report", options: dict[str, Any]
+    client: "Client", target: "Client", cids: list[str], report: "Report", options: dict[str, Any]
 ) -> Any:
     from holdfast._sync.folder_download.tally import Tally
     from holdfast._sync.workers import Outcomes, WorkGroup
@@ -112,7 +112,7 @@ def _copy_each(
     return Outcomes(WorkGroup(copy_one, cids, AT_ONCE))
 
 
-def _journal(client: "Client", target: "Client") -> Path:
+def journal_for(client: "Client", target: "Client") -> Path:
     """Return the path of the journal for this source and target."""
     from holdfast._sync.copying.places import place_of
     from holdfast.files.locations import data_folder
@@ -152,7 +152,7 @@ def _show_missing(
     note(run, f"missing: {missing:,} pins ({output.size_text(size)}); there already: {there:,}")
 
 
-class _Report:
+class Report:
     """What became of the pins.
 
     Attributes:

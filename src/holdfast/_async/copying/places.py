@@ -13,6 +13,9 @@ from holdfast.protocol.host_privacy import WORLD, privacy
 
 def place_of(provider: object) -> Place:
     """Return what a journal calls `provider`."""
+    place = getattr(provider, "place", None)
+    if isinstance(place, Place):
+        return place
     kind = type(provider).__name__.removeprefix("Async")
     config = getattr(provider, "config", None)
     if config is None:
