@@ -179,6 +179,14 @@ class KuboAPI:
         """Return the request for a block. None for `timeout` is not to ask the network."""
         return self.request("block/get", {"arg": str(cid), **_reach(timeout)})
 
+    def cat_request(self, cid: CID) -> Request:
+        """Return the request for the plain bytes of a file, as far as Kubo has them."""
+        return self.request("cat", {"arg": str(cid), **_reach(None)})
+
+    def export_request(self, cid: CID) -> Request:
+        """Return the request for an archive of the blocks below `cid` that Kubo has, each once."""
+        return self.request("dag/export", {"arg": str(cid), **_reach(None)})
+
     def error(self, reply: Reply, cid: str | None = None) -> Exception:
         """Return the error of a reply that is not a success."""
         return kubo_replies.reply_error(reply, self.token, cid)
