@@ -8,14 +8,13 @@ from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.http import AsyncHTTPProvider
 from holdfast._async.providers.imports import ignore
 from holdfast._async.providers.kubo_node import AsyncKuboNode, AsyncKuboReader
-from holdfast._async.runtime import compute, run_blocking
+from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast._async.upload_sources import open_upload
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.layouts import not_what_was_sent
 from holdfast.errors import ConfigError, ProviderError
 from holdfast.files.archive_source import ArchiveSource
@@ -78,15 +77,10 @@ class AsyncKuboProvider(
         """Store the JSON `text`."""
         check_info(info)
         data = text.encode()
-        cid = await compute(len(data), self._cid_of, data)
+        cid = await self.compute_cid(data)
         with open_source(data) as source:
             add = self._api.add(source, info, _ignore_sent, cid=cid, whole=len(data) <= SMALL)
             return await self.run(add, call)
-
-    def _cid_of(self, data: bytes) -> CID:
-        importer = FileImporter(self._profile)
-        importer.update(data)
-        return importer.finish().cid
 
     async def add_file(
         self, source: Source, info: PinInfo, call: Call, progress: Progress, /

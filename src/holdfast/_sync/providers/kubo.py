@@ -10,14 +10,13 @@ from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.http import HTTPProvider
 from holdfast._sync.providers.imports import ignore
 from holdfast._sync.providers.kubo_node import KuboNode, KuboReader
-from holdfast._sync.runtime import compute, run_blocking
+from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast._sync.upload_sources import open_upload
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.layouts import not_what_was_sent
 from holdfast.errors import ConfigError, ProviderError
 from holdfast.files.archive_source import ArchiveSource
@@ -80,15 +79,10 @@ class KuboProvider(
         """Store the JSON `text`."""
         check_info(info)
         data = text.encode()
-        cid = compute(len(data), self._cid_of, data)
+        cid = self.compute_cid(data)
         with open_source(data) as source:
             add = self._api.add(source, info, _ignore_sent, cid=cid, whole=len(data) <= SMALL)
             return self.run(add, call)
-
-    def _cid_of(self, data: bytes) -> CID:
-        importer = FileImporter(self._profile)
-        importer.update(data)
-        return importer.finish().cid
 
     def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:
         """Store the bytes of `source` as a file.
