@@ -162,7 +162,7 @@ class ClusterAPI:
             raise cluster_replies.not_cluster(reply, self.token)
 
     def list_request(self) -> Request:
-        """Return the request for a stream of all pins, which `PinLines` reads."""
+        """Return the request for a stream of all pins, which `AllocationLines` reads."""
         return self.request("GET", "/allocations?filter=pin")
 
     def error(self, reply: Reply) -> Exception:
@@ -197,7 +197,7 @@ class ClusterAPI:
         return settings
 
 
-class PinLines:
+class AllocationLines:
     """Reads a list of pins that comes in pieces, one pin in a line."""
 
     def __init__(self, token: Secret | None) -> None:
