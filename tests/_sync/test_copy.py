@@ -225,6 +225,18 @@ def test_a_source_that_lies_pins_nothing_at_the_target(node, there):
     assert there.provider.repository.collect_garbage().blocks == 0
 
 
+def test_a_block_that_the_source_lost_pins_nothing_at_the_target(node, service, there):
+    pin, _ = node.repository.add(LARGE, ODD_LAYOUT, name="x")
+    lost = [each for each in node.repository.path.rglob("*") if each.is_file()]
+    (lost, *_) = [each for each in lost if each.stat().st_size == 100_000]
+    lost.unlink()
+    (outcome,) = [each for each in service.copy_pins(to=there)]
+    assert isinstance(outcome.error, (NotFoundError, VerificationError))
+    assert there.pins() == []
+    assert there.provider.repository.collect_garbage().blocks == 0
+    service.revoke(pin.cid)
+
+
 # Many pins, with a journal
 
 

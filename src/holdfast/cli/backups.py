@@ -142,7 +142,7 @@ def restore(run: Run, file: FILE) -> None:
             report.take_all(source.copy_pins(to=client, journal=journal, progress=report.progress))
         if opened.damage:
             note(run, opened.damage)
-        if not report.code:
+        if journal is not None and not report.code:
             journal.unlink(missing_ok=True)
     if report.code:
         raise typer.Exit(report.code)
