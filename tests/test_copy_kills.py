@@ -117,6 +117,7 @@ def pins_of(config):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("target", KINDS)
 @pytest.mark.parametrize("source", KINDS)
 def test_a_copy_that_is_killed_twice_copies_everything_once(source, target, tmp_path):

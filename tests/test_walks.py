@@ -144,10 +144,8 @@ def test_a_dag_that_is_too_wide_at_many_levels_is_refused(monkeypatch):
         block = encode([Link(cid, b"", 4), *others], data.DIRECTORY)
         cid = replace(CID.of_raw(block), codec=DAG_PB)
         blocks[cid] = block
-    walk = DagWalk(cid)
     with pytest.raises(MalformedError, match="too wide at too many levels"):
-        while walk.need is not None:
-            walk.feed(blocks[walk.need])
+        list(needs(DagWalk(cid), blocks))
 
 
 def test_a_walk_says_which_new_blocks_are_needed_next():

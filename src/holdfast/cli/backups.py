@@ -84,10 +84,10 @@ class _Written:
 
     def run(self) -> None:
         """Write the list of pins, then the content of each."""
-        from holdfast.files.backup_file import BackupWriter, PinList
+        from holdfast.files.backup_file import BackedUpPins, BackupWriter
 
         with (
-            closing(PinList(self._client.iter_pins())) as pins,
+            closing(BackedUpPins(self._client.iter_pins())) as pins,
             closing(BackupWriter(self._out, pins)) as writer,
         ):
             self.cid = str(pins.manifest[0])
