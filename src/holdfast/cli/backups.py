@@ -84,10 +84,10 @@ class _Written:
 
     def run(self) -> None:
         """Write the list of pins, then the content of each."""
-        from holdfast.files.backup_file import BackedUpPins, BackupWriter
+        from holdfast.files.backup_file import BackupPins, BackupWriter
 
         with (
-            closing(BackedUpPins(self._client.iter_pins())) as pins,
+            closing(BackupPins(self._client.iter_pins())) as pins,
             closing(BackupWriter(self._out, pins)) as writer,
         ):
             self.cid = str(pins.manifest[0])

@@ -41,7 +41,7 @@ PAGE_BYTES: Final = 1 << 19
 FIELDS: Final = ("name", "size", "files", "type", "created")
 
 
-class BackedUpPins:
+class BackupPins:
     """The pins of a backup, as the pages and the manifest in it. Close it at the end.
 
     Attributes:
@@ -113,7 +113,7 @@ class BackupWriter:
         size: How many bytes were written.
     """
 
-    def __init__(self, file: Any, pins: BackedUpPins) -> None:
+    def __init__(self, file: Any, pins: BackupPins) -> None:
         self._file = file
         self._seen = SpilledCIDs()
         self.size = 0
