@@ -70,9 +70,10 @@ def copy(
         float, typer.Option(metavar="SECONDS", min=0, help="How long to wait until it is fetched.")
     ] = WAIT,
 ) -> None:
-    """Copy content to another provider, under the same CIDs; write a line for each pin.
+    """Copy content to another provider.
 
-    What the target has is not sent again, so the same command continues after an interruption.
+    The CIDs stay the same. There is a line for each pin. What the target has is not sent again, so
+    the same command continues after an interruption.
     """
     wanted: dict[str, Any] = {"name": name, "keyvalues": parse_keyvalues(keyvalue)}
     if cids and (name is not None or wanted["keyvalues"]):

@@ -70,7 +70,7 @@ class AsyncCopier:
 
     async def _copy(self, pin: Pin, progress: Progress) -> Copied:
         found = await find_pin(self._target, pin.cid)
-        if found is not None:
+        if found is not None and found.state == "pinned":
             return await self._renamed(pin, found)
         if has_capability(self._target, AsyncImporting):
             return await self._by_archive(pin, self._target, progress)

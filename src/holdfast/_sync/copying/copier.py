@@ -72,7 +72,7 @@ class Copier:
 
     def _copy(self, pin: Pin, progress: Progress) -> Copied:
         found = find_pin(self._target, pin.cid)
-        if found is not None:
+        if found is not None and found.state == "pinned":
             return self._renamed(pin, found)
         if has_capability(self._target, Importing):
             return self._by_archive(pin, self._target, progress)
