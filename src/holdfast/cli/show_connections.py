@@ -110,7 +110,7 @@ class _Test(threading.Thread):
         return Tested(self._connection, provider, self._address(), self._error)
 
     def _address(self) -> str:
-        """Return where the content is: a folder, or one or more addresses."""
+        """Return where the content is: a folder or an address."""
         from holdfast.files.locations import data_folder
         from holdfast.registry import BUILT_IN, is_on_this_machine, usual_api_url
 
@@ -118,8 +118,8 @@ class _Test(threading.Thread):
         if is_on_this_machine(provider):
             return str(Path(self._value("path") or data_folder()).expanduser())
         usual = usual_api_url(provider) if provider in BUILT_IN else "-"
-        addresses = self._value("pin_api_url") or usual
-        return addresses if isinstance(addresses, str) else ", ".join(addresses)
+        given = self._value("pin_api_url") or usual
+        return given if isinstance(given, str) else ", ".join(given)
 
     def _value(self, name: str) -> Any:
         setting = self._settings.get(name)
