@@ -72,9 +72,10 @@ def copy(
         float, typer.Option(metavar="SECONDS", min=0, help="How long to wait until it is fetched.")
     ] = WAIT,
 ) -> None:
-    """Copy content to another provider, under the same CIDs; write a line for each pin.
+    """Copy content to another provider.
 
-    What the target has is not sent again, so the same command continues after an interruption.
+    The CIDs stay the same. There is a line for each pin. What the target has is not sent again, so
+    the same command continues after an interruption.
     """
     wanted: dict[str, Any] = {"name": name, "keyvalues": parse_keyvalues(keyvalue)}
     if cids and (name is not None or wanted["keyvalues"]):
@@ -94,7 +95,7 @@ def copy(
                 journal = journal_for(client, target)
                 options |= {"journal": journal, "progress": report.progress, **wanted}
                 report.take_all(client.copy_pins(to=target, **options))
-                if report.is_over:
+                if journal is not None and report.is_over:
                     journal.unlink(missing_ok=True)
     if report.code:
         raise typer.Exit(report.code)
@@ -114,8 +115,8 @@ def _copy_each(
     return Outcomes(WorkGroup(copy_one, cids, AT_ONCE))
 
 
-def journal_for(client: "Client", target: "Client") -> Path:
-    """Return the path of the journal for this source and target, and for their tokens.
+def journal_for(client: "Client", target: "Client") -> Path | None:
+    """Return the path of the journal for this source, target and tokens; None if there can be none.
 
     It is for a command that was interrupted. After some time the target may have lost what it had,
     so an old journal is removed: then the target is asked again.
@@ -127,7 +128,10 @@ def journal_for(client: "Client", target: "Client") -> Path:
     names = "\n".join(place.name for place in places)
     about = "\n".join([names, *(place.fingerprint(names) for place in places)])
     folder = data_folder() / "copies"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None  # then the target is asked what it has
     for each in folder.glob("*.journal"):
         with suppress(OSError):  # another command may have removed it
             if time.time() - each.stat().st_mtime > BELIEVED_FOR:

@@ -1,5 +1,6 @@
 """Write what became of several items to standard error."""
 
+import sys
 from typing import Any
 
 from holdfast.cli import output
@@ -7,7 +8,8 @@ from holdfast.cli.run import Run
 
 
 def note(run: Run, text: str) -> None:
-    """Write a sentence that is not a result."""
+    """Write a sentence that is not a result, after the results so far."""
+    sys.stdout.flush()
     if run.as_json:
         output.write_error_json({"warning": text})
     else:
