@@ -1,4 +1,4 @@
-# WARNING: this file is generated from tests/_async/test_hardening_20_copies.py
+# WARNING: this file is generated from tests/_async/test_hostile_copies.py
 # by scripts/generate_sync.py. Change the original instead.
 """Copies between providers of which one is hostile, slow or not complete."""
 
