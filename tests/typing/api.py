@@ -19,6 +19,7 @@ from holdfast import (
     ClientMessage,
     ClientRecord,
     ContentFile,
+    Copied,
     LocalProvider,
     Outcome,
     Outcomes,
@@ -161,12 +162,16 @@ def pins(client: Client) -> None:
     assert_type(client.iter_pins(cid="cid", since=datetime.now(UTC), until=5), Iterator[Pin])
     assert_type(client.pins(keyvalues={"b": 1}, limit=3), list[Pin])
     assert_type(client.pin("cid").state, Literal["queued", "pinning", "pinned"])
+    assert_type(client.copy("cid", to=client), Copied)
+    assert_type(client.copy_pins(to=client, journal="x", name="a"), Outcomes[Pin, Copied])
 
 
 async def async_pins(client: AsyncClient) -> None:
     assert_type(await client.pin("cid"), Pin)
     assert_type(client.iter_pins(), AsyncIterator[Pin])
     assert_type([pin async for pin in client.iter_pins()], list[Pin])
+    assert_type(await client.copy("cid", to=client), Copied)
+    assert_type(client.copy_pins(to=client, limit=5), AsyncOutcomes[Pin, Copied])
 
 
 def providers(config: ClientConfig, storage: StorageProvider) -> None:
