@@ -16,7 +16,7 @@ from holdfast.repository.pins import add_pin
 from holdfast.repository.upkeep.garbage import discard
 
 BATCH_BYTES: Final = 8 << 20  # of the first transaction; each has twice as many as the one before
-MAX_BATCH_BYTES: Final = 32 << 20
+MAX_BATCH_BYTES: Final = 256 << 20
 BATCH_BLOCKS: Final = 1000
 
 
