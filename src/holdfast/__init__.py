@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from holdfast._async.providers.base import AsyncBaseProvider
     from holdfast._async.providers.kubo import AsyncKuboProvider
     from holdfast._async.providers.local import AsyncLocalProvider
+    from holdfast._async.providers.pinata import AsyncPinataProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
     from holdfast._async.reads.block_reader import AsyncBlockReader
     from holdfast._async.workers import AsyncOutcomes
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast._sync.providers.base import BaseProvider
     from holdfast._sync.providers.kubo import KuboProvider
     from holdfast._sync.providers.local import LocalProvider
+    from holdfast._sync.providers.pinata import PinataProvider
     from holdfast._sync.providers.pinning import PinProvider
     from holdfast._sync.reads.block_reader import BlockReader
     from holdfast._sync.workers import Outcomes
@@ -57,6 +59,7 @@ __all__ = [
     "AsyncLocalProvider",
     "AsyncOutcomes",
     "AsyncPinProvider",
+    "AsyncPinataProvider",
     "AsyncStorageProvider",
     "BaseProvider",
     "Blob",
@@ -76,6 +79,7 @@ __all__ = [
     "PinFilter",
     "PinInfo",
     "PinProvider",
+    "PinataProvider",
     "Retries",
     "StorageProvider",
     "StoreOptions",
@@ -98,6 +102,7 @@ _LAZY = {
     "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncOutcomes": "holdfast._async.workers",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
+    "AsyncPinataProvider": "holdfast._async.providers.pinata",
     "AsyncStorageProvider": "holdfast.provider",
     "BaseProvider": "holdfast._sync.providers.base",
     "Blob": "holdfast.files.blob",
@@ -117,6 +122,7 @@ _LAZY = {
     "PinFilter": "holdfast.records",
     "PinInfo": "holdfast.records",
     "PinProvider": "holdfast._sync.providers.pinning",
+    "PinataProvider": "holdfast._sync.providers.pinata",
     "Retries": "holdfast.config",
     "StorageProvider": "holdfast.provider",
     "StoreOptions": "holdfast.records",

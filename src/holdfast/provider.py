@@ -47,6 +47,7 @@ from holdfast.errors import UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.sources import Progress, Source
 from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
+from holdfast.signed_links import AsyncSigning, Signing
 
 __all__ = [
     "CID",
@@ -62,6 +63,7 @@ __all__ = [
     "AsyncListing",
     "AsyncOpenable",
     "AsyncPinning",
+    "AsyncSigning",
     "AsyncStorageProvider",
     "AsyncUpdating",
     "Browsing",
@@ -83,6 +85,7 @@ __all__ = [
     "Pinning",
     "Progress",
     "Reconfigurable",
+    "Signing",
     "Source",
     "StorageProvider",
     "Updating",

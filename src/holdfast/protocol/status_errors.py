@@ -97,6 +97,12 @@ def failure(
     return table.classes.get(reply.status, ProviderError)(message, **known)
 
 
+def advise(error: ProviderError, remedy: str) -> None:
+    """Add to `error` what to do, as a note and for the command line. The message stays as it is."""
+    error.add_note(remedy)
+    vars(error)["remedy"] = remedy
+
+
 def retry_after(reply: Reply) -> float | None:
     """Return the wait in seconds that `reply` asks for, as a number or a date.
 

@@ -13,6 +13,7 @@ from holdfast.records.pins import (
     PinState,
     merged_keyvalues,
     same_value,
+    value_text,
 )
 from holdfast.records.written import ClientMessage, ClientRecord, StoreOptions, now_ms
 
@@ -31,4 +32,5 @@ __all__ = [
     "merged_keyvalues",
     "now_ms",
     "same_value",
+    "value_text",
 ]

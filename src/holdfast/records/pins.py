@@ -104,10 +104,16 @@ def same_value(one: Any, other: Any) -> bool:
         >>> same_value(1, "1"), same_value(True, "true"), same_value(True, 1)
         (True, True, False)
     """
-    return _value_text(one) == _value_text(other)
+    return value_text(one) == value_text(other)
 
 
-def _value_text(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Return a value of key-values as services that keep only texts write it.
+
+    Example:
+        >>> value_text(True), value_text(2.0)
+        ('true', '2')
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
