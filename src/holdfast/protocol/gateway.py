@@ -12,7 +12,7 @@ from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import directory_error
 from holdfast.errors import ProviderError
 from holdfast.protocol import host_privacy
-from holdfast.protocol.http import Reply, Request, origin
+from holdfast.protocol.http import Reply, Request, SignedURL, origin
 from holdfast.protocol.status_errors import failure, provider_error
 
 DEFAULT_GATEWAYS: Final = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
@@ -43,7 +43,7 @@ class Gateway:
 
     base_url: str
     token: Secret | None = None
-    link: str | None = field(default=None, repr=False)
+    link: SignedURL | None = None
     peer: str = field(init=False, repr=False, compare=False)
     _for_content: Mapping[str, str | Secret] = field(init=False, repr=False, compare=False)
 

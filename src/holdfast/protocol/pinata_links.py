@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.config.checks import address_error
-from holdfast.protocol.http import Reply, Request, origin
+from holdfast.protocol.http import Reply, Request, SignedURL, origin
 from holdfast.protocol.pin_api import Exchange
 from holdfast.protocol.pinning import FORBIDDEN
 from holdfast.protocol.status_errors import advise, failure, provider_error
@@ -29,7 +29,7 @@ class UploadLimits:
     types: tuple[str, ...] = ()
 
 
-def sign_read(api: "PinataAPI", url: str, expires: int) -> Exchange[str]:
+def sign_read(api: "PinataAPI", url: str, expires: int) -> Exchange[SignedURL]:
     """Return a link to the private file at `url`, which works for `expires` seconds."""
     body = {"url": url, "date": api.seconds(), "expires": expires, "method": "GET"}
     reply = yield api.json_request("POST", "/files/private/download_link", body)
@@ -40,7 +40,7 @@ def sign_read(api: "PinataAPI", url: str, expires: int) -> Exchange[str]:
     return link
 
 
-def sign_upload(api: "PinataAPI", limits: UploadLimits) -> Exchange[str]:
+def sign_upload(api: "PinataAPI", limits: UploadLimits) -> Exchange[SignedURL]:
     """Return a link to which files can be uploaded without the key."""
     return _read_link(api, (yield _upload_link_request(api, limits)))
 
@@ -83,8 +83,8 @@ def _upload_link_request(api: "PinataAPI", limits: UploadLimits) -> Request:
     return api.json_request("POST", "/files/sign", body, base_url=api.options.upload_url)
 
 
-def _read_link(api: "PinataAPI", reply: Reply) -> str:
-    link = api.read_member(reply)
-    if not isinstance(link, str) or address_error(link):
+def _read_link(api: "PinataAPI", reply: Reply) -> SignedURL:
+    link = SignedURL(api.read_member(reply))
+    if address_error(link):
         raise failure("the provider's reply is not a link (data)", reply, secret=api.token)
     return link

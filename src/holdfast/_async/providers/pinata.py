@@ -17,6 +17,7 @@ from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source
 from holdfast.files.upload_check import WrittenLayout
 from holdfast.protocol.gateway import Gateway
+from holdfast.protocol.http import SignedURL
 from holdfast.protocol.pinata import LARGEST_FORM, PinataAPI
 from holdfast.protocol.pinata_links import UploadLimits, sign_read, sign_upload
 from holdfast.protocol.pinata_options import PinataOptions, api_root
@@ -133,7 +134,8 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
             raise UnsupportedError("public content needs no signed link; use url")
         reference = Reference.parse(cid)
         async with self.call("signed_url", cid) as call:
-            return await self._sign(self._first_gateway, reference, expires, call)
+            # A plain text, which is shown as it is.
+            return str(await self._sign(self._first_gateway, reference, expires, call))
 
     async def signed_upload_url(
         self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
@@ -141,7 +143,7 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
         """Return a link to which browsers and others can upload files without the key."""
         limits = UploadLimits(expires=expires, max_bytes=max_bytes, types=types)
         async with self.call("signed_upload_url") as call:
-            return await self.run(sign_upload(self._api, limits), call)
+            return str(await self.run(sign_upload(self._api, limits), call))
 
     async def _sign_reader(self, reference: Reference, call: Call) -> AsyncGatewayReader:
         """Return a reader of one private file, with a link for each gateway."""
@@ -152,7 +154,9 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
             signed.append(Gateway(gateway.base_url, link=link))
         return self._read_from(signed, self.config)
 
-    async def _sign(self, gateway: Gateway, reference: Reference, expires: int, call: Call) -> str:
+    async def _sign(
+        self, gateway: Gateway, reference: Reference, expires: int, call: Call
+    ) -> SignedURL:
         url = Gateway(_private(gateway.base_url)).url(reference)
         return await self.run(sign_read(self._api, url, expires), call)
 

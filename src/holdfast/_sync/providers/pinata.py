@@ -19,6 +19,7 @@ from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source
 from holdfast.files.upload_check import WrittenLayout
 from holdfast.protocol.gateway import Gateway
+from holdfast.protocol.http import SignedURL
 from holdfast.protocol.pinata import LARGEST_FORM, PinataAPI
 from holdfast.protocol.pinata_links import UploadLimits, sign_read, sign_upload
 from holdfast.protocol.pinata_options import PinataOptions, api_root
@@ -133,7 +134,8 @@ class PinataProvider(PinProvider, Signing):
             raise UnsupportedError("public content needs no signed link; use url")
         reference = Reference.parse(cid)
         with self.call("signed_url", cid) as call:
-            return self._sign(self._first_gateway, reference, expires, call)
+            # A plain text, which is shown as it is.
+            return str(self._sign(self._first_gateway, reference, expires, call))
 
     def signed_upload_url(
         self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
@@ -141,7 +143,7 @@ class PinataProvider(PinProvider, Signing):
         """Return a link to which browsers and others can upload files without the key."""
         limits = UploadLimits(expires=expires, max_bytes=max_bytes, types=types)
         with self.call("signed_upload_url") as call:
-            return self.run(sign_upload(self._api, limits), call)
+            return str(self.run(sign_upload(self._api, limits), call))
 
     def _sign_reader(self, reference: Reference, call: Call) -> GatewayReader:
         """Return a reader of one private file, with a link for each gateway."""
@@ -152,7 +154,7 @@ class PinataProvider(PinProvider, Signing):
             signed.append(Gateway(gateway.base_url, link=link))
         return self._read_from(signed, self.config)
 
-    def _sign(self, gateway: Gateway, reference: Reference, expires: int, call: Call) -> str:
+    def _sign(self, gateway: Gateway, reference: Reference, expires: int, call: Call) -> SignedURL:
         url = Gateway(_private(gateway.base_url)).url(reference)
         return self.run(sign_read(self._api, url, expires), call)
 
