@@ -78,7 +78,7 @@ class ClusterPeer:
                 "Gateway": _listen(self._kubo_gateway),
                 "Swarm": [_listen(self._swarm)],
             }
-            settings["Gateway"]["NoFetch"] = False
+            settings["Gateway"] |= {"NoFetch": False, "RetrievalTimeout": "1s"}
 
         self.kubo.prepare(change)
         command = [engine_path(CLUSTER), "init", "--consensus", "crdt"]
@@ -92,7 +92,7 @@ class ClusterPeer:
         file.write_text(json.dumps(settings))
 
     def start(self, *known: "ClusterPeer") -> None:
-        """Start both, and wait until they answer; the peer connects to the peers that are `known`."""
+        """Start both, and wait until they answer; the peer connects to those that are `known`."""
         self.kubo.start()
         self.start_peer(*known)
 

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tokenize
 import tomllib
+import warnings
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
@@ -256,7 +257,11 @@ class Page:
         assert path.name == "holdfast.toml", f"{block}: nobody knows what {name} is"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        settings = gather({})
+        for connection in values.pop("connections", ()):
+            config_of(gather({"use": (connection, "--use")}))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a command would show them
+            settings = gather({})
         assert all(settings[each].source == str(path.absolute()) for each in values)
         config_of(settings)
 

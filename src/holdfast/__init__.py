@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
     from holdfast._async.content_file import AsyncContentFile
     from holdfast._async.providers.base import AsyncBaseProvider
+    from holdfast._async.providers.cluster import AsyncClusterProvider
     from holdfast._async.providers.kubo import AsyncKuboProvider
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinata import AsyncPinataProvider
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast._sync.client import Client
     from holdfast._sync.content_file import ContentFile
     from holdfast._sync.providers.base import BaseProvider
+    from holdfast._sync.providers.cluster import ClusterProvider
     from holdfast._sync.providers.kubo import KuboProvider
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinata import PinataProvider
@@ -54,6 +56,7 @@ __all__ = [
     "AsyncBaseProvider",
     "AsyncBlockReader",
     "AsyncClient",
+    "AsyncClusterProvider",
     "AsyncContentFile",
     "AsyncKuboProvider",
     "AsyncLocalProvider",
@@ -68,6 +71,7 @@ __all__ = [
     "ClientConfig",
     "ClientMessage",
     "ClientRecord",
+    "ClusterProvider",
     "ContentFile",
     "Entry",
     "Event",
@@ -98,6 +102,7 @@ _LAZY = {
     "AsyncBlockReader": "holdfast._async.reads.block_reader",
     "AsyncClient": "holdfast._async.client",
     "AsyncContentFile": "holdfast._async.content_file",
+    "AsyncClusterProvider": "holdfast._async.providers.cluster",
     "AsyncKuboProvider": "holdfast._async.providers.kubo",
     "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncOutcomes": "holdfast._async.workers",
@@ -114,6 +119,7 @@ _LAZY = {
     "ContentFile": "holdfast._sync.content_file",
     "Entry": "holdfast.records",
     "Event": "holdfast.events",
+    "ClusterProvider": "holdfast._sync.providers.cluster",
     "KuboProvider": "holdfast._sync.providers.kubo",
     "LocalProvider": "holdfast._sync.providers.local",
     "Outcome": "holdfast.records",
