@@ -24,7 +24,7 @@ OPTIONS: Final = "pinataOptions"
 JSON_TYPE: Final = {"Content-Type": "application/json"}
 FORBIDDEN: Final = 403
 NO_SCOPES: Final = b"NO_SCOPES_FOUND"  # the older calls' error for keys that are made for v3
-V3_KEY: Final = 'the key may be for the service\'s v3 API: use provider="pinata"'
+V3_KEY: Final = "the key may be for the service's v3 API: use {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,9 @@ class PinningAPI:
         if not reply.ok:
             error = provider_error(reply, secret=self.token)
             if reply.status == FORBIDDEN and NO_SCOPES in reply.body:
-                advise(error, self.without_scopes)
+                words = self.without_scopes
+                note, remedy = words.format('provider="pinata"'), words.format("--provider pinata")
+                advise(error, note, remedy)
             raise error
 
     def read_json(self, reply: Reply) -> Any:

@@ -97,10 +97,10 @@ def failure(
     return table.classes.get(reply.status, ProviderError)(message, **known)
 
 
-def advise(error: ProviderError, remedy: str) -> None:
-    """Add to `error` what to do, as a note and for the command line. The message stays as it is."""
-    error.add_note(remedy)
-    vars(error)["remedy"] = remedy
+def advise(error: ProviderError, note: str, remedy: str | None = None) -> None:
+    """Add to `error` what to do: a note, and the command line's `remedy`, if that differs."""
+    error.add_note(note)
+    vars(error)["remedy"] = remedy or note
 
 
 def retry_after(reply: Reply) -> float | None:
