@@ -35,7 +35,9 @@ QUICK = {
 def free_ports(count: int) -> list[int]:
     """Return ports of this machine that nobody listens on now."""
     with ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        servers = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
         return [server.getsockname()[1] for server in servers]
 
 
@@ -178,7 +180,9 @@ class Cluster:
         peers = [peer.swarm_peer() for peer in self.peers]
         for one in self.peers:
             others = [each for each in peers if each != one.swarm_peer()]
-            one.kubo.change(lambda settings, others=others: settings["Peering"].update(Peers=others))
+            one.kubo.change(
+                lambda settings, others=others: settings["Peering"].update(Peers=others)
+            )
 
     def start(self) -> None:
         """Start all, and wait until every peer knows the others."""
