@@ -183,6 +183,7 @@ class Settings(TypedDict, total=False):
     max_upload: int
     idle_seconds: float
     cache_bytes: int
+    v3_profile: str
 
 
 @contextmanager
