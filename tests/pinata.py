@@ -6,6 +6,15 @@ from holdfast import ClientConfig
 from holdfast.testing import ScriptedServer
 from tests.support import HELLO_CID, config_for
 
+KIB_256 = 1 << 18  # of the leaves of the service
+LINKS = 174  # of its nodes
+PROFILES = ("unixfs-v0-2015", "kubo-legacy-cidv1")  # by CID version
+SIZES_AROUND_NODES = tuple(
+    size + more
+    for size in (0, KIB_256, 2 * KIB_256, LINKS * KIB_256, (LINKS + 1) * KIB_256)
+    for more in (-1, 0, 1)
+    if size + more >= 0
+)
 FILE_ID = "dd5f8888-bf15-4559-b8a2-6c626869507f"
 GROUP = "5b56981c-7e5b-4dff-aeca-de784728dddb"
 DENIED = {"error": {"code": 403, "message": "Forbidden"}}
