@@ -355,7 +355,7 @@ async def test_a_connection_is_tested_for_reading_and_writing(server, v3_client)
     server.reply(200, {"data": "https://uploads.pinata.cloud/v3/files/abc"})
     assert await v3_client.test_connection()
     read, write = server.requests
-    assert (read.method, read.target) == ("GET", "/v3/files/public?limit=1")
+    assert (read.method, read.target) == ("GET", "/v3/files/public?limit=1&order=DESC")
     assert (write.method, write.target) == ("POST", "/v3/files/sign")
     assert write.json() | {"date": 0} == {
         "date": 0,
@@ -374,10 +374,11 @@ async def test_a_connection_is_tested_for_reading_and_writing(server, v3_client)
     ],
 )
 async def test_a_missing_permission_is_named(server, v3_client, statuses, lacking):
-    for status in statuses:
-        server.reply(status, DENIED if status == 403 else {"data": "https://example.com/x"})
-    with pytest.raises(PermissionDeniedError, match=r"^Forbidden$") as caught:
+    for status, body in zip(statuses, (files(), {"data": "https://example.com/x"}), strict=True):
+        server.reply(status, DENIED if status == 403 else body)
+    with pytest.raises(PermissionDeniedError) as caught:
         await v3_client.test_connection()
+    assert str(caught.value) == "Forbidden"
     assert caught.value.__notes__ == [f"give a key with the permission {lacking}"]
 
 

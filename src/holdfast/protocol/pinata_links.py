@@ -1,7 +1,8 @@
 """Signed links of the service's v3 API, and how they show what a key may do."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.config.checks import address_error
@@ -9,6 +10,7 @@ from holdfast.protocol.http import Reply, Request, SignedURL, origin
 from holdfast.protocol.pin_api import Exchange
 from holdfast.protocol.pinning import FORBIDDEN
 from holdfast.protocol.status_errors import advise, failure, provider_error
+from holdfast.records import PinFilter
 
 if TYPE_CHECKING:
     from holdfast.protocol.pinata import PinataAPI
@@ -52,23 +54,25 @@ def check_credentials(api: "PinataAPI") -> Exchange[None]:
     """
     lacking: list[str] = []
     refused: Reply | None = None
-    for permission, request in _probes(api):
+    for permission, request, read in _probes(api):
         reply = yield request
         if reply.status == FORBIDDEN:
             lacking.append(permission)
             refused = refused or reply
         else:
-            api.read_member(reply)
+            read(reply)
     if refused is not None:
         error = provider_error(refused, secret=api.token)
         advise(error, f"give a key with the permission {' and '.join(lacking)}")
         raise error
 
 
-def _probes(api: "PinataAPI") -> Iterator[tuple[str, Request]]:
-    """Yield requests that change nothing, each with the permission that it needs."""
-    yield "org:files:read", api.request("GET", f"/files/{api.options.network}?limit=1")
-    yield "org:files:write", _upload_link_request(api, UploadLimits(expires=1, max_bytes=1))
+def _probes(api: "PinataAPI") -> Iterator[tuple[str, Request, Callable[[Reply], object]]]:
+    """Yield requests that change nothing, each with its permission, and what reads the reply."""
+    files = api.pages(PinFilter(), limit=1)
+    yield "org:files:read", files.request(), files.read
+    link = _upload_link_request(api, UploadLimits(expires=1, max_bytes=1))
+    yield "org:files:write", link, partial(_read_link, api)
 
 
 def _upload_link_request(api: "PinataAPI", limits: UploadLimits) -> Request:

@@ -52,8 +52,8 @@ class PinataList:
         try:
             pins = [read_pin(row) for row in data["files"] if row["cid"] != PENDING]
             token = data.get("next_page_token") or ""
-            if not isinstance(token, str):
-                raise TypeError("a token is text")  # noqa: TRY301 - all are one error
+            if not isinstance(data["files"], list) or not isinstance(token, str):
+                raise TypeError("files are a list, and a token is text")  # noqa: TRY301 - all are one error
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             words = "the provider's reply is not a list of files (data.files)"
             raise failure(words, reply, secret=self.token) from None
