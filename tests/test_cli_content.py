@@ -218,7 +218,5 @@ def test_links_are_signed_and_written(commands, empty_node):
     link = commands.text("upload-link", "--max-bytes", "5", "--type", "image/*", **variables)
     assert link.startswith(empty_node.api_url)
     code, lines = commands.failure("link", cid)
-    assert (code, lines[0]) == (
-        3,
-        "error: LocalProvider makes no signed links; share the address of url()",
-    )
+    assert code == 3
+    assert "makes no signed links; share the address of url()" in lines[0]
