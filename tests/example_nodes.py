@@ -7,21 +7,27 @@ import subprocess
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
 from scripts.build_engines import CLUSTER, KUBO
-
-from tests.engines import engine_path
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "examples/cluster/nodes.sh"
-PORTS = [10 * node + use for node in (1, 2, 3) for use in range(5)]  # after the first port
+# Found before a test changes the environment.
+PROGRAMS = {
+    engine: Path(os.environ.get(f"HOLDFAST_{engine.name.upper()}") or engine.binary)
+    for engine in (KUBO, CLUSTER)
+}
+PORTS = [10 * node + use for node in (1, 2, 3) for use in range(5)]  # above the first port
 
 
-def engines_on_path(folder):
-    """A PATH with the engines under their usual names; skip the test where they are not built."""
+def engine_folder(folder):
+    """Make a folder with the engines under their usual names; skip where they are not built."""
     folder.mkdir()
-    for name, engine in (("ipfs", KUBO), ("ipfs-cluster-service", CLUSTER)):
-        (folder / name).symlink_to(engine_path(engine))
-    return f"{folder}:{os.environ['PATH']}"
+    for engine, path in PROGRAMS.items():
+        if not path.exists():
+            pytest.skip(f"{engine.title} is not built: make engines")
+        (folder / engine.program).symlink_to(path)
+    return folder
 
 
 def free_range():
@@ -49,7 +55,7 @@ class ExampleNodes:
         self.first_port = free_range()
         self.variables = {
             **os.environ,
-            "PATH": engines_on_path(folder / "bin"),
+            "PATH": f"{engine_folder(folder / 'bin')}:{os.environ['PATH']}",
             "NODES": str(folder / "nodes"),
             "FIRST_PORT": str(self.first_port),
         }
@@ -68,6 +74,13 @@ class ExampleNodes:
         done = self.run(*words)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+
+def shut_down_kubo(folder, nodes):
+    """Stop the Kubo with a repository in `folder`, if it runs."""
+    if (folder / "api").exists():
+        variables = {**nodes.variables, "IPFS_PATH": str(folder)}
+        subprocess.run(["ipfs", "shutdown"], env=variables, check=True)  # noqa: S607
 
 
 @contextmanager

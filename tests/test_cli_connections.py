@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,12 @@ from tests.test_cli_settings import MESSAGE, setting
 from tests.test_cli_trust import KEEPER, write_project_file
 
 OTHER = "another-token-0123456789"
+SLEEPER = """
+import time
+class Provider:
+    def from_config(config):
+        time.sleep(30)
+"""
 ENDPOINTS = {name for name, field in FIELDS.items() if field.endpoint}
 SECRETS = {name for name, field in FIELDS.items() if field.secret}
 
@@ -363,6 +370,13 @@ def test_a_project_may_choose_only_a_connection_that_the_user_allows(archive, se
     archive.text("test-connection")  # the user chose the same
 
 
+def test_only_true_allows_projects(home):
+    Path("holdfast.toml").write_text('use = "a"\n')
+    for value in ('"false"', '"true"', "1", "false"):
+        home.write_text(f'[connections.a]\nprovider = "local"\nprojects = {value}\n')
+        assert "use names the connection 'a'" in gather({}, {"path"})["use"].error
+
+
 @pytest.mark.parametrize("name", ["missing", "local", "kubo"])
 def test_a_project_may_not_choose_what_the_user_does_not_define(commands, name):
     write_project_file(commands, f'use = "{name}"\n')
@@ -419,8 +433,9 @@ def test_the_gateway_of_a_project_gets_nothing_of_the_connection(home, monkeypat
         '[connections.a]\nprovider = "kubo"\nprojects = true\n'
         f'gateway_url = "https://mine.example"\ngateway_token = "{GATEWAY_TOKEN}"\n'
     )
-    with open("holdfast.toml", "w") as project:  # noqa: PTH123
-        project.write('use = "a"\ngateway_url = "https://evil.example"\nrate_limit = 5\n')
+    Path("holdfast.toml").write_text(
+        'use = "a"\ngateway_url = "https://evil.example"\nrate_limit = 5\n'
+    )
     with pytest.warns(UserWarning, match="chooses your connection 'a'"):
         config = config_of(gather({}))
     assert config.gateway_url == ("https://mine.example/ipfs",)
@@ -528,6 +543,24 @@ def test_a_connection_that_does_not_answer_ends_in_time(archive, server):
     assert (result.returncode, lines[0].split()[-1]) == (6, "connected")
     assert lines[1].startswith("slow")
     assert "error: " in lines[1]
+
+
+def test_a_provider_that_hangs_does_not_hold_up_the_others(commands, tmp_path):
+    installed = install_provider(tmp_path / "site", "sleeper", SLEEPER)
+    commands.write_user_file('[connections.slow]\nprovider = "sleeper"\n')
+    began = time.monotonic()
+    result = commands.run("connections", "--timeout", "0.3", **installed)
+    assert time.monotonic() - began < 15
+    assert (result.returncode, result.stdout.decode().split(maxsplit=3)) == (
+        6,
+        ["slow", "sleeper", "-", "error: no answer within 0.3 seconds\n"],
+    )
+
+
+def test_a_test_sends_one_request(archive, server):
+    server.reply(503, b"")
+    result = archive.run("connections")
+    assert (result.returncode, len(server.requests)) == (12, 1)
 
 
 def test_names_of_connections_are_completed(archive):

@@ -10,7 +10,7 @@ import yaml
 from scripts.build_engines import CLUSTER, KUBO
 
 from tests.engines import engine_path
-from tests.example_nodes import PORTS, ROOT, SCRIPT, engines_on_path, example_nodes
+from tests.example_nodes import PORTS, ROOT, SCRIPT, engine_folder, example_nodes
 
 COMPOSE = ROOT / "examples/cluster/compose.yaml"
 REQUIRED = r"\$\{\w+:\?[^}]+\}"  # without the variable, nothing starts
@@ -93,7 +93,7 @@ def test_a_peer_takes_the_settings_of_the_compose_file(compose, tmp_path):
 
 @pytest.mark.slow
 def test_the_kubos_of_the_compose_file_are_private(compose, tmp_path):
-    path = engines_on_path(tmp_path / "bin")
+    path = f"{engine_folder(tmp_path / 'bin')}:{os.environ['PATH']}"
     variables = {**os.environ, "PATH": path, "IPFS_PATH": str(tmp_path / "kubo")}
     for command in (["ipfs", "init"], ["sh", "-c", compose["configs"]["private-kubo"]["content"]]):
         subprocess.run(command, env=variables, check=True, capture_output=True)  # noqa: S603

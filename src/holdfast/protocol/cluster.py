@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from holdfast.config.secret import Secret
+from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.layouts import not_what_was_sent
 from holdfast.errors import ProviderError, SerializationError
@@ -57,7 +58,11 @@ class ClusterAPI:
         With `whole`, the archive is small and in memory: it is sent at once.
         """
         known = yield from self._find(str(cid))
-        query = {"format": "car", "stream-channels": "false", **self._settings(info, known)}
+        settings = self._settings(info, known)
+        if inline_block(cid) is not None:  # all of it is in the CID; there is no block to add
+            yield from self._pin(str(cid), settings)
+            return Added(cid=str(cid), duplicate=known is not None)
+        query = {"format": "car", "stream-channels": "false", **settings}
         if known is not None and known.peers:  # else a repeated upload may move it to other peers
             query["user-allocations"] = ",".join(known.peers)
         form = FileForm([FormFile(PART_NAME, "", archive)], fields={})
@@ -157,7 +162,7 @@ class ClusterAPI:
             raise cluster_replies.not_cluster(reply, self.token)
 
     def list_request(self) -> Request:
-        """Return the request for a stream of all pins, which `PinLines` reads."""
+        """Return the request for a stream of all pins, which `AllocationLines` reads."""
         return self.request("GET", "/allocations?filter=pin")
 
     def error(self, reply: Reply) -> Exception:
@@ -192,7 +197,7 @@ class ClusterAPI:
         return settings
 
 
-class PinLines:
+class AllocationLines:
     """Reads a list of pins that comes in pieces, one pin in a line."""
 
     def __init__(self, token: Secret | None) -> None:

@@ -3,6 +3,7 @@
 All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
 """
 
+from holdfast.records.copies import Copied, CopyMethod
 from holdfast.records.entries import Entry, EntryKind
 from holdfast.records.outcomes import Outcome
 from holdfast.records.pins import (
@@ -21,6 +22,8 @@ __all__ = [
     "Added",
     "ClientMessage",
     "ClientRecord",
+    "Copied",
+    "CopyMethod",
     "Entry",
     "EntryKind",
     "Outcome",

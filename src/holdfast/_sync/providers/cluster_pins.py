@@ -13,7 +13,7 @@ from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.checks import is_loopback
 from holdfast.errors import ConfigError, ProviderError
-from holdfast.protocol.cluster import ASKED_AT_ONCE, ClusterAPI, PinLines, matches
+from holdfast.protocol.cluster import ASKED_AT_ONCE, AllocationLines, ClusterAPI, matches
 from holdfast.protocol.cluster_options import read_options
 from holdfast.protocol.cluster_replies import ClusterPin, make_pin
 from holdfast.protocol.http import Reply, Request
@@ -130,7 +130,7 @@ class ClusterPins(HTTPProvider, Listing, Finding, Updating, Pinning):
                 return
             if reply.status != 200 or reply.media_type != "application/json":
                 raise self._api.error(read_whole(response))
-            lines = PinLines(self.config.provider_token)
+            lines = AllocationLines(self.config.provider_token)
             for piece in response.chunks():
                 for pin in lines.feed(piece):
                     yield pin
