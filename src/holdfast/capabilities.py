@@ -15,15 +15,6 @@ from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
 
 
 @runtime_checkable
-class Linkable(Protocol):
-    """Returns links to its content."""
-
-    @abstractmethod
-    def url(self, cid: str) -> str:
-        """Return a link to `cid` that can be shared."""
-
-
-@runtime_checkable
 class Reconfigurable(Protocol):
     """Can be copied with other options and the same connections."""
 

@@ -35,7 +35,6 @@ from holdfast.capabilities import (
     Exporting,
     Finding,
     Importing,
-    Linkable,
     Listing,
     Openable,
     Pinning,
@@ -46,8 +45,8 @@ from holdfast.content.cid import CID
 from holdfast.errors import UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.sources import Progress, Source
+from holdfast.link_capabilities import AsyncSigning, Linkable, Signing
 from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
-from holdfast.signed_links import AsyncSigning, Signing
 
 __all__ = [
     "CID",

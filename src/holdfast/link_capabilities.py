@@ -1,7 +1,16 @@
-"""The capability of providers that sign links: for private content, and for uploads by others."""
+"""The capabilities of providers that concern links: plain ones, and signed ones."""
 
 from abc import abstractmethod
 from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Linkable(Protocol):
+    """Returns links to its content."""
+
+    @abstractmethod
+    def url(self, cid: str) -> str:
+        """Return a link to `cid` that can be shared."""
 
 
 @runtime_checkable
