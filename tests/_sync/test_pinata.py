@@ -341,10 +341,13 @@ def test_what_is_pinned_needs_no_job(server, v3_client):
     assert len(server.requests) == 1
 
 
-def test_the_private_network_pins_nothing_by_cid(server):
+def test_the_private_network_pins_nothing_by_cid_that_it_does_not_have(server):
+    server.reply(200, files())
+    server.reply(200, files(file_row()))
     with Client.init(v3_config(server, network="private")) as client:
         with pytest.raises(UnsupportedError, match="public network only"):
             client.pin(HELLO_CID)
+        assert (client.pin(HELLO_CID)).id == FILE_ID
 
 
 # Credentials and configuration

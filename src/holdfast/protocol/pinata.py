@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import InvalidCIDError, ProviderError, SerializationError
+from holdfast.errors import InvalidCIDError, ProviderError, SerializationError, UnsupportedError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import BytesFile, FileForm, FormFile, FormFolder
@@ -146,6 +146,11 @@ class PinataAPI:
             return (yield from self._change(found[0].id, name, info.keyvalues))
         if found:
             return found[0]
+        if self.options.network == "private":
+            raise UnsupportedError(
+                "PinataProvider pins by CID in the public network only; download the content "
+                "and upload it here"
+            )
         body = {
             "cid": str(cid),
             **({} if name is None else {"name": name}),

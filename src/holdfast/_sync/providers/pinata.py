@@ -24,7 +24,7 @@ from holdfast.protocol.pinata import LARGEST_FORM, PinataAPI
 from holdfast.protocol.pinata_links import UploadLimits, sign_read, sign_upload
 from holdfast.protocol.pinata_options import PinataOptions, api_root
 from holdfast.provider import Signing
-from holdfast.records import Added, Pin, PinInfo, now_ms
+from holdfast.records import Added, PinInfo, now_ms
 
 READ_LINK: Final = 3600  # seconds for which a link to a file that we read works
 
@@ -110,15 +110,6 @@ class PinataProvider(PinProvider, Signing):
             raise UnsupportedError(
                 f"PinataProvider cannot store {what} that expire; leave the option expires out"
             )
-
-    def pin(self, cid: str, info: PinInfo) -> Pin:
-        """Ask the service to fetch and pin `cid`, unless it is pinned already."""
-        if self._is_private:
-            raise UnsupportedError(
-                "PinataProvider pins by CID in the public network only; download the content "
-                "and upload it here"
-            )
-        return super().pin(cid, info)
 
     # Links, and reads through them
 
