@@ -18,7 +18,6 @@ from holdfast.node.pinning_api.authorization import Authorization
 from holdfast.node.pinning_api.body_reader import BodyReader
 from holdfast.node.pinning_api.form_parser import feed_all
 from holdfast.node.pinning_api.pin_list_query import whole_number
-from holdfast.node.v3_api.calls import error_reply, origin_of
 from holdfast.node.v3_api.tus_upload import TusUpload
 from holdfast.node.v3_api.tus_uploads import TusUploads, expiry
 from holdfast.node.v3_api.upload_options import (
@@ -28,6 +27,7 @@ from holdfast.node.v3_api.upload_options import (
     size_limit,
     too_large,
 )
+from holdfast.node.v3_api.v3_calls import error_reply, origin_of
 
 VERSION: Final = "1.0.0"
 EXTENSIONS: Final = "creation,expiration,termination"
