@@ -299,14 +299,15 @@ def test_an_upload_whose_blocks_were_removed_is_gone(tmp_path):
         assert call("HEAD", urlsplit(location).path).status == 404
 
 
-def test_old_uploads_are_swept(fresh):
+def test_old_uploads_are_swept(fresh, monkeypatch):
     location = fresh.create(len(CONTENT)).headers["Location"]
     fresh.patch(location, 0, CONTENT[:LEAF])
     (folder,) = (fresh.node.repository.path / "uploads").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     for path in folder.iterdir():
         os.utime(path, (0, 0))
-    fresh.create(1)
+    monkeypatch.setattr(tus_uploads, "MAX_UPLOADS", 1)
+    assert fresh.create(1).status == 201
     assert not folder.exists()
     assert fresh("HEAD", location).status == 404
 
