@@ -100,6 +100,9 @@ GOALS = (
         )
         for kubo in ("Kubo", SAFE_KUBO)
     ),
+    _same("store to Kubo, 16 at once", "kubo-store", "kubo-rpc-client", 1.0),
+    _same("store to Kubo, 16 at once", "kubo-store", "Kubo's command", 5.0),
+    _same("download from Kubo", "kubo-download", "ipfs get", 0.5),
     Goal(
         "from holdfast import Client / import urllib3",
         "import",

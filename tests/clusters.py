@@ -6,8 +6,7 @@ import secrets
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from scripts.build_engines import CLUSTER
 
 from holdfast import ClientConfig
 from tests.engines import START_TIME, Kubo, engine_path
+from tests.support import wait_until
 
 # Shorter than the defaults, so that a test need not wait for minutes.
 QUICK = {
@@ -29,6 +29,7 @@ QUICK = {
     "CLUSTER_TAGS_METRICTTL": "4s",
     "CLUSTER_MDNSINTERVAL": "0s",
     "CLUSTER_PEERWATCHINTERVAL": "1s",
+    "CLUSTER_PUBSUB_HEARTBEATINTERVAL": "0.5s",
 }
 
 
@@ -78,7 +79,7 @@ class ClusterPeer:
                 "Gateway": _listen(self._kubo_gateway),
                 "Swarm": [_listen(self._swarm)],
             }
-            settings["Gateway"]["NoFetch"] = False
+            settings["Gateway"] |= {"NoFetch": False, "RetrievalTimeout": "1s"}
 
         self.kubo.prepare(change)
         command = [engine_path(CLUSTER), "init", "--consensus", "crdt"]
@@ -92,7 +93,7 @@ class ClusterPeer:
         file.write_text(json.dumps(settings))
 
     def start(self, *known: "ClusterPeer") -> None:
-        """Start both, and wait until they answer; the peer connects to the peers that are `known`."""
+        """Start both, and wait until they answer; the peer connects to those that are `known`."""
         self.kubo.start()
         self.start_peer(*known)
 
@@ -107,7 +108,7 @@ class ClusterPeer:
                 stdout=output,
                 stderr=output,
             )
-        wait_until(lambda: self._answers(log), f"{self.name} did not start: {log}")
+        wait_until(lambda: self._answers(log), START_TIME)
 
     def _answers(self, log: Path) -> bool:
         if self._daemon is None or self._daemon.poll() is not None:
@@ -190,7 +191,7 @@ class Cluster:
             list(pool.map(Kubo.start, [peer.kubo for peer in self.peers]))
         for number, peer in enumerate(self.peers):
             peer.start_peer(*self.peers[:number])
-        wait_until(self.is_complete, "the peers did not find each other")
+        wait_until(self.is_complete, START_TIME)
 
     def is_complete(self) -> bool:
         """Tell whether every peer can put content on all of them."""
@@ -247,15 +248,6 @@ def running_cluster(
         yield cluster
     finally:
         cluster.stop()
-
-
-def wait_until(is_so: Callable[[], bool], otherwise: str, *, seconds: float = START_TIME) -> None:
-    """Wait until `is_so`; fail the test with `otherwise` after `seconds`."""
-    end = time.monotonic() + seconds
-    while not is_so():
-        if time.monotonic() > end:
-            pytest.fail(otherwise)
-        time.sleep(0.05)
 
 
 def _listen(port: int) -> str:

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from holdfast.testing import ScriptedServer, running_node
 from tests.browser import Visit, running_browser
+from tests.clusters import running_cluster
 from tests.commands import Commands
 from tests.disks import disk
 from tests.engines import running_kubo
@@ -165,6 +166,13 @@ def trustless_kubo(tmp_path_factory):
     """Kubo whose gateway answers only trustless requests: 406 to a plain GET."""
     with running_kubo(tmp_path_factory.mktemp("kubo"), trustless_only=True) as kubo:
         yield kubo
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory):
+    """Three Kubos and their cluster peers, for tests that leave all of them running."""
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,8 @@ ones. What is shown is compared with what comes, and `…` stands for anything:
 - below a command of a `console` block, its output;
 - behind a `print` in a `python` block, or a `console.log` in a `javascript` one, what it writes.
 
-Addresses of the pinning service and of its gateway lead to a node on this machine.
+Addresses of the pinning service and of its gateway lead to a node on this machine. Pages about Kubo
+and IPFS Cluster run them, on other ports than those that they show.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tokenize
 import tomllib
+import warnings
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
@@ -29,6 +31,7 @@ from holdfast.cli.settings import config_of, gather
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
 from tests.consoles import Console
+from tests.example_nodes import example_nodes, shut_down_kubo
 
 ROOT = Path(__file__).resolve().parent.parent
 JAVASCRIPT = ROOT / "tests/js"
@@ -36,6 +39,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJkb2NzIn0.c2lnbmF0dXJl"
 API, GATEWAY = "https://api.pinata.cloud", "https://example.mypinata.cloud"
+ENGINE_PORT = re.compile(r"(127\.0\.0\.1(?::|/tcp/))19(0\d\d)\b")
 OF_THE_SERVICE = (API, GATEWAY, "PINATA_JWT", "pinning")
 
 # All are errors, but for what pytest-asyncio says about an option of its own.
@@ -97,6 +101,7 @@ class Page:
         self._packages = packages
         self._open = ExitStack()
         self._places = {}
+        self._nodes = None
         self._namespace = {"__name__": "__main__", "print": self._print}
         self._printed = {}
         self._tests = []
@@ -125,7 +130,8 @@ class Page:
             {
                 **{name: os.environ[name] for name in ("LANG",) if name in os.environ},
                 **variables,
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                # The engines are in the last folder, if a page needs them.
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}:{folder / 'bin'}",
                 "PYTHONPATH": str(self.folder),
                 "PYTHONWARNINGS": "error::ResourceWarning",
                 "COLUMNS": "100",
@@ -186,7 +192,15 @@ class Page:
             self._console.environment["HOLDFAST_PIN_API_URL"] = node.api_url
         for old, new in self._places.items():
             text = text.replace(old, new)
-        return self._console.in_place(text)
+        return self._console.in_place(ENGINE_PORT.sub(self._engine_port, text))
+
+    def _engine_port(self, found):
+        """A free port instead of one that a page shows for Kubo or a cluster."""
+        if self._nodes is None:
+            self._nodes = self._open.enter_context(example_nodes(Path.home()))
+            self._open.callback(shut_down_kubo, Path.home() / "kubo", self._nodes)
+            self._console.environment["FIRST_PORT"] = str(self._nodes.first_port)
+        return f"{found[1]}{self._nodes.first_port + int(found[2])}"
 
     def _python(self, block):
         block = block._replace(text=self._in_place(block.text))
@@ -213,6 +227,7 @@ class Page:
         self._printed.setdefault(line, []).append(sep.join(map(str, values)))
 
     def _console_block(self, block):
+        self._in_place(block.text)  # starts what the block needs
         for command, shown in self._console.commands_in(block.text):
             if re.search(r"\bcurl\b", command) and shutil.which("curl") is None:
                 self.missing.add("curl")
@@ -256,7 +271,11 @@ class Page:
         assert path.name == "holdfast.toml", f"{block}: nobody knows what {name} is"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        settings = gather({})
+        for connection in values.pop("connections", ()):
+            config_of(gather({"use": (connection, "--use")}))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a command would show them
+            settings = gather({})
         assert all(settings[each].source == str(path.absolute()) for each in values)
         config_of(settings)
 

@@ -154,6 +154,11 @@ class Kubo:
         lines = self.call("dag/import", ("car", archive), stats=True, pin_roots=False).splitlines()
         assert "Stats" in json.loads(lines[-1])  # the only sign of a whole import
 
+    def connect(self, other: "Kubo") -> None:
+        """Connect it to another node, to exchange blocks."""
+        address = next(each for each in json.loads(other.call("id"))["Addresses"])
+        self.call("swarm/connect", arg=address)
+
     def config(self, **changes: Any) -> ClientConfig:
         """Return the configuration of a client that reads through this node's gateway."""
         fields: dict[str, Any] = {

@@ -112,7 +112,10 @@ def test_a_profile_brings_its_cid_version(commands):
         ("on_event = 1", "on_event is for Python programs"),
         ("ssl_context = 1", "ssl_context is for Python programs"),
         ('path = ""', "path is not allowed in a project's file"),
+        ("x = " + "[" * 100_000, "is not TOML (nested too deep)"),
+        ("#" * (1 << 20) + "#", "has more than 1048576 bytes"),
     ],
+    ids=lambda text: text[:40],
 )
 def test_what_is_wrong_in_a_file_names_the_file(commands, text, words):
     file = commands.folder / "holdfast.toml"

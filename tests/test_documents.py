@@ -29,7 +29,7 @@ def run(page, text):
     page.finish()
 
 
-SLOW_PAGES = {"testing", "from-javascript", "writing-a-provider"}
+SLOW_PAGES = {"testing", "from-javascript", "writing-a-provider", "outgrowing-one-machine"}
 NEEDS = {"data-tools": ("pandas", "pyarrow", "xarray", "zarr")}  # `make data` installs them
 
 

@@ -58,6 +58,8 @@ def test_secrets_are_marked_and_no_project_can_set_them_or_a_folder(name):
     assert field.secret == (Secret in members(STORED[name]) or name == "provider_options")
     assert field.secret or field.sent_to is None
     assert field.sent_to is None or field.sent_to in FIELDS
+    # A connection has its own value of a secret, and of what decides where that is sent.
+    assert field.sent_to is None or (field.endpoint and FIELDS[field.sent_to].endpoint)
     assert field.file != "project" or not (field.secret or field.is_folder)
     assert field.file != "none" or (field.read is None and field.option is None)
 

@@ -324,7 +324,7 @@ def test_nothing_in_the_spec_directory_of_tests_is_left_unlisted():
 
 def test_only_the_registry_knows_the_names_of_providers():
     """In prose and examples they may stand; code asks the table."""
-    names = {"local", "pinning", "kubo", "provider_b", "provider_c"}
+    names = {"local", "pinning", "kubo", "cluster", "provider_b", "provider_c"}
     found = {}
     for path in (ROOT / "src/holdfast").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -336,5 +336,6 @@ def test_only_the_registry_knows_the_names_of_providers():
         "testing/running_nodes.py": ["pinning"],  # the configuration of a client for the node
         "records/pins.py": ["pinning"],  # a state of a pin
         "protocol/pin_jobs.py": ["pinning"],  # the same
+        "protocol/cluster_replies.py": ["pinning"],  # the same
         "node/pinning_api/endpoints.py": ["local"],  # the id of the node's one user
     }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast._async.client import AsyncClient
     from holdfast._async.content_file import AsyncContentFile
     from holdfast._async.providers.base import AsyncBaseProvider
+    from holdfast._async.providers.cluster import AsyncClusterProvider
     from holdfast._async.providers.kubo import AsyncKuboProvider
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast._sync.client import Client
     from holdfast._sync.content_file import ContentFile
     from holdfast._sync.providers.base import BaseProvider
+    from holdfast._sync.providers.cluster import ClusterProvider
     from holdfast._sync.providers.kubo import KuboProvider
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinning import PinProvider
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
         Added,
         ClientMessage,
         ClientRecord,
+        Copied,
         Entry,
         Outcome,
         Pin,
@@ -52,6 +55,7 @@ __all__ = [
     "AsyncBaseProvider",
     "AsyncBlockReader",
     "AsyncClient",
+    "AsyncClusterProvider",
     "AsyncContentFile",
     "AsyncKuboProvider",
     "AsyncLocalProvider",
@@ -65,7 +69,9 @@ __all__ = [
     "ClientConfig",
     "ClientMessage",
     "ClientRecord",
+    "ClusterProvider",
     "ContentFile",
+    "Copied",
     "Entry",
     "Event",
     "KuboProvider",
@@ -94,6 +100,7 @@ _LAZY = {
     "AsyncBlockReader": "holdfast._async.reads.block_reader",
     "AsyncClient": "holdfast._async.client",
     "AsyncContentFile": "holdfast._async.content_file",
+    "AsyncClusterProvider": "holdfast._async.providers.cluster",
     "AsyncKuboProvider": "holdfast._async.providers.kubo",
     "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncOutcomes": "holdfast._async.workers",
@@ -107,8 +114,10 @@ _LAZY = {
     "ClientMessage": "holdfast.records",
     "ClientRecord": "holdfast.records",
     "ContentFile": "holdfast._sync.content_file",
+    "Copied": "holdfast.records",
     "Entry": "holdfast.records",
     "Event": "holdfast.events",
+    "ClusterProvider": "holdfast._sync.providers.cluster",
     "KuboProvider": "holdfast._sync.providers.kubo",
     "LocalProvider": "holdfast._sync.providers.local",
     "Outcome": "holdfast.records",

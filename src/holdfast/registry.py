@@ -28,6 +28,7 @@ class BuiltIn:
         module: Its module, below ``holdfast._sync`` and ``holdfast._async``.
         class_name: The blocking class; the async one has ``Async`` in front.
         api_url: The address of its API where `pin_api_url` is None; None if it has no API.
+        has_peers: Whether several addresses may lead to the same API, for fail-over.
         needs_token: Whether it can do nothing without `provider_token`.
         on_this_machine: Whether it writes to this machine's disk, so that a token is a mistake.
         stands_for: The provider that is used in its place, for a name without an implementation.
@@ -36,6 +37,7 @@ class BuiltIn:
     module: str
     class_name: str
     api_url: str | None = None
+    has_peers: bool = False
     needs_token: bool = False
     on_this_machine: bool = False
     stands_for: str | None = None
@@ -52,6 +54,12 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "pinning": BuiltIn(**_PINNING),
     "kubo": BuiltIn(
         module="providers.kubo", class_name="KuboProvider", api_url="http://127.0.0.1:5001"
+    ),
+    "cluster": BuiltIn(
+        module="providers.cluster",
+        class_name="ClusterProvider",
+        api_url="http://127.0.0.1:9094",
+        has_peers=True,
     ),
     "provider_b": BuiltIn(**_PINNING, stands_for="pinning"),
     "provider_c": BuiltIn(**_PINNING, stands_for="pinning"),
@@ -97,6 +105,11 @@ def providers_without_token() -> list[str]:
     """Return the names of the built-in providers that can be used without a token."""
     rows = BUILT_IN.items()
     return [name for name, row in rows if not row.needs_token and row.stands_for is None]
+
+
+def may_have_peers(name: str) -> bool:
+    """Return whether the provider may take several addresses; only built-in ones are known."""
+    return name not in BUILT_IN or BUILT_IN[name].has_peers
 
 
 def usual_api_url(name: str) -> str:

@@ -43,7 +43,7 @@ async def states(server, client, *jobs, wait=30.0):
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr("holdfast._async.client.pins.FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("holdfast._async.pin_waiting.FIRST_PAUSE", 0.001)
 
 
 # The embedded store
@@ -158,7 +158,7 @@ async def test_a_job_that_is_backfilled_is_done(server, client):
 
 
 async def test_the_wait_ends_with_the_state_so_far(server, client, monkeypatch):
-    monkeypatch.setattr("holdfast._async.client.pins.FIRST_PAUSE", 5.0)
+    monkeypatch.setattr("holdfast._async.pin_waiting.FIRST_PAUSE", 5.0)
     pin = await states(server, client, job("searching"), wait=0.01)
     assert (pin.id, pin.state) == ("job-7", "pinning")
     assert len(server.requests) == 3

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from holdfast._async.folder_download.archive_feed import AsyncArchiveFeed
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
 from holdfast._async.reads.walk_reader import AsyncWalkReader
 from holdfast._async.runtime import compute, run_blocking
@@ -62,6 +62,7 @@ class AsyncDagExport:
         reader, reference = self._reader, self._reference
         if isinstance(reader, AsyncWalkReader):
             await reader.find(reference, call)
+            self._feed = await reader.open_archive(reference.cid, call)
             return reader
         if not isinstance(reader, AsyncGatewayReader):
             name = type(reader).__name__

@@ -72,7 +72,7 @@ class StreamedBody(aiohttp.Payload):
         sent += len(chunk)
         self.finished = sent == self._value.end
         self._limits.start_step(self._limits.timeouts.write, transport_errors.STALLED)
-        await writer.write(chunk)
+        await writer.write(memoryview(chunk))  # asyncio would copy the unsent rest of bytes
         self._limits.start_step(None)
         if self._on_sent is not None:
             with self._keeping_error():

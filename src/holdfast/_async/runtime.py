@@ -107,12 +107,14 @@ async def wait_for_end(works: "Iterable[asyncio.Future[Any]]") -> None:
 
 
 class AsyncWorker:
-    """Runs jobs one after the other on its own thread while the caller continues.
+    """Runs jobs on threads of its own while the caller continues; one by one on a single thread.
 
     The async twin of `files.background.Background`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
+        self._most = DEPTH * threads
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: deque[asyncio.Future[Any]] = deque()
 
@@ -120,9 +122,9 @@ class AsyncWorker:
         self, function: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs
     ) -> list[Any]:
         """Queue a job. If the queue is full, first wait for the oldest and return its result."""
-        results = [] if len(self._jobs) < DEPTH else [await _finish(self._jobs.popleft())]
+        results = [] if len(self._jobs) < self._most else [await _finish(self._jobs.popleft())]
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, thread_name_prefix="holdfast-background")
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="holdfast-background")
         job = self._pool.submit(function, *args, **kwargs)
         self._jobs.append(asyncio.wrap_future(job))
         return results

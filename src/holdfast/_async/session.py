@@ -3,9 +3,10 @@
 import copy
 import logging
 import random
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, AsyncContextManager  # noqa: UP035 - it has a twin
+from typing import TYPE_CHECKING, Any, AsyncContextManager, TypeAlias  # noqa: UP035 - a twin
 
 from holdfast._async.runtime import AsyncLock, AsyncSemaphore, now, sleep
 from holdfast.calls import CALLS_AT_ONCE, Call, Deadline
@@ -18,6 +19,9 @@ from holdfast.protocol.status_errors import retry_after
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse, AsyncTransport
+
+Attempt: TypeAlias = Reply | NetworkError
+Once: TypeAlias = Callable[[Request, Call], Awaitable[Attempt]]
 
 
 class _AsyncLocks(ForkAware):
@@ -127,16 +131,20 @@ class AsyncSession:
         """
         return _AsyncLimitedCall(self._locks, self._config, operation, cid, total=total)
 
-    async def fetch(self, request: Request, call: Call) -> Reply:
-        """Send `request`, retry if that may help, and return the complete reply."""
-        outcome = await self._fetch_once(request, call)
+    async def fetch(self, request: Request, call: Call, once: Once | None = None) -> Reply:
+        """Send `request`, retry if that may help, and return the complete reply.
+
+        `once` makes one attempt; by default, that is `fetch_once`.
+        """
+        once = once or self.fetch_once
+        outcome = await once(request, call)
         if isinstance(outcome, Reply) and outcome.status not in request.retried:
             self.succeeded()
             return outcome
-        return await self._fetch_again(request, call, outcome)
+        return await self._fetch_again(request, call, outcome, once)
 
     async def _fetch_again(
-        self, request: Request, call: Call, outcome: Reply | NetworkError
+        self, request: Request, call: Call, outcome: Attempt, once: Once
     ) -> Reply:
         """Retry `request`, whose first attempt has failed with `outcome`, if that may help."""
         backoff = self.backoff()
@@ -145,7 +153,7 @@ class AsyncSession:
             if isinstance(outcome, Reply):
                 if outcome.status not in request.retried:
                     self.succeeded()
-                    return replace(outcome, reply_lost=lost)
+                    return replace(outcome, reply_lost=lost or outcome.reply_lost)
                 may = request.repeatable
                 facts: dict[str, Any] = {"status": outcome.status, "asked": retry_after(outcome)}
             else:
@@ -156,16 +164,18 @@ class AsyncSession:
                     return replace(outcome, reply_lost=lost)
                 raise _with_count(outcome, call)
             lost = lost or (isinstance(outcome, NetworkError) and outcome.sent)
-            outcome = await self._fetch_once(request, call)
+            outcome = await once(request, call)
 
-    async def _fetch_once(self, request: Request, call: Call) -> Reply | NetworkError:
+    async def fetch_once(
+        self, request: Request, call: Call, *, deadline: Deadline | None = None
+    ) -> Attempt:
         """Send `request` once and return the reply or the error.
 
         An error that is raised would become the context of the next one. When the body of a reply
         with a failed status cannot be read, return the reply without it.
         """
         try:
-            response = await self.send(request, call)
+            response = await self.send(request, call, deadline=deadline)
         except NetworkError as error:
             return error
         try:

@@ -154,9 +154,12 @@ class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):
         ...     return ""
     """
 
-    def __init__(self, group: AsyncWorkGroup[Item, Result]) -> None:
+    def __init__(
+        self, group: AsyncWorkGroup[Item, Result], on_end: Callable[[], object] | None = None
+    ) -> None:
         self._group = group
         self._closed = False
+        self._on_end = on_end  # called when nothing is under way any more; perhaps several times
 
     async def __anext__(self) -> Outcome[Item, Result]:
         if self._closed:
@@ -164,6 +167,7 @@ class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):
         try:
             return await self._group.next()
         except Exception:
+            self._end()
             raise
         except GeneratorExit:  # nobody awaits this any more
             self._group.stop()
@@ -176,10 +180,16 @@ class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):
         """Start nothing new, and wait for what is under way. A second time does nothing."""
         self._closed = True
         await self._group.finish()
+        self._end()
 
     async def _abort(self) -> None:
         self._closed = True
         await self._group.abort()
+        self._end()
+
+    def _end(self) -> None:
+        if self._on_end is not None:
+            self._on_end()
 
     async def __aenter__(self) -> Self:
         return self

@@ -4,7 +4,7 @@
 
 from typing import Any
 
-from holdfast._sync.folder_download.archive_feed import ArchiveFeed
+from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.gateway_reader import GatewayReader
 from holdfast._sync.reads.walk_reader import WalkReader
 from holdfast._sync.runtime import compute, run_blocking
@@ -64,6 +64,7 @@ class DagExport:
         reader, reference = self._reader, self._reference
         if isinstance(reader, WalkReader):
             reader.find(reference, call)
+            self._feed = reader.open_archive(reference.cid, call)
             return reader
         if not isinstance(reader, GatewayReader):
             name = type(reader).__name__

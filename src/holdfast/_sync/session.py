@@ -5,9 +5,10 @@
 import copy
 import logging
 import random
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ContextManager  # noqa: UP035 - it has a twin
+from typing import TYPE_CHECKING, Any, ContextManager, TypeAlias  # noqa: UP035 - a twin
 
 from holdfast._sync.runtime import Lock, Semaphore, now, sleep
 from holdfast.calls import CALLS_AT_ONCE, Call, Deadline
@@ -20,6 +21,9 @@ from holdfast.protocol.status_errors import retry_after
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response, Transport
+
+Attempt: TypeAlias = Reply | NetworkError
+Once: TypeAlias = Callable[[Request, Call], Attempt]
 
 
 class _Locks(ForkAware):
@@ -129,15 +133,19 @@ class Session:
         """
         return _LimitedCall(self._locks, self._config, operation, cid, total=total)
 
-    def fetch(self, request: Request, call: Call) -> Reply:
-        """Send `request`, retry if that may help, and return the complete reply."""
-        outcome = self._fetch_once(request, call)
+    def fetch(self, request: Request, call: Call, once: Once | None = None) -> Reply:
+        """Send `request`, retry if that may help, and return the complete reply.
+
+        `once` makes one attempt; by default, that is `fetch_once`.
+        """
+        once = once or self.fetch_once
+        outcome = once(request, call)
         if isinstance(outcome, Reply) and outcome.status not in request.retried:
             self.succeeded()
             return outcome
-        return self._fetch_again(request, call, outcome)
+        return self._fetch_again(request, call, outcome, once)
 
-    def _fetch_again(self, request: Request, call: Call, outcome: Reply | NetworkError) -> Reply:
+    def _fetch_again(self, request: Request, call: Call, outcome: Attempt, once: Once) -> Reply:
         """Retry `request`, whose first attempt has failed with `outcome`, if that may help."""
         backoff = self.backoff()
         lost = False
@@ -145,7 +153,7 @@ class Session:
             if isinstance(outcome, Reply):
                 if outcome.status not in request.retried:
                     self.succeeded()
-                    return replace(outcome, reply_lost=lost)
+                    return replace(outcome, reply_lost=lost or outcome.reply_lost)
                 may = request.repeatable
                 facts: dict[str, Any] = {"status": outcome.status, "asked": retry_after(outcome)}
             else:
@@ -156,16 +164,18 @@ class Session:
                     return replace(outcome, reply_lost=lost)
                 raise _with_count(outcome, call)
             lost = lost or (isinstance(outcome, NetworkError) and outcome.sent)
-            outcome = self._fetch_once(request, call)
+            outcome = once(request, call)
 
-    def _fetch_once(self, request: Request, call: Call) -> Reply | NetworkError:
+    def fetch_once(
+        self, request: Request, call: Call, *, deadline: Deadline | None = None
+    ) -> Attempt:
         """Send `request` once and return the reply or the error.
 
         An error that is raised would become the context of the next one. When the body of a reply
         with a failed status cannot be read, return the reply without it.
         """
         try:
-            response = self.send(request, call)
+            response = self.send(request, call, deadline=deadline)
         except NetworkError as error:
             return error
         try:

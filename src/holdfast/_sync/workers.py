@@ -180,9 +180,12 @@ class Outcomes(Iterator[Outcome[Item, Result]]):
         ...     return ""
     """
 
-    def __init__(self, group: WorkGroup[Item, Result]) -> None:
+    def __init__(
+        self, group: WorkGroup[Item, Result], on_end: Callable[[], object] | None = None
+    ) -> None:
         self._group = group
         self._closed = False
+        self._on_end = on_end  # called when nothing is under way any more; perhaps several times
 
     def __next__(self) -> Outcome[Item, Result]:
         if self._closed:
@@ -190,6 +193,7 @@ class Outcomes(Iterator[Outcome[Item, Result]]):
         try:
             return self._group.next()
         except Exception:
+            self._end()
             raise
         except BaseException:
             self._abort()
@@ -199,10 +203,16 @@ class Outcomes(Iterator[Outcome[Item, Result]]):
         """Start nothing new, and wait for what is under way. A second time does nothing."""
         self._closed = True
         self._group.finish()
+        self._end()
 
     def _abort(self) -> None:
         self._closed = True
         self._group.abort()
+        self._end()
+
+    def _end(self) -> None:
+        if self._on_end is not None:
+            self._on_end()
 
     def __enter__(self) -> Self:
         return self

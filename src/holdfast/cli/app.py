@@ -18,6 +18,8 @@ COMMAND_MODULES: Final = {
     "pins": ("pin", "update", "list"),
     "sharing": ("open", "test-connection"),
     "offline": ("cid", "verify"),
+    "copying": ("copy",),
+    "backups": ("backup", "restore"),
     "archives": ("car",),
     "maintenance": ("gc", "check", "repair"),
     "cache": ("cache",),

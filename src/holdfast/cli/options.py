@@ -64,7 +64,8 @@ INCLUDE_HIDDEN = Annotated[
 ]
 
 
-def _connections() -> list[str]:
+def connection_names() -> list[str]:
+    """Return what ``--use`` takes, for completion."""
     from holdfast.cli.named_connections import known_connections
     from holdfast.errors import ConfigError
     from holdfast.registry import providers_without_token
@@ -142,7 +143,7 @@ use_options: Options = (
         str | None,
         metavar="CONNECTION",
         callback=not_empty,
-        autocompletion=_connections,
+        autocompletion=connection_names,
         help="A connection of your holdfast.toml, with all its settings.",
     ),
 )

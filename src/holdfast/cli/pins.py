@@ -1,5 +1,6 @@
 """Commands for pins: pin by CID, change, list."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import date, datetime, time, timedelta
@@ -96,7 +97,10 @@ def list_pins(
         int | None, typer.Option(metavar="NUMBER", min=1, help="The most pins to list.")
     ] = None,
 ) -> None:
-    """List the pins, newest first."""
+    """List the pins, newest first.
+
+    For a cluster, each line says how many nodes have the pin; --json names them.
+    """
     wanted: Mapping[str, Any] = {
         "name": name,
         "cid": cid,
@@ -115,7 +119,14 @@ def list_pins(
 
 def _line(pin: "Pin") -> str:
     size = output.size_text(pin.size)
-    return f"{pin.cid}  {size:>9}  {output.time_text(pin.created)}  {pin.name}"
+    peers = "" if pin.peers is None else f"  {_peers_text(pin.peers):<9}"
+    return f"{pin.cid}  {size:>9}  {output.time_text(pin.created)}{peers}  {pin.name}"
+
+
+def _peers_text(peers: Mapping[str, str]) -> str:
+    """Return how many nodes of a cluster report which status."""
+    counts = Counter(sorted(peers.values()))
+    return ", ".join(f"{count} {status}" for status, count in counts.items()) or "nowhere"
 
 
 def _moment(text: str, *, is_end: bool) -> datetime:

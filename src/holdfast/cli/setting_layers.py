@@ -14,11 +14,12 @@ from holdfast.cli.options import USE
 from holdfast.config.environment import read_environment
 from holdfast.config.fields import FIELDS, unknown_field
 from holdfast.config.secret import Secret
-from holdfast.config.wrapping import wrap_secrets
+from holdfast.config.wrapping import MAX_NAME, wrap_secrets
 from holdfast.errors import ConfigError
 from holdfast.files.locations import config_folder
 
 FILE_NAME: Final = "holdfast.toml"
+MAX_FILE: Final = 1 << 20
 FOLDER_FIELDS: Final = {name for name, field in FIELDS.items() if field.is_folder}
 USE_VARIABLE: Final = "HOLDFAST_USE"
 CONNECTIONS: Final = "connections"
@@ -84,8 +85,8 @@ def environment_layer() -> Layer:
                 found[name] = checked(name, value, field.variable)
         except ConfigError as error:
             found[name] = Setting(None, field.variable, str(error))
-    if chosen := os.environ.get(USE_VARIABLE, "").strip():
-        found[USE] = Setting(chosen, USE_VARIABLE)
+    if os.environ.get(USE_VARIABLE, "").strip():
+        found[USE] = checked(USE, Secret(os.environ[USE_VARIABLE]), USE_VARIABLE)
     return found
 
 
@@ -112,6 +113,10 @@ def _check(name: str, value: Any) -> Any:
 def _connection_name(value: Any) -> str:
     if not isinstance(value.reveal(), str) or not value.reveal().strip():
         raise ConfigError(f"{USE} must be the name of a connection")
+    if len(value.reveal().strip()) > MAX_NAME:
+        raise ConfigError(
+            f"{USE} must be the name of a connection, of {MAX_NAME} characters or less"
+        )
     return str(value.reveal().strip())
 
 
@@ -149,7 +154,12 @@ def in_folder(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return wrap_secrets(tomllib.loads(file.read_text(encoding="utf-8")))
+        with file.open("rb") as opened:
+            content = Secret(opened.read(MAX_FILE + 1).decode())
+        if len(content.reveal()) <= MAX_FILE:
+            return wrap_secrets(tomllib.loads(content.reveal()))
+    except RecursionError:
+        raise ConfigError(f"{file} is not TOML (nested too deep)") from None
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -157,6 +167,7 @@ def _read(file: Path) -> dict[str, Any]:
         reason, _, where = str(error).rpartition(" (")
         said = f"{reason}, {where}" if re.fullmatch(r"[A-Za-z ]+", reason) else where
         raise ConfigError(f"{file} is not TOML ({said.rstrip(')')})") from None
+    raise ConfigError(f"{file} has more than {MAX_FILE} bytes")
 
 
 def _exists(file: Path) -> bool:

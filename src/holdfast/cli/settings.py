@@ -76,10 +76,14 @@ def gather(
     chosen = FOLDER_FIELDS & {*own, *environment, *named, *given}
     theirs = {name: each for name, each in theirs.items() if name not in chosen}
     found = _merged(own, theirs, environment)
-    if use is not None:
-        found = {name: each for name, each in found.items() if not _is_of_connection(name)}
-    found = _merged(found, named, given)
     found.pop(USE, None)
+    if use is not None:
+        found = {
+            name: each
+            for name, each in found.items()
+            if not _is_endpoint(name) or (each.error and each.source == str(project))
+        }
+    found = _merged(found, named, {name: each for name, each in given.items() if name != USE})
     if fields is not None:
         found = {
             name: each for name, each in found.items() if name in fields or each.source == name
@@ -89,7 +93,7 @@ def gather(
     profile = found.get("profile")
     if profile is not None and profile.value is not None and "cid_version" not in found:
         found["cid_version"] = Setting(checks.PROFILES[profile.value], f"profile, {profile.source}")
-    return found if use is None else {USE: use, **found}
+    return found if use is None else {**found, USE: found.get(USE, use)}
 
 
 def config_of(settings: Mapping[str, Setting]) -> ClientConfig:
@@ -120,7 +124,7 @@ def _merged(*layers: Layer) -> Layer:
     return found
 
 
-def _is_of_connection(name: str) -> bool:
+def _is_endpoint(name: str) -> bool:
     return name in FIELDS and FIELDS[name].endpoint
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import exit_codes, output
+from holdfast.cli import exit_codes
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import (
     CONNECTED,
@@ -17,6 +17,7 @@ from holdfast.cli.options import (
     not_empty,
     parse_keyvalues,
 )
+from holdfast.cli.reports import note, write_failure
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import AuthenticationError, PermissionDeniedError
 
@@ -141,7 +142,7 @@ class _Several:
 
     def _write(self, file: str, found: Any) -> None:
         if isinstance(found, Exception):
-            _write_failure(self._run, file, found)
+            write_failure(self._run, "path", file, found)
         else:
             record = found[0]
             self._run.emit({**record.to_dict(), "path": file}, f"{record.cid} {file}")
@@ -157,7 +158,7 @@ class _Several:
             _tell_hidden(self._run, self._hidden)
             if self._done < len(self._files):
                 counts = f"uploaded {self._done:,} of {len(self._files):,} files"
-                _note(self._run, f"{counts}; to upload the others, run the command again")
+                note(self._run, f"{counts}; to upload the others, run the command again")
 
 
 class _Bar:
@@ -214,21 +215,4 @@ def _source(file: str, include_hidden: bool) -> Any:  # noqa: FBT001
 
 def _tell_hidden(run: Run, count: int) -> None:
     if count:
-        _note(run, f"left out hidden files and folders: {count:,}; --include-hidden uploads them")
-
-
-def _note(run: Run, text: str) -> None:
-    if run.as_json:
-        output.write_error_json({"warning": text})
-    else:
-        output.write_error(text)
-
-
-def _write_failure(run: Run, file: str, error: Exception) -> None:
-    report = exit_codes.describe(error)
-    if run.as_json:
-        output.write_error_json({"error": {**report, "path": file}})
-        return
-    message = report["message"]
-    where = "" if file in message else f"{file}: "
-    output.write_error(f"error: {where}{message}", f"hint: {report['remedy']}")
+        note(run, f"left out hidden files and folders: {count:,}; --include-hidden uploads them")

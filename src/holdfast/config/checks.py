@@ -48,9 +48,14 @@ def base_url(name: str, value: Any) -> str:
     return parts.geturl().rstrip("/")
 
 
-def api_url(name: str, value: Any) -> str | None:
-    """Check the address of an API, or None for the provider's usual one."""
-    return None if value is None else base_url(name, value)
+def api_urls(name: str, value: Any) -> str | tuple[str, ...] | None:
+    """Check the address of an API, or several; None is for the provider's usual one."""
+    if value is None or not isinstance(value, list | tuple):
+        return None if value is None else base_url(name, value)
+    if not value:
+        raise ConfigError(f"{name} names no address: leave it out to use the usual one")
+    first, *others = (base_url(name, url) for url in value)
+    return (first, *others) if others else first
 
 
 def is_loopback(host: str | None) -> bool:

@@ -33,7 +33,7 @@ class ConfigFields(TypedDict, total=False):
     provider_token: str | Secret | None
     gateway_url: str | tuple[str, ...] | list[str] | None
     gateway_token: str | Secret | None
-    pin_api_url: str | None
+    pin_api_url: str | tuple[str, ...] | list[str] | None
     cid_version: int
     profile: str | None
     verify: bool
@@ -70,7 +70,7 @@ class ClientConfig:
     provider_token: Secret | None = None
     gateway_url: tuple[str, ...] | None = None
     gateway_token: Secret | None = None
-    pin_api_url: str | None = None
+    pin_api_url: str | tuple[str, ...] | None = None
     cid_version: int = 1
     profile: str | None = None
     verify: bool = True
@@ -148,7 +148,18 @@ class ClientConfig:
             >>> ClientConfig(provider="kubo").api_url
             'http://127.0.0.1:5001'
         """
-        return self.pin_api_url or registry.usual_api_url(self.provider)
+        return self.api_urls[0]
+
+    @property
+    def api_urls(self) -> tuple[str, ...]:
+        """All addresses of the provider's API; only `cluster` may have several.
+
+        Example:
+            >>> ClientConfig(provider="cluster").api_urls
+            ('http://127.0.0.1:9094',)
+        """
+        given = self.pin_api_url or registry.usual_api_url(self.provider)
+        return (given,) if isinstance(given, str) else given
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, secrets still wrapped."""
@@ -181,8 +192,11 @@ def _check_together(config: ClientConfig) -> None:
         )
     if config.gateway_token is not None and config.gateway_url is None:
         raise ConfigError("gateway_token is given without gateway_url: name the gateway it is for")
+    if len(config.api_urls) > 1 and not registry.may_have_peers(config.provider):
+        raise ConfigError(f"pin_api_url: provider {config.provider!r} takes one address, not more")
     if config.provider_token is not None or not registry.may_lack_token(config.provider):
-        _check_secure("pin_api_url", config.api_url, config)
+        for url in config.api_urls:
+            _check_secure("pin_api_url", url, config)
     if config.gateway_token is not None and config.gateway_url is not None:
         _check_secure("gateway_url", config.gateway_url[0], config)
 

@@ -76,7 +76,7 @@ class Field:
     @property
     def is_url(self) -> bool:
         """Whether it is one address or several."""
-        return self.check in (checks.api_url, checks.gateways)
+        return self.check in (checks.api_urls, checks.gateways)
 
     @property
     def is_folder(self) -> bool:
@@ -102,7 +102,8 @@ _ROWS: Final = (
           file="project", bound_to=("connections", "repository"), endpoint=True,
           option=Option("connection", "NAME")),
     Field("provider_token", checks.token, readers.secret,
-          "The provider's credential: a JWT; for `kubo` a bearer token, or `user:password`. "
+          "The provider's credential: a JWT; for `kubo` and `cluster` a bearer token, or "
+          "`user:password`. "
           "Outer whitespace is removed.",
           secret=True, sent_to="provider", endpoint=True),
     Field("gateway_url", checks.gateways, readers.several,
@@ -111,8 +112,9 @@ _ROWS: Final = (
     Field("gateway_token", checks.token, readers.secret,
           "A credential for the first gateway, if it requires one.",
           secret=True, sent_to="gateway_url", endpoint=True),
-    Field("pin_api_url", checks.api_url, readers.text,
-          f"The base address of the provider's API. None is the usual one: {_API_URLS}.",
+    Field("pin_api_url", checks.api_urls, readers.several,
+          f"The base address of the provider's API. None is the usual one: {_API_URLS}. "
+          "For `cluster` also several, each of a peer: if one fails, the next is asked.",
           endpoint=True, option=Option("connection", "URL")),
     Field("cid_version", checks.cid_version, readers.whole,
           "The version of new CIDs: 0 or 1.", file="project", option=Option("layout", "0|1")),

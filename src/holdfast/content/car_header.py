@@ -37,6 +37,13 @@ def decode_header(header: bytes) -> list[CID]:
     return roots
 
 
+def check_only_root(roots: list[CID], root: CID) -> None:
+    """Raise `MalformedError` unless `root` is the only one of `roots`, in the same version."""
+    if [*map(bytes, roots)] != [bytes(root)]:
+        named = ", ".join(map(str, roots[:3])) or "none"
+        raise MalformedError(f"CAR: the root must be {root}, not {named}", cid=str(root))
+
+
 def _decode_roots(header: bytes, position: int) -> tuple[list[CID], int]:
     count, position = _cbor_number(header, position, 0x80)
     roots = []

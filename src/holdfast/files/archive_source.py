@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from holdfast.content.car import CarReader
+from holdfast.content.car_header import check_only_root
 from holdfast.content.cid import CID
-from holdfast.errors import MalformedError
 from holdfast.files.sources import Source
 
 
@@ -40,14 +40,8 @@ class ArchiveSource:
             reader.push(chunk)
             reader.next_block()
             if reader.has_header:
-                self._check(reader.roots)
+                check_only_root(reader.roots, self._root)
                 yield bytes(held)
                 held.clear()
         if not reader.has_header:
             reader.finish()
-
-    def _check(self, roots: list[CID]) -> None:
-        if roots != [self._root]:
-            named = ", ".join(map(str, roots[:3])) or "none"
-            root = str(self._root)
-            raise MalformedError(f"CAR: the root must be {root}, not {named}", cid=root)

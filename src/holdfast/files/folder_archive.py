@@ -1,6 +1,6 @@
 """A folder as an archive (CAR) that is made while it is sent."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from holdfast.content.car import Block, write_car
@@ -42,14 +42,7 @@ class FolderArchive:
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the archive. Each call reads the folder again."""
-        joined = bytearray()
-        for piece in write_car(self._roots, self._blocks()):
-            joined += piece
-            if len(joined) >= JOINED:
-                yield bytes(joined)
-                joined.clear()
-        if joined:
-            yield bytes(joined)
+        return joined(write_car(self._roots, self._blocks()))
 
     def _blocks(self) -> Iterator[Block]:
         blocks: list[Block] = []
@@ -67,3 +60,15 @@ class FolderArchive:
                 self.done = importer.done
             if importer.result().cid != self._cid:
                 raise changed_while_read(str(self._folder.path), "was written to")
+
+
+def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in fewer pieces."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        if len(held) >= JOINED:
+            yield bytes(held)
+            held.clear()
+    if held:
+        yield bytes(held)

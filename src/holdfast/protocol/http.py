@@ -1,5 +1,6 @@
 """A request and a reply, as plain values."""
 
+import base64
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -195,6 +196,16 @@ def head_bytes(first_line: str, fields: Mapping[str, str]) -> bytes:
     if text.count("\n") != len(lines) or text.count("\r") != len(lines) or "\0" in text:
         raise ValueError("a header field holds a line break")
     return text.encode("latin-1")
+
+
+def authorization(token: Secret | None) -> dict[str, Secret]:
+    """Return the header for a token: a bearer token, or ``user:password``; none without one."""
+    if token is None:
+        return {}
+    if ":" in token.reveal():
+        encoded = Secret(base64.b64encode(token.reveal().encode()).decode())
+        return {"Authorization": encoded.prefixed("Basic ")}
+    return {"Authorization": token.prefixed("Bearer ")}
 
 
 def origin(url: str) -> tuple[str, str | None, int | None]:

@@ -5,7 +5,6 @@ failures are an empty reply. So a status of 200 means nothing here: every reply 
 that only success has.
 """
 
-import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,7 +16,7 @@ from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.layouts import not_what_was_sent
 from holdfast.errors import ProviderError, UnsupportedError
 from holdfast.protocol import kubo_replies
-from holdfast.protocol.http import RETRIED, Reply, Request
+from holdfast.protocol.http import RETRIED, Reply, Request, authorization
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
 from holdfast.protocol.pin_list import other_version
@@ -43,7 +42,7 @@ class KuboAPI:
     _layout: dict[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_credential", _authorization(self.token))
+        object.__setattr__(self, "_credential", authorization(self.token))
         object.__setattr__(self, "_layout", _layout_options(self.profile))
 
     def add(
@@ -180,6 +179,14 @@ class KuboAPI:
         """Return the request for a block. None for `timeout` is not to ask the network."""
         return self.request("block/get", {"arg": str(cid), **_reach(timeout)})
 
+    def cat_request(self, cid: CID) -> Request:
+        """Return the request for the plain bytes of a file, as far as Kubo has them."""
+        return self.request("cat", {"arg": str(cid), **_reach(None)})
+
+    def export_request(self, cid: CID) -> Request:
+        """Return the request for an archive of the blocks below `cid` that Kubo has, each once."""
+        return self.request("dag/export", {"arg": str(cid), **_reach(None)})
+
     def error(self, reply: Reply, cid: str | None = None) -> Exception:
         """Return the error of a reply that is not a success."""
         return kubo_replies.reply_error(reply, self.token, cid)
@@ -250,15 +257,6 @@ def _name_for(info: PinInfo, known: Pin | None) -> str:
 def _reach(timeout: float | None) -> dict[str, str]:
     """Return the options that limit how long Kubo asks the network."""
     return {"offline": "true"} if timeout is None else {"timeout": f"{max(timeout, 0.001):.3f}s"}
-
-
-def _authorization(token: Secret | None) -> dict[str, Secret]:
-    if token is None:
-        return {}
-    if ":" in token.reveal():
-        encoded = Secret(base64.b64encode(token.reveal().encode()).decode())
-        return {"Authorization": encoded.prefixed("Basic ")}
-    return {"Authorization": token.prefixed("Bearer ")}
 
 
 def _layout_options(profile: Profile) -> dict[str, str]:

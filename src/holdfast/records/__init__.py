@@ -3,6 +3,7 @@
 All are frozen. ``to_dict`` and ``from_dict`` use the spec's camelCase names.
 """
 
+from holdfast.records.copies import Copied, CopyMethod
 from holdfast.records.entries import Entry, EntryKind
 from holdfast.records.outcomes import Outcome
 from holdfast.records.pins import (
@@ -13,6 +14,7 @@ from holdfast.records.pins import (
     PinState,
     merged_keyvalues,
     same_value,
+    value_text,
 )
 from holdfast.records.written import ClientMessage, ClientRecord, StoreOptions, now_ms
 
@@ -20,6 +22,8 @@ __all__ = [
     "Added",
     "ClientMessage",
     "ClientRecord",
+    "Copied",
+    "CopyMethod",
     "Entry",
     "EntryKind",
     "Outcome",
@@ -31,4 +35,5 @@ __all__ = [
     "merged_keyvalues",
     "now_ms",
     "same_value",
+    "value_text",
 ]

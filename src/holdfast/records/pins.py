@@ -22,6 +22,8 @@ class Pin:
         created: When it was pinned, in milliseconds; None if the provider does not know it.
         removed: When it was unpinned, in milliseconds; None while it is pinned.
         state: ``queued`` or ``pinning`` while the provider fetches the content, then ``pinned``.
+        peers: The status at each node that is to keep it, by the node's name, such as ``pinned``;
+            None for a provider that is not a cluster.
 
     Example:
         >>> Pin(id="1", cid="bafkqaaa", name="empty.txt").removed is None
@@ -38,6 +40,7 @@ class Pin:
     created: int | None = 0
     removed: int | None = None
     state: PinState = "pinned"
+    peers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +107,16 @@ def same_value(one: Any, other: Any) -> bool:
         >>> same_value(1, "1"), same_value(True, "true"), same_value(True, 1)
         (True, True, False)
     """
-    return _value_text(one) == _value_text(other)
+    return value_text(one) == value_text(other)
 
 
-def _value_text(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Return a value of key-values as a text.
+
+    Example:
+        >>> value_text(True), value_text(2.0), value_text("a")
+        ('true', '2', 'a')
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

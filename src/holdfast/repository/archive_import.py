@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Self, TypeAlias
 
 from holdfast.content.car import CarReader
+from holdfast.content.car_header import check_only_root
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError, MalformedError
 from holdfast.records import Pin
@@ -61,10 +62,8 @@ class ArchiveImport:
         return self._pin_dags(roots, self._count, **about)
 
     def _check_roots(self) -> None:
-        root, roots = self._root, self._reader.roots
-        if root is not None and roots != [root]:
-            named = ", ".join(map(str, roots[:3])) or "none"
-            raise MalformedError(f"CAR: the root must be {root}, not {named}", cid=str(root))
+        if self._root is not None:
+            check_only_root(self._reader.roots, self._root)
 
     def __enter__(self) -> Self:
         return self

@@ -1,10 +1,10 @@
 """The client that applications use: checks arguments, calls the provider, and returns records."""
 
+from holdfast._async.client.copies import AsyncCopyCalls
 from holdfast._async.client.folders import AsyncFolderCalls
-from holdfast._async.client.many import AsyncManyCalls
 
 
-class AsyncClient(AsyncManyCalls, AsyncFolderCalls):
+class AsyncClient(AsyncCopyCalls, AsyncFolderCalls):
     """Stores JSON, files and messages by content, and reads them back.
 
     Make one with `init`, use it from any number of tasks, and close it, best with ``async with``.

@@ -84,10 +84,11 @@ class AsyncManyCalls(AsyncContentCalls, AsyncPinCalls):
         items: AsyncItems[Item],
         single: str,
         concurrency: int,
+        on_end: Callable[[], object] | None = None,
     ) -> AsyncOutcomes[Item, Result]:
         self._check_open()
         arguments.check_several(items, single)
         arguments.check_concurrency(concurrency)
         group = AsyncWorkGroup(function, items, concurrency)
         self._groups.add(group)
-        return AsyncOutcomes(group)
+        return AsyncOutcomes(group, on_end)

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from holdfast import arguments
 from holdfast._async.client.base import AsyncClientBase
-from holdfast._async.runtime import now, sleep
+from holdfast._async.pin_waiting import wait_for_pin
 from holdfast.content.reference import Reference
 from holdfast.provider import (
     AsyncFinding,
@@ -17,9 +17,6 @@ from holdfast.provider import (
     has_capability,
 )
 from holdfast.records import Pin, PinFilter
-
-FIRST_PAUSE: Final = 0.25  # seconds before the first look at the state of a new pin
-LONGEST_PAUSE: Final = 10.0  # each pause is twice as long as the one before, up to this
 
 
 class AsyncPinCalls(AsyncClientBase):
@@ -54,13 +51,7 @@ class AsyncPinCalls(AsyncClientBase):
         arguments.check_wait(wait)
         provider = ask(self._provider, AsyncPinning)
         pin = await provider.pin(Reference.parse_cid(cid), info)
-        until = now() + wait
-        pause = FIRST_PAUSE
-        while pin.state != "pinned" and (left := until - now()) > 0:
-            await sleep(min(pause, left))
-            pin = await provider.check_pin(pin)
-            pause = min(2 * pause, LONGEST_PAUSE)
-        return pin
+        return await wait_for_pin(provider, pin, wait)
 
     async def update(
         self,

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
 
-from holdfast._async.folder_download.archive_feed import AsyncArchiveFeed
 from holdfast._async.folder_download.entries import FOLDERS, AsyncEntries
 from holdfast._async.folder_download.source import AsyncFolderSource
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed, PassedError
 from holdfast._async.reads.block_reader import AsyncBlockReader
 from holdfast._async.runtime import run_blocking, together
 from holdfast.content.blocks import BlockCache
@@ -47,7 +47,7 @@ class AsyncFolderFetcher:
         try:
             await self._list(path, cid, waiting)
             await run_blocking(self._work.make_folder, path)
-            await self._fetch_entries(path, waiting, folders, feed)
+            await self._fetch_entries(path, cid, waiting, folders, feed)
             for folder in folders:
                 await self.fetch((*path, folder.name), folder.cid)
         finally:
@@ -73,7 +73,7 @@ class AsyncFolderFetcher:
         await reader.advance(walk, known, take)
         need = walk.need
         if need is not None and await self._entries.directory_block(need) is None:
-            feed = await self._source.open_archive(path, "entity")
+            feed = await self._source.open_archive(cid, path, "entity")
             if feed is not None:
                 await self._list_from(feed, walk, take)
         while walk.need is not None:
@@ -105,6 +105,7 @@ class AsyncFolderFetcher:
     async def _fetch_entries(
         self,
         path: EntryPath,
+        cid: CID,
         waiting: EntrySpool,
         folders: EntrySpool,
         feed: AsyncArchiveFeed | None,
@@ -115,7 +116,7 @@ class AsyncFolderFetcher:
         if feed is not None:
             await self._fetch_from(feed, path, waiting, folders)
         elif self._archive_pays(waiting, there):
-            feed = await self._source.open_archive(path, "all")
+            feed = await self._source.open_archive(cid, path, "all")
             if feed is not None:
                 try:
                     await self._fetch_from(feed, path, waiting, folders)
@@ -138,7 +139,9 @@ class AsyncFolderFetcher:
         """
         count = waiting.count
         is_small = waiting.size <= count * ARCHIVE_UP_TO
-        return self._source.is_remote and count >= ARCHIVE_FROM and is_small and there * 10 <= count
+        return (
+            self._source.has_archives and count >= ARCHIVE_FROM and is_small and there * 10 <= count
+        )
 
     async def _fetch_from(
         self, feed: AsyncArchiveFeed, path: EntryPath, waiting: EntrySpool, folders: EntrySpool
@@ -152,6 +155,8 @@ class AsyncFolderFetcher:
             try:
                 block = await feed.block(entry.cid)
                 kind = await self._entries.put(place, entry.cid, block, feed.block)
+            except PassedError:
+                kind = None
             except (NetworkError, VerificationError):
                 if not feed.is_over:
                     raise

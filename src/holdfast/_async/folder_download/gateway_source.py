@@ -6,7 +6,7 @@ Then they are requested by their paths below the root, and verified all the same
 
 from functools import partial
 
-from holdfast._async.folder_download.archive_feed import AsyncArchiveFeed
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
 from holdfast._async.runtime import run_blocking
@@ -26,7 +26,7 @@ from holdfast.protocol.retrying import is_transient
 class AsyncGatewaySource:
     """The directory at `reference`, read with `reader`."""
 
-    is_remote = True
+    is_remote = has_archives = True
 
     def __init__(self, reader: AsyncGatewayReader, reference: Reference, call: Call) -> None:
         self._reader = reader
@@ -82,7 +82,12 @@ class AsyncGatewaySource:
                 raise error from None
             self._by_path = True
 
-    async def open_archive(self, path: EntryPath, scope: ArchiveScope) -> AsyncArchiveFeed | None:
+    async def open_archive(
+        self,
+        cid: CID,  # noqa: ARG002 - a gateway may serve only certain roots
+        path: EntryPath,
+        scope: ArchiveScope,
+    ) -> AsyncArchiveFeed | None:
         """Return the blocks of what is at `path`; None if no gateway has an archive."""
         reference = self._at(path)
         if reference is None:
@@ -95,7 +100,7 @@ class AsyncGatewaySource:
 
     async def _block_by_path(self, cid: CID, path: EntryPath) -> bytes | None:
         """Return a block from the archive of what is at `path`; None if it has none."""
-        feed = await self.open_archive(path, "entity")
+        feed = await self.open_archive(cid, path, "entity")
         if feed is None:
             return None
         try:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from holdfast._async.folder_download.archive_feed import AsyncArchiveFeed
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast.content.cid import CID
 from holdfast.files.folder_target.names import EntryPath
 from holdfast.files.sinks import Sink
@@ -17,6 +17,10 @@ class AsyncFolderSource(Protocol):
     def is_remote(self) -> bool:
         """Whether a request costs more than some work on disk."""
 
+    @property
+    def has_archives(self) -> bool:
+        """Whether `open_archive` may return one."""
+
     async def root(self) -> CID:
         """Return the CID of the directory."""
 
@@ -26,8 +30,10 @@ class AsyncFolderSource(Protocol):
     async def read(self, cid: CID, path: EntryPath, sink: Sink, progress: Progress) -> None:
         """Fill `sink` with the file `cid` at `path`."""
 
-    async def open_archive(self, path: EntryPath, scope: ArchiveScope) -> AsyncArchiveFeed | None:
-        """Return the blocks of what is at `path`; None if there is no archive.
+    async def open_archive(
+        self, cid: CID, path: EntryPath, scope: ArchiveScope
+    ) -> AsyncArchiveFeed | None:
+        """Return the blocks of `cid`, which is at `path`; None if there is no archive.
 
         They are those of one directory, or with the scope ``all`` also those of its content.
         """

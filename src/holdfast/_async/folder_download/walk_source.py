@@ -1,6 +1,6 @@
 """A directory from this machine, or from any other source of blocks."""
 
-from holdfast._async.folder_download.archive_feed import AsyncArchiveFeed
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.walk_reader import AsyncWalkReader
 from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache, check_block, inline_block
@@ -39,6 +39,7 @@ class AsyncWalkSource:
     is_remote = False
 
     def __init__(self, reader: AsyncWalkReader, reference: Reference, call: Call) -> None:
+        self.has_archives = reader.has_archives
         self._reader = reader
         self._reference = reference
         self._call = call
@@ -71,8 +72,9 @@ class AsyncWalkSource:
 
     async def open_archive(
         self,
-        path: EntryPath,  # noqa: ARG002 - as in the interface
-        scope: ArchiveScope,  # noqa: ARG002
+        cid: CID,
+        path: EntryPath,  # noqa: ARG002 - the CID is enough
+        scope: ArchiveScope,
     ) -> AsyncArchiveFeed | None:
-        """Return None: single blocks are as fast."""
-        return None
+        """Return the blocks of `cid` and of all below it, if the source has archives."""
+        return await self._reader.open_archive(cid, self._call) if scope == "all" else None

@@ -1,8 +1,9 @@
 """Importing files and folders into blocks, for providers that store blocks."""
 
-from holdfast._async.runtime import run_blocking, run_interruptible
+from holdfast._async.runtime import compute, run_blocking, run_interruptible
 from holdfast.config import ClientConfig
 from holdfast.content.blocks import Emit
+from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.files.folder_source import FolderSource
@@ -18,6 +19,15 @@ class AsyncImports:
     @property
     def _profile(self) -> Profile:
         return profile_for(self.config.profile, self.config.cid_version)
+
+    async def compute_cid(self, data: bytes) -> CID:
+        """Return the CID of a file with the bytes `data`."""
+        return (await compute(len(data), self._import, data)).cid
+
+    def _import(self, data: bytes) -> Part:
+        importer = FileImporter(self._profile)
+        importer.update(data)
+        return importer.finish()
 
     async def import_file(self, source: Source, put_block: Emit | None, progress: Progress) -> Part:
         """Cut the bytes of `source` into blocks by the configured profile; return the root.

@@ -1,33 +1,29 @@
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.http import AsyncHTTPProvider
 from holdfast._async.providers.imports import ignore
-from holdfast._async.reads.block_reader import AsyncBlockReader
-from holdfast._async.runtime import compute, run_blocking
-from holdfast._async.session import AsyncSession, read_whole
+from holdfast._async.providers.kubo_node import AsyncKuboNode, AsyncKuboReader
+from holdfast._async.runtime import run_blocking
+from holdfast._async.session import AsyncSession
 from holdfast._async.upload_sources import open_upload
-from holdfast.calls import NEVER, Call, Deadline
+from holdfast.calls import Call
 from holdfast.config import ClientConfig
-from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.layouts import not_what_was_sent
-from holdfast.errors import ConfigError, NetworkError, ProviderError
+from holdfast.errors import ConfigError, ProviderError
 from holdfast.files.archive_source import ArchiveSource
 from holdfast.files.folder_archive import FolderArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source, open_source
 from holdfast.files.upload_check import CheckedSource
-from holdfast.protocol.http import Request
 from holdfast.protocol.kubo import KuboAPI, check_filter, check_info
-from holdfast.protocol.kubo_replies import PinLines, is_page
+from holdfast.protocol.kubo_replies import PinLines
 from holdfast.protocol.pin_api import MAX_PINS
 from holdfast.provider import (
     AsyncDirectories,
@@ -39,15 +35,8 @@ from holdfast.provider import (
 )
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
-if TYPE_CHECKING:
-    from holdfast._async.transport import AsyncResponse
-
-T = TypeVar("T")
-
 OPTIONS: Final = frozenset({"offline"})
 SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
-LONGEST: Final = 3600.0  # seconds that Kubo may ask the network where we have no limit
-SHARE: Final = 0.9  # of our time that Kubo gets, so that its answer comes before our time-out
 
 
 class AsyncKuboProvider(
@@ -63,8 +52,8 @@ class AsyncKuboProvider(
 
     `pin_api_url` is the address of Kubo's RPC API, by default ``http://127.0.0.1:5001``.
     `provider_token` is needed only where Kubo's ``API.Authorizations`` ask for one: a bearer token,
-    or ``user:password``. Content is read through `gateway_url` if that is set, else block by block
-    through the API; it is verified either way. With ``provider_options={"offline": True}`` Kubo
+    or ``user:password``. Content is read through `gateway_url` if that is set, else through the
+    API; it is verified either way. With ``provider_options={"offline": True}`` Kubo
     reads only what it has, and asks no other node.
 
     Kubo keeps a name for each pin, but no key-values, times or sizes. Its list is in no order.
@@ -77,25 +66,21 @@ class AsyncKuboProvider(
     """
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
-        self._offline = _is_offline(config.provider_options)
+        offline = _is_offline(config.provider_options)
         super().__init__(config, session=session)
         self._api = KuboAPI(config.api_url, config.provider_token, self._profile)
+        self._node = AsyncKuboNode(self._session, self._api, config, offline=offline)
         if config.gateway_url is None:
-            self.reader = AsyncBlockReader(self._get_block, total=config.timeouts.total)
+            self.reader = AsyncKuboReader(self._node)
 
     async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Store the JSON `text`."""
         check_info(info)
         data = text.encode()
-        cid = await compute(len(data), self._cid_of, data)
+        cid = await self.compute_cid(data)
         with open_source(data) as source:
             add = self._api.add(source, info, _ignore_sent, cid=cid, whole=len(data) <= SMALL)
             return await self.run(add, call)
-
-    def _cid_of(self, data: bytes) -> CID:
-        importer = FileImporter(self._profile)
-        importer.update(data)
-        return importer.finish().cid
 
     async def add_file(
         self, source: Source, info: PinInfo, call: Call, progress: Progress, /
@@ -176,7 +161,7 @@ class AsyncKuboProvider(
         """Pin `cid`. Kubo fetches the content first, for at most `timeouts.total`."""
         check_info(info)
         async with self.call("pin", cid) as call:
-            timeout = self._patience(call.deadline.left())
+            timeout = self._node.patience(call.deadline.left())
             pin, _ = await self.run(self._api.keep(cid, info, timeout=timeout), call)
             return pin
 
@@ -220,7 +205,7 @@ class AsyncKuboProvider(
             return
         request = self._api.list_request(wanted)
         async with self.call("pins") as call:
-            response = await self._again(partial(self._open, request, call, NEVER), call)
+            response = await self._node.open(request, call)
         lines = PinLines(self.config.provider_token)
         try:
             async for piece in response.chunks():
@@ -229,49 +214,6 @@ class AsyncKuboProvider(
             lines.finish()
         finally:
             await response.aclose()
-
-    # Reading blocks
-
-    async def _get_block(self, cid: CID) -> bytes:
-        timeouts = self.config.timeouts
-        call = Call("block", cid=str(cid), total=timeouts.total, hook=self.config.on_event)
-        request = self._api.block_request(cid, self._patience(timeouts.read, timeouts.total))
-        return await self._again(partial(self._read_block, request, call), call)
-
-    async def _read_block(self, request: Request, call: Call) -> bytes:
-        response = await self._open(request, call, call.deadline)
-        try:
-            return await response.read(MAX_BLOCK + 1)
-        finally:
-            await response.aclose()
-
-    def _patience(self, *limits: float | None) -> float | None:
-        """Return how long Kubo may ask the network within our `limits`; None is not at all."""
-        known = (each for each in limits if each is not None)
-        return None if self._offline else SHARE * min(known, default=LONGEST)
-
-    async def _open(self, request: Request, call: Call, deadline: Deadline) -> "AsyncResponse":
-        """Send `request`, and return a successful reply, whose body is not read yet."""
-        response = await self._session.send(request, call, deadline=deadline)
-        if response.status == 200 and not is_page(response.headers):
-            return response
-        try:
-            reply = await read_whole(response)
-        finally:
-            await response.aclose()
-        raise self._api.error(reply, call.cid)
-
-    async def _again(self, step: Callable[[], Awaitable[T]], call: Call) -> T:
-        """Do `step`; do it again after a broken connection, if that may help."""
-        backoff = self._session.backoff()
-        while True:
-            try:
-                return await step()
-            except NetworkError as error:
-                if not error.transient or not await self._session.wait(
-                    backoff, call, error=error.name
-                ):
-                    raise
 
     # What depends on whether there is a gateway
 

@@ -4,8 +4,7 @@
 
     begin     receive the first batch, which is a whole block or all of the body, and verify it
     finish    write its verified bytes, then stream the rest:
-              while one batch arrives, the one before it is verified and the one before that is
-              written
+              while one batch arrives, those before it are verified and written
 
 The stream in this file is for a proof that verifies all bytes at the end. The strategies that get
 verified bytes earlier extend it.
@@ -14,7 +13,8 @@ verified bytes earlier extend it.
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from holdfast._async.reads.batches import in_batches, reuse_freed_memory, total
 from holdfast._async.reads.peer import AsyncPeer
@@ -49,6 +49,11 @@ class Verified(NamedTuple):
     progress: int | None = None
 
 
+def flat(results: list[list[Verified]]) -> list[Verified]:
+    """Return the results of several jobs in one list."""
+    return [*chain.from_iterable(results)]
+
+
 @asynccontextmanager
 async def closing_on_error(response: "AsyncResponse") -> AsyncIterator[None]:
     """Close `response` if the block fails."""
@@ -67,7 +72,10 @@ class AsyncStream(Generic[P]):
         proof: Verifies its bytes.
         reply: The head of the gateway's reply.
         budget: Limits its bytes and its time.
+        threads: How many threads verify it.
     """
+
+    threads: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -185,9 +193,10 @@ class AsyncStream(Generic[P]):
         state = self.peer.state
         self.budget.restart_clock()
         reuse_freed_memory()
-        async with AsyncWriter() as writer, AsyncWorker() as prover:
-            await writer.submit(state.output.take, self._pieces, verified=self.proof.incremental)
-            self._pieces = []
+        verified = self.proof.incremental
+        await run_blocking(state.output.take, self._pieces, verified=verified)
+        self._pieces = []
+        async with AsyncWriter() as writer, AsyncWorker(self.threads) as prover:
             failure = self._failure
             try:
                 if failure is None:
@@ -195,7 +204,7 @@ class AsyncStream(Generic[P]):
             except NetworkError as error:
                 failure = error
             # Bytes that were verified before a failure stay: the next attempt continues after them.
-            await self._write(await prover.drain(), prover, writer, go_on=failure is None)
+            await self._write(flat(await prover.drain()), prover, writer, go_on=failure is None)
             await writer.drain()
         if self._is_satisfied():
             return
@@ -212,6 +221,7 @@ class AsyncStream(Generic[P]):
             await self._write(await self._submit(chunks, prover), prover, writer)
             self.peer.state.output.report(self.total)
             self._check_progress()
+        await self._write(await self._submit_rest(prover), prover, writer)
         self._ended = True
 
     async def _write(
@@ -231,28 +241,32 @@ class AsyncStream(Generic[P]):
         while pending:
             result = pending.popleft()
             state.learn_size(proof.size)
-            await writer.submit(state.output.take, result.pieces, verified=proof.incremental)
+            if result.pieces:
+                await writer.submit(state.output.take, result.pieces, verified=proof.incremental)
             self.budget.note_progress(result.progress)
             if pending or not go_on or (result.need is None and not result.has_more):
                 continue
             # First the queued jobs: while a block is missing, the proof only stores bytes.
-            pending += await prover.drain()
+            pending += flat(await prover.drain())
             if not pending:
                 self.budget.check_time()
                 await self._feed(result, prover)
-                pending += await prover.drain()
+                pending += flat(await prover.drain())
 
     # Steps that subclasses override
 
     async def _submit(self, chunks: list[bytes], prover: AsyncWorker) -> list[Verified]:
         """Start to verify `chunks`; return the results that are ready."""
-        results: list[Verified] = await prover.submit(self._verify, chunks)
-        return results
+        return flat(await prover.submit(self._verify, chunks))
 
-    def _verify(self, chunks: list[bytes]) -> Verified:
+    async def _submit_rest(self, prover: AsyncWorker) -> list[Verified]:  # noqa: ARG002
+        """Start to verify the bytes that `_submit` has held back; return the results."""
+        return []
+
+    def _verify(self, chunks: list[bytes]) -> list[Verified]:
         proof = self.proof
         pieces = proof.update_all(chunks)
-        return Verified(pieces, proof.need, proof.has_more, proof.progress)
+        return [Verified(pieces, proof.need, proof.has_more, proof.progress)]
 
     async def _feed(self, result: Verified, prover: AsyncWorker) -> None:
         """Feed the proof the blocks that it needs. A proof of the whole body needs none."""

@@ -3,7 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
+from typing import ClassVar, Final
 
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.entry_pages import AsyncEntryPages, check_time
 from holdfast._async.reads.interface import AsyncRanges
 from holdfast._async.reads.output import Output
@@ -19,6 +21,8 @@ from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
 from holdfast.records import Entry
 
+BODY_FROM: Final = 4 << 20  # bytes of a file from which one stream is faster than its blocks
+
 
 class AsyncWalkReader(ABC):
     """Reads verified content from the blocks that a subclass feeds to a walk.
@@ -28,7 +32,12 @@ class AsyncWalkReader(ABC):
 
     Args:
         total: How many seconds the reading of one range of an open file may take.
+
+    Attributes:
+        has_archives: Whether `open_archive` may return one.
     """
+
+    has_archives: ClassVar[bool] = False
 
     def __init__(self, *, total: float | None = None) -> None:
         self._total = total
@@ -41,6 +50,22 @@ class AsyncWalkReader(ABC):
 
         `take` may write to a disk, and is called on a worker thread. `known` may keep blocks until
         they are needed.
+        """
+
+    async def open_archive(
+        self,
+        cid: CID,  # noqa: ARG002 - for sources that have archives
+        call: Call,  # noqa: ARG002
+    ) -> AsyncArchiveFeed | None:
+        """Return all blocks below `cid`, depth first; None if there is no archive of them."""
+        return None
+
+    async def read_body(  # noqa: B027 - for sources that have a faster way
+        self, reference: Reference, cid: CID, output: Output, known: BlockCache, call: Call
+    ) -> None:
+        """Write the file at `cid` to `output`, as far as the source has a faster way than blocks.
+
+        `known` has the root of the file. All bytes that are written must be verified.
         """
 
     async def find(self, reference: Reference, call: Call) -> CID:
@@ -65,11 +90,15 @@ class AsyncWalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         output = Output(sink, progress)
         take = partial(output.take, verified=False)  # nothing is saved of an interrupted read
+        await self.advance(walk, known, take)
+        check_time(call.deadline, reference)
+        size = walk.size or 0
+        sink.expect(size)
+        if size >= BODY_FROM and not output.written:
+            await self.read_body(reference, cid, output, known, call)
+            walk = FileWalk(cid, output.written)
         while walk.need is not None:
-            is_first = walk.size is None
             await self.advance(walk, known, take)
-            if is_first and walk.size is not None:
-                sink.expect(walk.size)
             check_time(call.deadline, reference)
             if output.written:
                 output.report(walk.size)

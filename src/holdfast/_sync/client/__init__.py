@@ -2,11 +2,11 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The client that applications use: checks arguments, calls the provider, and returns records."""
 
+from holdfast._sync.client.copies import CopyCalls
 from holdfast._sync.client.folders import FolderCalls
-from holdfast._sync.client.many import ManyCalls
 
 
-class Client(ManyCalls, FolderCalls):
+class Client(CopyCalls, FolderCalls):
     """Stores JSON, files and messages by content, and reads them back.
 
     Make one with `init`, use it from any number of threads, and close it, best with ``with``.

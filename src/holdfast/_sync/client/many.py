@@ -82,10 +82,11 @@ class ManyCalls(ContentCalls, PinCalls):
         items: Items[Item],
         single: str,
         concurrency: int,
+        on_end: Callable[[], object] | None = None,
     ) -> Outcomes[Item, Result]:
         self._check_open()
         arguments.check_several(items, single)
         arguments.check_concurrency(concurrency)
         group = WorkGroup(function, items, concurrency)
         self._groups.add(group)
-        return Outcomes(group)
+        return Outcomes(group, on_end)

@@ -4,11 +4,11 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from holdfast import arguments
 from holdfast._sync.client.base import ClientBase
-from holdfast._sync.runtime import now, sleep
+from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast.content.reference import Reference
 from holdfast.provider import (
     Finding,
@@ -19,9 +19,6 @@ from holdfast.provider import (
     has_capability,
 )
 from holdfast.records import Pin, PinFilter
-
-FIRST_PAUSE: Final = 0.25  # seconds before the first look at the state of a new pin
-LONGEST_PAUSE: Final = 10.0  # each pause is twice as long as the one before, up to this
 
 
 class PinCalls(ClientBase):
@@ -56,13 +53,7 @@ class PinCalls(ClientBase):
         arguments.check_wait(wait)
         provider = ask(self._provider, Pinning)
         pin = provider.pin(Reference.parse_cid(cid), info)
-        until = now() + wait
-        pause = FIRST_PAUSE
-        while pin.state != "pinned" and (left := until - now()) > 0:
-            sleep(min(pause, left))
-            pin = provider.check_pin(pin)
-            pause = min(2 * pause, LONGEST_PAUSE)
-        return pin
+        return wait_for_pin(provider, pin, wait)
 
     def update(
         self,

@@ -9,7 +9,6 @@
     entries          each entry: a file or a symbolic link is written, a directory comes later
     walk_source      blocks and files from this machine, or from any source of blocks
     gateway_source   the same from gateways, by CID or by path
-    archive_feed     the blocks of an archive in the order in which they are needed
 
 What is refused, and how it is written, is in `holdfast.files.folder_target`.
 """

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
 
-from holdfast._sync.folder_download.archive_feed import ArchiveFeed
 from holdfast._sync.folder_download.entries import FOLDERS, Entries
 from holdfast._sync.folder_download.source import FolderSource
+from holdfast._sync.reads.archive_feed import ArchiveFeed, PassedError
 from holdfast._sync.reads.block_reader import BlockReader
 from holdfast._sync.runtime import run_blocking, together
 from holdfast.content.blocks import BlockCache
@@ -49,7 +49,7 @@ class FolderFetcher:
         try:
             self._list(path, cid, waiting)
             run_blocking(self._work.make_folder, path)
-            self._fetch_entries(path, waiting, folders, feed)
+            self._fetch_entries(path, cid, waiting, folders, feed)
             for folder in folders:
                 self.fetch((*path, folder.name), folder.cid)
         finally:
@@ -75,7 +75,7 @@ class FolderFetcher:
         reader.advance(walk, known, take)
         need = walk.need
         if need is not None and self._entries.directory_block(need) is None:
-            feed = self._source.open_archive(path, "entity")
+            feed = self._source.open_archive(cid, path, "entity")
             if feed is not None:
                 self._list_from(feed, walk, take)
         while walk.need is not None:
@@ -107,6 +107,7 @@ class FolderFetcher:
     def _fetch_entries(
         self,
         path: EntryPath,
+        cid: CID,
         waiting: EntrySpool,
         folders: EntrySpool,
         feed: ArchiveFeed | None,
@@ -117,7 +118,7 @@ class FolderFetcher:
         if feed is not None:
             self._fetch_from(feed, path, waiting, folders)
         elif self._archive_pays(waiting, there):
-            feed = self._source.open_archive(path, "all")
+            feed = self._source.open_archive(cid, path, "all")
             if feed is not None:
                 try:
                     self._fetch_from(feed, path, waiting, folders)
@@ -140,7 +141,9 @@ class FolderFetcher:
         """
         count = waiting.count
         is_small = waiting.size <= count * ARCHIVE_UP_TO
-        return self._source.is_remote and count >= ARCHIVE_FROM and is_small and there * 10 <= count
+        return (
+            self._source.has_archives and count >= ARCHIVE_FROM and is_small and there * 10 <= count
+        )
 
     def _fetch_from(
         self, feed: ArchiveFeed, path: EntryPath, waiting: EntrySpool, folders: EntrySpool
@@ -154,6 +157,8 @@ class FolderFetcher:
             try:
                 block = feed.block(entry.cid)
                 kind = self._entries.put(place, entry.cid, block, feed.block)
+            except PassedError:
+                kind = None
             except (NetworkError, VerificationError):
                 if not feed.is_over:
                     raise

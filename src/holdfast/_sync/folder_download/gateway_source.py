@@ -8,7 +8,7 @@ Then they are requested by their paths below the root, and verified all the same
 
 from functools import partial
 
-from holdfast._sync.folder_download.archive_feed import ArchiveFeed
+from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.gateway_blocks import GatewayBlocks
 from holdfast._sync.reads.gateway_reader import GatewayReader
 from holdfast._sync.runtime import run_blocking
@@ -28,7 +28,7 @@ from holdfast.protocol.retrying import is_transient
 class GatewaySource:
     """The directory at `reference`, read with `reader`."""
 
-    is_remote = True
+    is_remote = has_archives = True
 
     def __init__(self, reader: GatewayReader, reference: Reference, call: Call) -> None:
         self._reader = reader
@@ -84,7 +84,12 @@ class GatewaySource:
                 raise error from None
             self._by_path = True
 
-    def open_archive(self, path: EntryPath, scope: ArchiveScope) -> ArchiveFeed | None:
+    def open_archive(
+        self,
+        cid: CID,  # noqa: ARG002 - a gateway may serve only certain roots
+        path: EntryPath,
+        scope: ArchiveScope,
+    ) -> ArchiveFeed | None:
         """Return the blocks of what is at `path`; None if no gateway has an archive."""
         reference = self._at(path)
         if reference is None:
@@ -97,7 +102,7 @@ class GatewaySource:
 
     def _block_by_path(self, cid: CID, path: EntryPath) -> bytes | None:
         """Return a block from the archive of what is at `path`; None if it has none."""
-        feed = self.open_archive(path, "entity")
+        feed = self.open_archive(cid, path, "entity")
         if feed is None:
             return None
         try:

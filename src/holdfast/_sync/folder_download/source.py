@@ -4,7 +4,7 @@
 
 from typing import Protocol
 
-from holdfast._sync.folder_download.archive_feed import ArchiveFeed
+from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast.content.cid import CID
 from holdfast.files.folder_target.names import EntryPath
 from holdfast.files.sinks import Sink
@@ -19,6 +19,10 @@ class FolderSource(Protocol):
     def is_remote(self) -> bool:
         """Whether a request costs more than some work on disk."""
 
+    @property
+    def has_archives(self) -> bool:
+        """Whether `open_archive` may return one."""
+
     def root(self) -> CID:
         """Return the CID of the directory."""
 
@@ -28,8 +32,8 @@ class FolderSource(Protocol):
     def read(self, cid: CID, path: EntryPath, sink: Sink, progress: Progress) -> None:
         """Fill `sink` with the file `cid` at `path`."""
 
-    def open_archive(self, path: EntryPath, scope: ArchiveScope) -> ArchiveFeed | None:
-        """Return the blocks of what is at `path`; None if there is no archive.
+    def open_archive(self, cid: CID, path: EntryPath, scope: ArchiveScope) -> ArchiveFeed | None:
+        """Return the blocks of `cid`, which is at `path`; None if there is no archive.
 
         They are those of one directory, or with the scope ``all`` also those of its content.
         """

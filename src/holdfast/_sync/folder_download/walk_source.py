@@ -2,7 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """A directory from this machine, or from any other source of blocks."""
 
-from holdfast._sync.folder_download.archive_feed import ArchiveFeed
+from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.walk_reader import WalkReader
 from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache, check_block, inline_block
@@ -41,6 +41,7 @@ class WalkSource:
     is_remote = False
 
     def __init__(self, reader: WalkReader, reference: Reference, call: Call) -> None:
+        self.has_archives = reader.has_archives
         self._reader = reader
         self._reference = reference
         self._call = call
@@ -73,8 +74,9 @@ class WalkSource:
 
     def open_archive(
         self,
-        path: EntryPath,  # noqa: ARG002 - as in the interface
-        scope: ArchiveScope,  # noqa: ARG002
+        cid: CID,
+        path: EntryPath,  # noqa: ARG002 - the CID is enough
+        scope: ArchiveScope,
     ) -> ArchiveFeed | None:
-        """Return None: single blocks are as fast."""
-        return None
+        """Return the blocks of `cid` and of all below it, if the source has archives."""
+        return self._reader.open_archive(cid, self._call) if scope == "all" else None

@@ -3,7 +3,7 @@
 """The base class of providers that write through an HTTP API and read through gateways."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ContextManager, Self, TypeVar  # noqa: UP035
+from typing import TYPE_CHECKING, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
 
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
@@ -15,6 +15,7 @@ from holdfast.content.reference import Reference
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.locations import cache_folder
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
+from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pin_api import Exchange
 
 if TYPE_CHECKING:
@@ -28,10 +29,11 @@ class HTTPProvider(BaseProvider):
 
     shared_fields = fields_bound_to("connections")
     shared_by = "the connections, which are shared"
+    default_gateways: ClassVar[tuple[str, ...]] = DEFAULT_GATEWAYS
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
         self._session = session or Session(_open_transport(config), config)
-        first, *others = config.gateway_url or DEFAULT_GATEWAYS
+        first, *others = config.gateway_url or self.default_gateways
         self._first_gateway = Gateway(first, config.gateway_token)
         gateways = Gateways([self._first_gateway, *map(Gateway, others)], self._session.avoided)
         reader = GatewayReader(
@@ -63,10 +65,14 @@ class HTTPProvider(BaseProvider):
         try:
             request = next(exchange)
             while True:
-                request = exchange.send(self._session.fetch(request, call))
+                request = exchange.send(self.fetch(request, call))
         except StopIteration as end:
             result: T = end.value
             return result
+
+    def fetch(self, request: Request, call: Call) -> Reply:
+        """Send `request`, again if that may help, and return the complete reply."""
+        return self._session.fetch(request, call)
 
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway."""

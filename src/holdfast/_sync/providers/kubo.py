@@ -2,34 +2,30 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.http import HTTPProvider
 from holdfast._sync.providers.imports import ignore
-from holdfast._sync.reads.block_reader import BlockReader
-from holdfast._sync.runtime import compute, run_blocking
-from holdfast._sync.session import Session, read_whole
+from holdfast._sync.providers.kubo_node import KuboNode, KuboReader
+from holdfast._sync.runtime import run_blocking
+from holdfast._sync.session import Session
 from holdfast._sync.upload_sources import open_upload
-from holdfast.calls import NEVER, Call, Deadline
+from holdfast.calls import Call
 from holdfast.config import ClientConfig
-from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.layouts import not_what_was_sent
-from holdfast.errors import ConfigError, NetworkError, ProviderError
+from holdfast.errors import ConfigError, ProviderError
 from holdfast.files.archive_source import ArchiveSource
 from holdfast.files.folder_archive import FolderArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source, open_source
 from holdfast.files.upload_check import CheckedSource
-from holdfast.protocol.http import Request
 from holdfast.protocol.kubo import KuboAPI, check_filter, check_info
-from holdfast.protocol.kubo_replies import PinLines, is_page
+from holdfast.protocol.kubo_replies import PinLines
 from holdfast.protocol.pin_api import MAX_PINS
 from holdfast.provider import (
     Directories,
@@ -41,15 +37,8 @@ from holdfast.provider import (
 )
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
-if TYPE_CHECKING:
-    from holdfast._sync.transport import Response
-
-T = TypeVar("T")
-
 OPTIONS: Final = frozenset({"offline"})
 SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
-LONGEST: Final = 3600.0  # seconds that Kubo may ask the network where we have no limit
-SHARE: Final = 0.9  # of our time that Kubo gets, so that its answer comes before our time-out
 
 
 class KuboProvider(
@@ -65,8 +54,8 @@ class KuboProvider(
 
     `pin_api_url` is the address of Kubo's RPC API, by default ``http://127.0.0.1:5001``.
     `provider_token` is needed only where Kubo's ``API.Authorizations`` ask for one: a bearer token,
-    or ``user:password``. Content is read through `gateway_url` if that is set, else block by block
-    through the API; it is verified either way. With ``provider_options={"offline": True}`` Kubo
+    or ``user:password``. Content is read through `gateway_url` if that is set, else through the
+    API; it is verified either way. With ``provider_options={"offline": True}`` Kubo
     reads only what it has, and asks no other node.
 
     Kubo keeps a name for each pin, but no key-values, times or sizes. Its list is in no order.
@@ -79,25 +68,21 @@ class KuboProvider(
     """
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
-        self._offline = _is_offline(config.provider_options)
+        offline = _is_offline(config.provider_options)
         super().__init__(config, session=session)
         self._api = KuboAPI(config.api_url, config.provider_token, self._profile)
+        self._node = KuboNode(self._session, self._api, config, offline=offline)
         if config.gateway_url is None:
-            self.reader = BlockReader(self._get_block, total=config.timeouts.total)
+            self.reader = KuboReader(self._node)
 
     def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Store the JSON `text`."""
         check_info(info)
         data = text.encode()
-        cid = compute(len(data), self._cid_of, data)
+        cid = self.compute_cid(data)
         with open_source(data) as source:
             add = self._api.add(source, info, _ignore_sent, cid=cid, whole=len(data) <= SMALL)
             return self.run(add, call)
-
-    def _cid_of(self, data: bytes) -> CID:
-        importer = FileImporter(self._profile)
-        importer.update(data)
-        return importer.finish().cid
 
     def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:
         """Store the bytes of `source` as a file.
@@ -176,7 +161,7 @@ class KuboProvider(
         """Pin `cid`. Kubo fetches the content first, for at most `timeouts.total`."""
         check_info(info)
         with self.call("pin", cid) as call:
-            timeout = self._patience(call.deadline.left())
+            timeout = self._node.patience(call.deadline.left())
             pin, _ = self.run(self._api.keep(cid, info, timeout=timeout), call)
             return pin
 
@@ -218,7 +203,7 @@ class KuboProvider(
             return
         request = self._api.list_request(wanted)
         with self.call("pins") as call:
-            response = self._again(partial(self._open, request, call, NEVER), call)
+            response = self._node.open(request, call)
         lines = PinLines(self.config.provider_token)
         try:
             for piece in response.chunks():
@@ -227,47 +212,6 @@ class KuboProvider(
             lines.finish()
         finally:
             response.close()
-
-    # Reading blocks
-
-    def _get_block(self, cid: CID) -> bytes:
-        timeouts = self.config.timeouts
-        call = Call("block", cid=str(cid), total=timeouts.total, hook=self.config.on_event)
-        request = self._api.block_request(cid, self._patience(timeouts.read, timeouts.total))
-        return self._again(partial(self._read_block, request, call), call)
-
-    def _read_block(self, request: Request, call: Call) -> bytes:
-        response = self._open(request, call, call.deadline)
-        try:
-            return response.read(MAX_BLOCK + 1)
-        finally:
-            response.close()
-
-    def _patience(self, *limits: float | None) -> float | None:
-        """Return how long Kubo may ask the network within our `limits`; None is not at all."""
-        known = (each for each in limits if each is not None)
-        return None if self._offline else SHARE * min(known, default=LONGEST)
-
-    def _open(self, request: Request, call: Call, deadline: Deadline) -> "Response":
-        """Send `request`, and return a successful reply, whose body is not read yet."""
-        response = self._session.send(request, call, deadline=deadline)
-        if response.status == 200 and not is_page(response.headers):
-            return response
-        try:
-            reply = read_whole(response)
-        finally:
-            response.close()
-        raise self._api.error(reply, call.cid)
-
-    def _again(self, step: Callable[[], T], call: Call) -> T:
-        """Do `step`; do it again after a broken connection, if that may help."""
-        backoff = self._session.backoff()
-        while True:
-            try:
-                return step()
-            except NetworkError as error:
-                if not error.transient or not self._session.wait(backoff, call, error=error.name):
-                    raise
 
     # What depends on whether there is a gateway
 

@@ -6,8 +6,7 @@
 
     begin     receive the first batch, which is a whole block or all of the body, and verify it
     finish    write its verified bytes, then stream the rest:
-              while one batch arrives, the one before it is verified and the one before that is
-              written
+              while one batch arrives, those before it are verified and written
 
 The stream in this file is for a proof that verifies all bytes at the end. The strategies that get
 verified bytes earlier extend it.
@@ -16,7 +15,8 @@ verified bytes earlier extend it.
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from holdfast._sync.reads.batches import in_batches, reuse_freed_memory, total
 from holdfast._sync.reads.peer import Peer
@@ -51,6 +51,11 @@ class Verified(NamedTuple):
     progress: int | None = None
 
 
+def flat(results: list[list[Verified]]) -> list[Verified]:
+    """Return the results of several jobs in one list."""
+    return [*chain.from_iterable(results)]
+
+
 @contextmanager
 def closing_on_error(response: "Response") -> Iterator[None]:
     """Close `response` if the block fails."""
@@ -69,7 +74,10 @@ class Stream(Generic[P]):
         proof: Verifies its bytes.
         reply: The head of the gateway's reply.
         budget: Limits its bytes and its time.
+        threads: How many threads verify it.
     """
+
+    threads: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -187,9 +195,10 @@ class Stream(Generic[P]):
         state = self.peer.state
         self.budget.restart_clock()
         reuse_freed_memory()
-        with Writer() as writer, Worker() as prover:
-            writer.submit(state.output.take, self._pieces, verified=self.proof.incremental)
-            self._pieces = []
+        verified = self.proof.incremental
+        run_blocking(state.output.take, self._pieces, verified=verified)
+        self._pieces = []
+        with Writer() as writer, Worker(self.threads) as prover:
             failure = self._failure
             try:
                 if failure is None:
@@ -197,7 +206,7 @@ class Stream(Generic[P]):
             except NetworkError as error:
                 failure = error
             # Bytes that were verified before a failure stay: the next attempt continues after them.
-            self._write(prover.drain(), prover, writer, go_on=failure is None)
+            self._write(flat(prover.drain()), prover, writer, go_on=failure is None)
             writer.drain()
         if self._is_satisfied():
             return
@@ -214,6 +223,7 @@ class Stream(Generic[P]):
             self._write(self._submit(chunks, prover), prover, writer)
             self.peer.state.output.report(self.total)
             self._check_progress()
+        self._write(self._submit_rest(prover), prover, writer)
         self._ended = True
 
     def _write(
@@ -233,28 +243,32 @@ class Stream(Generic[P]):
         while pending:
             result = pending.popleft()
             state.learn_size(proof.size)
-            writer.submit(state.output.take, result.pieces, verified=proof.incremental)
+            if result.pieces:
+                writer.submit(state.output.take, result.pieces, verified=proof.incremental)
             self.budget.note_progress(result.progress)
             if pending or not go_on or (result.need is None and not result.has_more):
                 continue
             # First the queued jobs: while a block is missing, the proof only stores bytes.
-            pending += prover.drain()
+            pending += flat(prover.drain())
             if not pending:
                 self.budget.check_time()
                 self._feed(result, prover)
-                pending += prover.drain()
+                pending += flat(prover.drain())
 
     # Steps that subclasses override
 
     def _submit(self, chunks: list[bytes], prover: Worker) -> list[Verified]:
         """Start to verify `chunks`; return the results that are ready."""
-        results: list[Verified] = prover.submit(self._verify, chunks)
-        return results
+        return flat(prover.submit(self._verify, chunks))
 
-    def _verify(self, chunks: list[bytes]) -> Verified:
+    def _submit_rest(self, prover: Worker) -> list[Verified]:  # noqa: ARG002
+        """Start to verify the bytes that `_submit` has held back; return the results."""
+        return []
+
+    def _verify(self, chunks: list[bytes]) -> list[Verified]:
         proof = self.proof
         pieces = proof.update_all(chunks)
-        return Verified(pieces, proof.need, proof.has_more, proof.progress)
+        return [Verified(pieces, proof.need, proof.has_more, proof.progress)]
 
     def _feed(self, result: Verified, prover: Worker) -> None:
         """Feed the proof the blocks that it needs. A proof of the whole body needs none."""

@@ -5,7 +5,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import ClassVar, Final
 
+from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.entry_pages import EntryPages, check_time
 from holdfast._sync.reads.interface import Ranges
 from holdfast._sync.reads.output import Output
@@ -21,6 +23,8 @@ from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
 from holdfast.records import Entry
 
+BODY_FROM: Final = 4 << 20  # bytes of a file from which one stream is faster than its blocks
+
 
 class WalkReader(ABC):
     """Reads verified content from the blocks that a subclass feeds to a walk.
@@ -30,7 +34,12 @@ class WalkReader(ABC):
 
     Args:
         total: How many seconds the reading of one range of an open file may take.
+
+    Attributes:
+        has_archives: Whether `open_archive` may return one.
     """
+
+    has_archives: ClassVar[bool] = False
 
     def __init__(self, *, total: float | None = None) -> None:
         self._total = total
@@ -43,6 +52,22 @@ class WalkReader(ABC):
 
         `take` may write to a disk, and is called on a worker thread. `known` may keep blocks until
         they are needed.
+        """
+
+    def open_archive(
+        self,
+        cid: CID,  # noqa: ARG002 - for sources that have archives
+        call: Call,  # noqa: ARG002
+    ) -> ArchiveFeed | None:
+        """Return all blocks below `cid`, depth first; None if there is no archive of them."""
+        return None
+
+    def read_body(  # noqa: B027 - for sources that have a faster way
+        self, reference: Reference, cid: CID, output: Output, known: BlockCache, call: Call
+    ) -> None:
+        """Write the file at `cid` to `output`, as far as the source has a faster way than blocks.
+
+        `known` has the root of the file. All bytes that are written must be verified.
         """
 
     def find(self, reference: Reference, call: Call) -> CID:
@@ -67,11 +92,15 @@ class WalkReader(ABC):
         known = BlockCache(MAX_CACHED)
         output = Output(sink, progress)
         take = partial(output.take, verified=False)  # nothing is saved of an interrupted read
+        self.advance(walk, known, take)
+        check_time(call.deadline, reference)
+        size = walk.size or 0
+        sink.expect(size)
+        if size >= BODY_FROM and not output.written:
+            self.read_body(reference, cid, output, known, call)
+            walk = FileWalk(cid, output.written)
         while walk.need is not None:
-            is_first = walk.size is None
             self.advance(walk, known, take)
-            if is_first and walk.size is not None:
-                sink.expect(walk.size)
             check_time(call.deadline, reference)
             if output.written:
                 output.report(walk.size)

@@ -12,21 +12,22 @@ This works for every chunker and layout. Each byte is hashed once, and none is c
 chunks are held until their piece is complete.
 """
 
-from itertools import islice
+from collections.abc import Iterator
+from itertools import dropwhile, islice, takewhile
 from typing import Any, Final
 
-from holdfast.content.blocks import MAX_BLOCK, check_block, unsupported_hash
+from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID, DAG_PB, RAW
-from holdfast.content.hashes import FUNCTIONS, IDENTITY
+from holdfast.content.hashes import FUNCTIONS
 from holdfast.content.proof import Proof, wrong_bytes
-from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.file_nodes import Segment, file_node, in_range, not_unixfs
-from holdfast.content.unixfs.files import dag_pb_frame
+from holdfast.content.unixfs.file_nodes import Segment, file_node, in_range
 from holdfast.content.unixfs.held_bytes import HeldBytes
+from holdfast.content.unixfs.leaf_check import is_leaf
 from holdfast.content.unixfs.walks import check_pending
 from holdfast.errors import VerificationError
 
 LOOK_AHEAD: Final = 200  # pieces that are examined to predict which blocks will be needed
+MIN_AHEAD: Final = 1 << 16  # bytes of a piece that is worth verifying ahead, on another thread
 MAX_AHEAD: Final = 1 << 18  # bytes of an inner node: larger ones are fetched one at a time
 
 
@@ -99,6 +100,11 @@ class BodyProof(Proof):
     def position(self) -> int:
         """The position in the file of the first byte that is not verified yet."""
         return self._pieces[-1].start if self._pieces else self.end
+
+    @property
+    def received(self) -> int:
+        """The position in the file of the next byte of the body."""
+        return self.position + self._held.size
 
     @property
     def end(self) -> int:
@@ -178,6 +184,29 @@ class BodyProof(Proof):
             self._begun = True
         return self._advance()
 
+    def leaves_from(self, position: int) -> Iterator[Segment]:
+        """Yield some of the next leaves at and after `position`, to verify them ahead.
+
+        The proof may be in use on another thread.
+        """
+        pieces = self._pieces[: -LOOK_AHEAD - 1 : -1]
+        coming = dropwhile(lambda piece: piece.start < position, pieces)
+        return takewhile(self._is_probably_leaf, coming)
+
+    def _is_probably_leaf(self, piece: Segment) -> bool:
+        cid = piece.cid
+        is_inner = cid.codec != RAW and (cid.codec != DAG_PB or piece.depth == self._inner_depth)
+        is_large = MIN_AHEAD <= (piece.size or 0) <= MAX_BLOCK
+        return is_large and not is_inner and not piece.is_content and cid.hash_code in FUNCTIONS
+
+    def update_leaf(self, piece: Segment, content: list[Any]) -> list[Any]:
+        """Feed `content`, for which `is_leaf` returned True; return what is verified."""
+        if self._needs_block or self._held.size or not self._pieces or self._pieces[-1] != piece:
+            return self.update_all(content)
+        self._begun = True
+        self._end_piece()
+        return self._wanted(content, piece.start)
+
     def ends_too_early(self) -> bool:
         """Return whether the body has ended before the file, and a block may explain that.
 
@@ -204,15 +233,25 @@ class BodyProof(Proof):
             content = held.peek(piece.size or 0)
             if content is None:
                 break
-            if not self._matches(piece, content):
+            if not is_leaf(piece, content):
+                if piece.is_content:
+                    raise wrong_bytes(self._root)
                 self._needs_block = True
                 break
             held.accept()
-            pieces.pop()
-            self._needs_block = bool(pieces) and _is_inner(pieces[-1])
+            self._end_piece()
         verified = held.take_accepted()
         if not pieces:
             self._check_end()
+        return self._wanted(verified, position)
+
+    def _end_piece(self) -> None:
+        """Go on to the next piece."""
+        self._pieces.pop()
+        self._needs_block = bool(self._pieces) and _is_inner(self._pieces[-1])
+
+    def _wanted(self, verified: list[memoryview], position: int) -> list[memoryview]:
+        """Return the wanted part of `verified`, which begins at `position` in the file."""
         wanted = []
         for view in verified:
             if part := in_range(view, position, self._start, self._stop):
@@ -223,27 +262,6 @@ class BodyProof(Proof):
     def _check_end(self) -> None:
         if self._held.size:
             raise self._wrong("is too long")
-
-    def _matches(self, piece: Segment, content: list[memoryview]) -> bool:
-        """Return whether `content` is what the CID of `piece` names.
-
-        False means that only the block of the piece can decide. Raise `VerificationError` if the
-        block cannot help either.
-        """
-        cid = piece.cid
-        if cid.codec == RAW:
-            right = _digest(cid, content) == cid.digest
-            if not right and piece.is_content:
-                raise wrong_bytes(self._root)
-            return right
-        if cid.codec != DAG_PB:
-            raise not_unixfs(cid)
-        if cid.hash_code == IDENTITY:
-            return False
-        return any(
-            _digest(cid, content, *dag_pb_frame(kind, piece.size or 0)) == cid.digest
-            for kind in (Kind.FILE, Kind.RAW)
-        )
 
     def _wrong(self, how: str) -> VerificationError:
         return VerificationError(f"the body for {self._root} {how}", cid=str(self._root))
@@ -257,19 +275,3 @@ def _is_inner(piece: Segment) -> bool:
 def _content_piece(content: bytes, node: Segment) -> Segment:
     """Return a piece for the bytes inside a node itself, to verify them like any other piece."""
     return Segment(CID.of_raw(content), node.start, len(content), node.depth + 1, is_content=True)
-
-
-def _digest(cid: CID, views: list[memoryview], head: bytes = b"", tail: bytes = b"") -> bytes:
-    """Return the digest of `views` between `head` and `tail`, by the hash function of `cid`."""
-    function = FUNCTIONS.get(cid.hash_code)
-    if function is None:
-        if cid.hash_code != IDENTITY:
-            raise unsupported_hash(cid)
-        return b"".join(views)
-    if len(views) == 1 and not head:
-        return function.new(views[0]).digest()
-    whole = function.new(head)
-    for view in views:
-        whole.update(view)
-    whole.update(tail)
-    return whole.digest()

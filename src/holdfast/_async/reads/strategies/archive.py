@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from holdfast._async.reads.batches import in_batches
 from holdfast._async.reads.peer import AsyncPeer
 from holdfast._async.reads.strategies.interface import AsyncTransfer
-from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error
+from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error, flat
 from holdfast._async.runtime import AsyncWorker
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.protocol.gateway import CAR_TYPE
@@ -58,7 +58,7 @@ class AsyncArchiveStream(AsyncStream[ArchiveProof]):
     async def _submit(self, chunks: list[bytes], prover: AsyncWorker) -> list[Verified]:
         # One job at a time: a small archive may contain a large file, and must make progress.
         results = await super()._submit(chunks, prover)
-        return results + await prover.drain()
+        return results + flat(await prover.drain())
 
     async def _feed(self, result: Verified, prover: AsyncWorker) -> None:  # noqa: ARG002
         """Have the proof return more bytes."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holdfast._sync.reads.batches import in_batches
 from holdfast._sync.reads.peer import Peer
 from holdfast._sync.reads.strategies.interface import Transfer
-from holdfast._sync.reads.streams import Stream, Verified, closing_on_error
+from holdfast._sync.reads.streams import Stream, Verified, closing_on_error, flat
 from holdfast._sync.runtime import Worker
 from holdfast.content.unixfs.archive import ArchiveProof
 from holdfast.protocol.gateway import CAR_TYPE
@@ -60,7 +60,7 @@ class ArchiveStream(Stream[ArchiveProof]):
     def _submit(self, chunks: list[bytes], prover: Worker) -> list[Verified]:
         # One job at a time: a small archive may contain a large file, and must make progress.
         results = super()._submit(chunks, prover)
-        return results + prover.drain()
+        return results + flat(prover.drain())
 
     def _feed(self, result: Verified, prover: Worker) -> None:  # noqa: ARG002
         """Have the proof return more bytes."""

@@ -5,18 +5,22 @@
 A file that is one raw block needs none: the hash of the body is enough.
 """
 
+from functools import partial
 from typing import Any
 
 from holdfast._sync.reads.batches import in_batches
 from holdfast._sync.reads.peer import Peer
 from holdfast._sync.reads.refusals import RefusedError
 from holdfast._sync.reads.strategies.interface import Transfer
-from holdfast._sync.reads.streams import Stream, Verified, closing_on_error
+from holdfast._sync.reads.streams import Stream, Verified, closing_on_error, flat
 from holdfast._sync.runtime import Worker, run_blocking
 from holdfast.content.proof import block_proof, is_raw
 from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.body_parts import BodyCutter, BodyPart
 from holdfast.content.unixfs.layouts import LayoutProof
+from holdfast.content.unixfs.leaf_check import is_leaf
 from holdfast.errors import NetworkError
+from holdfast.files.background import HASH_THREADS, Turns
 from holdfast.protocol.gateway import PARTIAL
 from holdfast.protocol.http import Reply
 
@@ -97,8 +101,16 @@ class Nothing:
 class BodyStream(Stream[BodyProof]):
     """A body that is verified piece by piece, with blocks that are fetched where they are needed.
 
-    Each batch returns the bytes that are verified by then.
+    Several threads hash its leaves. Then they write what is verified, one after the other, in the
+    order of the leaves.
     """
+
+    threads = HASH_THREADS
+    _cutter: BodyCutter | None = None
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._turns: Turns[Verified] = Turns()
 
     def _prepare(self) -> None:
         """Fetch the root block of a very large body before anything of it is received.
@@ -155,14 +167,46 @@ class BodyStream(Stream[BodyProof]):
         elif self._failure is not None and not self._pieces:
             raise self._failure
 
+    def _submit(self, chunks: list[bytes], prover: Worker) -> list[Verified]:
+        """Have the leaves in `chunks` verified side by side, and written in order."""
+        if self._cutter is None:
+            self._cutter = BodyCutter(self.proof)
+        results: list[Verified] = []
+        for parts in self._cutter.cut(chunks):
+            results += self._submit_parts(parts, prover)
+        return results
+
+    def _submit_rest(self, prover: Worker) -> list[Verified]:
+        rest = [] if self._cutter is None else self._cutter.rest()
+        return self._submit_parts(rest, prover) if rest else []
+
+    def _submit_parts(self, parts: list[BodyPart], prover: Worker) -> list[Verified]:
+        job = self._turns.job(partial(_checked, parts), self._take)
+        return flat(prover.submit(job))
+
+    def _take(self, checked: list[tuple[BodyPart, bool]]) -> Verified:
+        """Feed the next parts to the proof, and write what is verified."""
+        proof = self.proof
+        pieces: list[Any] = []
+        for (leaf, content), is_right in checked:
+            if leaf is not None and is_right:
+                pieces += proof.update_leaf(leaf, content)
+            else:
+                pieces += proof.update_all(content)
+        return self._written(pieces)
+
+    def _written(self, pieces: list[Any]) -> Verified:
+        self.peer.state.output.take(pieces, verified=True)
+        return Verified([], self.proof.need)
+
     def _feed(self, result: Verified, prover: Worker) -> None:
         """Fetch the block that the proof needs, and feed it."""
         if result.need is not None:
             block = self.peer.block_for_body(self.proof, result.need)
             prover.submit(self._verify_block, block)
 
-    def _verify_block(self, block: bytes) -> Verified:
-        return Verified(self.proof.feed_block(block), self.proof.need)
+    def _verify_block(self, block: bytes) -> list[Verified]:
+        return [self._written(self.proof.feed_block(block))]
 
     def _check_end(self) -> None:
         proof, reply = self.proof, self.reply
@@ -184,3 +228,8 @@ class BodyStream(Stream[BodyProof]):
             except RefusedError:
                 return
             run_blocking(self.proof.feed_block, block)
+
+
+def _checked(parts: list[BodyPart]) -> list[tuple[BodyPart, bool]]:
+    """Return each part, and whether it was found to be its leaf."""
+    return [(part, part.leaf is not None and is_leaf(part.leaf, part.content)) for part in parts]

@@ -1,9 +1,9 @@
-# WARNING: this file is generated from src/holdfast/_async/folder_download/archive_feed.py
+# WARNING: this file is generated from src/holdfast/_async/reads/archive_feed.py
 # by scripts/generate_sync.py. Change the original instead.
 """The blocks of an archive (CAR), in the order in which they are needed, while it arrives."""
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from holdfast._sync.reads.batches import in_batches, total
 from holdfast._sync.runtime import compute, now
@@ -17,17 +17,32 @@ if TYPE_CHECKING:
     from holdfast._sync.transport import Response
 
 
+LOOK_AHEAD: Final = MAX_CACHED // 2  # bytes of blocks that stay in the cache until they are needed
+
+
+class PassedError(UnprovenError):
+    """The archive has probably sent a block before, and will not send it again."""
+
+
 class ArchiveFeed:
     """Verified blocks from the archive in `response`.
 
     Blocks that are not needed at once are cached, the latest ones. An archive must not send many
     more bytes than are needed, nor nothing that is needed for `patience` seconds.
 
+    Args:
+        response: The archive.
+        patience: How many seconds it may send nothing that is needed.
+        has_repeats: Whether it has a block as often as there are links to it. If not, a block that
+            is not among the next `LOOK_AHEAD` bytes is a `PassedError`: fetch it alone.
+
     Attributes:
         is_over: Whether it has failed, and gives no further block.
     """
 
-    def __init__(self, response: "Response", patience: float | None) -> None:
+    def __init__(
+        self, response: "Response", patience: float | None, *, has_repeats: bool = True
+    ) -> None:
         self._response = response
         self._batches = in_batches(response, first=0)
         self._reader = CarReader()
@@ -35,6 +50,8 @@ class ArchiveFeed:
         self._kept = BlockCache(MAX_CACHED)
         self._used = 0
         self._unused = 0
+        self._passed: set[CID] = set()
+        self._look_ahead = float("inf") if has_repeats else LOOK_AHEAD
         self._patience = patience
         self._progress_at = now()
         self.is_over = False
@@ -44,6 +61,8 @@ class ArchiveFeed:
         try:
             block = self._kept.get(cid)
             return self._next(cid) if block is None else block
+        except PassedError:
+            raise
         except (NetworkError, VerificationError):
             self.is_over = True
             raise
@@ -55,13 +74,23 @@ class ArchiveFeed:
 
     def _next(self, cid: CID) -> bytes:
         """Return the block of `cid`, which is still to come."""
-        while True:
-            while self._arrived:
-                found, block = self._arrived.popleft()
-                self._kept.put(found, block)
-                self._count(block, needed=found == cid)
-                if found == cid:
-                    return block
+        passed = 0
+        while cid not in self._passed:
+            if not self._arrived:
+                self._receive(cid)
+            found, block = self._arrived.popleft()
+            self._kept.put(found, block)
+            self._count(block, needed=found == cid)
+            if found == cid:
+                return block
+            passed += len(block) + BLOCK_COST
+            if passed > self._look_ahead:
+                self._passed.add(cid)
+        raise PassedError(f"CAR: block {cid} was sent before, or not at all", cid=str(cid))
+
+    def _receive(self, cid: CID) -> None:
+        """Wait for more blocks; raise an error if there are none, or not in time."""
+        while not self._arrived:
             chunks: list[bytes] = next(self._batches, [])
             if not chunks:
                 raise missing_block(cid)

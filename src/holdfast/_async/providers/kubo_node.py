@@ -1,0 +1,157 @@
+"""One Kubo node: what its RPC API sends as a stream, and how long it may take."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed
+from holdfast._async.reads.block_reader import AsyncBlockReader
+from holdfast._async.reads.output import Output
+from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.state import ReadState
+from holdfast._async.reads.strategies.body import AsyncBodyStream
+from holdfast._async.reads.streams import closing_on_error
+from holdfast._async.session import AsyncSession, read_whole
+from holdfast.calls import NEVER, Call, Deadline
+from holdfast.config import ClientConfig
+from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.errors import NetworkError, ProviderError, VerificationError
+from holdfast.protocol.gateway import Gateway
+from holdfast.protocol.http import Request
+from holdfast.protocol.kubo import KuboAPI
+from holdfast.protocol.kubo_replies import is_page
+
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse
+
+T = TypeVar("T")
+
+LONGEST: Final = 3600.0  # seconds that Kubo may ask the network where we have no limit
+SHARE: Final = 0.9  # of our time that Kubo gets, so that its answer comes before our time-out
+EMPTY: Final = CID.of_raw(b"")
+
+
+class AsyncKuboNode:
+    """Sends requests whose replies are streams, and repeats them after a broken connection.
+
+    Args:
+        session: Sends the requests.
+        api: Builds them.
+        config: The configuration of the provider.
+        offline: Whether Kubo must never ask other nodes.
+    """
+
+    def __init__(
+        self, session: AsyncSession, api: KuboAPI, config: ClientConfig, *, offline: bool
+    ) -> None:
+        self.session = session
+        self.api = api
+        self.config = config
+        self._offline = offline
+
+    def patience(self, *limits: float | None) -> float | None:
+        """Return how long Kubo may ask the network within our `limits`; None is not at all."""
+        known = (each for each in limits if each is not None)
+        return None if self._offline else SHARE * min(known, default=LONGEST)
+
+    async def block(self, cid: CID) -> bytes:
+        """Return the block of `cid`, not verified."""
+        if cid == EMPTY:  # nodes do not send it to each other
+            return b""
+        timeouts = self.config.timeouts
+        call = Call("block", cid=str(cid), total=timeouts.total, hook=self.config.on_event)
+        request = self.api.block_request(cid, self.patience(timeouts.read, timeouts.total))
+        return await self._again(partial(self._read_block, request, call), call)
+
+    async def _read_block(self, request: Request, call: Call) -> bytes:
+        response = await self._open(request, call, call.deadline)
+        try:
+            return await response.read(MAX_BLOCK + 1)
+        finally:
+            await response.aclose()
+
+    async def open(self, request: Request, call: Call) -> "AsyncResponse":
+        """Send `request`, and return a successful reply. Its body has no total limit of time."""
+        return await self._again(partial(self._open, request, call, NEVER), call)
+
+    async def _open(self, request: Request, call: Call, deadline: Deadline) -> "AsyncResponse":
+        response = await self.session.send(request, call, deadline=deadline)
+        if response.status == 200 and not is_page(response.headers):
+            return response
+        try:
+            reply = await read_whole(response)
+        finally:
+            await response.aclose()
+        raise self.api.error(reply, call.cid)
+
+    async def _again(self, step: Callable[[], Awaitable[T]], call: Call) -> T:
+        """Do `step`; do it again after a broken connection, if that may help."""
+        backoff = self.session.backoff()
+        while True:
+            try:
+                return await step()
+            except NetworkError as error:
+                if not error.transient or not await self.session.wait(
+                    backoff, call, error=error.name
+                ):
+                    raise
+
+
+class AsyncKuboReader(AsyncBlockReader):
+    """Reads verified content through the RPC API of a node.
+
+    ::
+
+        block/get    single blocks: directories, parts of files, small files
+        cat          the plain bytes of a large file, verified with the blocks above its leaves
+        dag/export   an archive, for many small files and for copies
+
+    `cat` and `dag/export` give what the node has. What they do not give is fetched block by block,
+    each within a time limit, and from the network.
+    """
+
+    has_archives = True
+
+    def __init__(self, node: AsyncKuboNode) -> None:
+        super().__init__(node.block, total=node.config.timeouts.total)
+        self._node = node
+
+    async def open_archive(self, cid: CID, call: Call) -> AsyncArchiveFeed | None:
+        """Return the blocks below `cid`; None if the node does not have its root."""
+        try:
+            response = await self._node.open(self._node.api.export_request(cid), call)
+        except (NetworkError, ProviderError):
+            return None
+        return AsyncArchiveFeed(response, self._node.config.timeouts.read, has_repeats=False)
+
+    async def read_body(
+        self, reference: Reference, cid: CID, output: Output, known: BlockCache, call: Call
+    ) -> None:
+        """Write the file from a stream of its bytes, as far as the node has them."""
+        state = ReadState(reference, output, call)
+        state.found.cid, state.found.blocks = cid, known
+        try:
+            response = await self._node.open(self._node.api.cat_request(cid), call)
+            peer = _AsyncKuboPeer(self._node, state, call.deadline)
+            async with closing_on_error(response):
+                stream = await AsyncBodyStream(peer, BodyProof(cid), response).begin()
+            await stream.finish()
+        except (NetworkError, ProviderError, VerificationError):
+            return
+
+
+class _AsyncKuboPeer(AsyncPeer):
+    """The node as a stream of bytes sees it: the blocks come from `block/get`."""
+
+    def __init__(self, node: AsyncKuboNode, state: ReadState, deadline: Deadline) -> None:
+        gateway = Gateway(node.api.base_url)
+        super().__init__(node.session, gateway, state, deadline, verify=True)
+        self._node = node
+
+    async def _fetch(self, cid: CID) -> bytes:
+        block = await self._node.block(cid)
+        check_block(cid, block)
+        return block

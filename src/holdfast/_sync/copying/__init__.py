@@ -1,0 +1,12 @@
+# WARNING: this file is generated from src/holdfast/_async/copying/__init__.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Copies of content at other providers, under the same CIDs.
+
+::
+
+    copier      one copy: asks the target, chooses the method, sets the name and key-values
+    uploading   for targets without archives: as a file or folder that has the same CID there
+    places      what a journal calls a provider, and whether others can fetch its content
+
+The journal itself is in `holdfast.files.copy_journal`.
+"""

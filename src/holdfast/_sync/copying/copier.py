@@ -1,0 +1,223 @@
+# WARNING: this file is generated from src/holdfast/_async/copying/copier.py
+# by scripts/generate_sync.py. Change the original instead.
+"""One copy: the target is asked first, then the content is sent by the best method."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from holdfast._sync.copying.places import is_on_network
+from holdfast._sync.copying.uploading import Uploading, needs_name
+from holdfast._sync.pin_waiting import wait_for_pin
+from holdfast._sync.runtime import run_blocking
+from holdfast.content.cid import CID
+from holdfast.errors import UnsupportedError, VerificationError
+from holdfast.files.copy_journal import CopyJournal
+from holdfast.files.sources import Progress
+from holdfast.provider import (
+    Exporting,
+    Finding,
+    Importing,
+    Pinning,
+    Updating,
+    has_capability,
+)
+from holdfast.records import Added, Copied, Pin, PinFilter, PinInfo, same_value
+
+KEYVALUES: Final = ("keyvalues",)
+
+
+class Copier:
+    """Copies pins from `source` to `target`, both providers.
+
+    Args:
+        source: Has the content.
+        target: Gets it.
+        pin_by_cid: Whether the target may fetch by its CID what cannot be sent. None if it may
+            when other nodes can fetch from the source.
+        wait: The seconds to wait for that.
+
+    Attributes:
+        journal: Notes what is copied; None for no journal.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        target: Any,
+        *,
+        pin_by_cid: bool | None = None,
+        wait: float = 0.0,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._may_pin = is_on_network(source) if pin_by_cid is None else pin_by_cid
+        self._wait = wait
+        self.journal: CopyJournal | None = None
+        self._keeps_keyvalues = True  # until the target says otherwise
+        self._uploading = Uploading(source, target)
+
+    def copy(self, pin: Pin, progress: Progress) -> Copied:
+        """Copy the content of `pin`, and note that in the journal."""
+        journal = self.journal
+        about = repr([pin.cid, pin.name, sorted(pin.keyvalues.items())])
+        if journal is not None:
+            noted = run_blocking(journal.find, about)
+            if noted is not None:
+                return _from_journal(pin, noted)
+        copied = self._copy(pin, progress)
+        if journal is not None and copied.state == "pinned":
+            run_blocking(journal.add, about, _for_journal(copied))
+        return copied
+
+    def _copy(self, pin: Pin, progress: Progress) -> Copied:
+        found = find_pin(self._target, pin.cid)
+        if found is not None:
+            return self._renamed(pin, found)
+        if has_capability(self._target, Importing):
+            return self._by_archive(pin, self._target, progress)
+        return self._without_archives(pin, progress)
+
+    # A pin that the target has
+
+    def _renamed(self, pin: Pin, found: Pin) -> Copied:
+        """Give a pin at the target the name and the key-values of `pin`."""
+        name = pin.name if pin.name and pin.name != found.name else None
+        changed = {
+            key: value
+            for key, value in pin.keyvalues.items()
+            if key not in found.keyvalues or not same_value(found.keyvalues[key], value)
+        }
+        dropped: tuple[str, ...] = ()
+        if changed and not self._keeps_keyvalues:
+            changed, dropped = {}, KEYVALUES
+        if name is not None or changed:
+            dropped += self._update(pin.cid, name, changed)
+        return Copied(cid=pin.cid, name=pin.name or found.name, duplicate=True, dropped=dropped)
+
+    def _update(self, cid: str, name: str | None, keyvalues: Mapping[str, Any]) -> tuple[str, ...]:
+        """Change a pin at the target; return what it does not keep."""
+        if not has_capability(self._target, Updating):
+            return (() if name is None else ("name",)) + (KEYVALUES if keyvalues else ())
+        try:
+            self._target.update_pin(cid, name=name, keyvalues=keyvalues or None)
+        except UnsupportedError:
+            if not keyvalues:
+                raise
+            self._keeps_keyvalues = False
+            if name is not None:
+                self._target.update_pin(cid, name=name, keyvalues=None)
+            return KEYVALUES
+        return ()
+
+    # The three methods
+
+    def _by_archive(self, pin: Pin, target: Importing, progress: Progress) -> Copied:
+        if not has_capability(self._source, Exporting):
+            raise UnsupportedError(
+                f"{_name(self._source)} cannot give content block by block; download it and "
+                "upload it there"
+            )
+        info, dropped = self._info(pin)
+        pieces = _Counted(self._source.export_archive(pin.cid), progress, pin.size)
+        try:
+            added = target.import_archive(pin.cid, pieces, info)
+        except UnsupportedError:
+            if not info.keyvalues or pieces.size:
+                raise
+            self._keeps_keyvalues = False
+            return self._by_archive(pin, target, progress)
+        finally:
+            pieces.close()
+        _check(added, pin)
+        return Copied(
+            cid=pin.cid,
+            name=pin.name,
+            how="archive",
+            size=pieces.size,
+            dropped=dropped,
+            duplicate=bool(added.duplicate),
+        )
+
+    def _without_archives(self, pin: Pin, progress: Progress) -> Copied:
+        info, dropped = self._info(pin)
+        cid = CID.parse(pin.cid)
+        uploaded = self._uploading.upload(cid, info, progress)
+        if uploaded is not None:
+            _, size = uploaded
+            if needs_name(cid, pin.name):
+                dropped += self._update(pin.cid, pin.name, {})
+            return Copied(cid=pin.cid, name=pin.name, how="upload", size=size, dropped=dropped)
+        target = self._target
+        if not self._may_pin or not has_capability(target, Pinning):
+            raise self._no_method(pin)
+        new = wait_for_pin(target, target.pin(pin.cid, info), self._wait)
+        return Copied(cid=pin.cid, name=pin.name, how="pin", dropped=dropped, state=new.state)
+
+    def _info(self, pin: Pin) -> tuple[PinInfo, tuple[str, ...]]:
+        """Return what is stored with the new pin, and what the target does not keep."""
+        keeps = self._keeps_keyvalues
+        keyvalues = pin.keyvalues if keeps else {}
+        dropped = () if keeps or not pin.keyvalues else KEYVALUES
+        return PinInfo(name=pin.name, keyvalues=keyvalues, given=bool(pin.name)), dropped
+
+    def _no_method(self, pin: Pin) -> UnsupportedError:
+        target, source = _name(self._target), _name(self._source)
+        why = f"{target} takes no archives, and would store {pin.cid} under another CID"
+        if has_capability(self._target, Pinning):
+            return UnsupportedError(
+                f"{why}; and {source} is not on the network, from which it could fetch it by its "
+                "CID: copy to a provider that takes archives, such as kubo, or pass "
+                "pin_by_cid=True if it can fetch it"
+            )
+        return UnsupportedError(f"{why}; copy to a provider that takes archives, such as kubo")
+
+
+class _Counted(Iterator[bytes]):
+    """The pieces of an archive, whose bytes are counted."""
+
+    def __init__(self, pieces: Iterator[bytes], progress: Progress, total: int | None) -> None:
+        self._pieces = pieces
+        self._progress = progress
+        self._total = total
+        self.size = 0
+
+    def __next__(self) -> bytes:
+        piece = next(self._pieces)
+        self.size += len(piece)
+        self._progress(self.size, self._total)
+        return piece
+
+    def close(self) -> None:
+        """Close the archive."""
+        pieces: Any = self._pieces
+        if hasattr(pieces, "close"):
+            pieces.close()
+
+
+def find_pin(provider: Any, cid: str) -> Pin | None:
+    """Return the pin of `cid` at `provider`; None if there is none, or it cannot be asked."""
+    if not has_capability(provider, Finding):
+        return None
+    for pin in provider.find_pins(PinFilter(cid=cid), limit=1):
+        return pin
+    return None
+
+
+def _check(added: Added, pin: Pin) -> None:
+    if CID.parse(added.cid) != CID.parse(pin.cid):
+        raise VerificationError(f"the target stored {pin.cid} as {added.cid}", cid=pin.cid)
+
+
+def _name(provider: object) -> str:
+    return type(provider).__name__
+
+
+def _for_journal(copied: Copied) -> dict[str, Any]:
+    left_out = {"cid", "name", "state", "earlier"}
+    return {key: value for key, value in asdict(copied).items() if key not in left_out}
+
+
+def _from_journal(pin: Pin, noted: Mapping[str, Any]) -> Copied:
+    facts = {**noted, "dropped": tuple(noted.get("dropped", ()))}
+    return Copied(cid=pin.cid, name=pin.name, earlier=True, **facts)

@@ -1,0 +1,203 @@
+# WARNING: this file is generated from src/holdfast/_async/providers/cluster.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The provider for IPFS Cluster: several IPFS nodes that keep copies of the same pins."""
+
+from collections.abc import Callable, Iterable
+from typing import Final, cast
+
+from holdfast._sync.providers.cluster_pins import ClusterPins
+from holdfast._sync.providers.imports import ignore
+from holdfast._sync.runtime import now, run_blocking, sleep
+from holdfast._sync.upload_sources import open_upload
+from holdfast.calls import Call
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
+from holdfast.errors import ProviderError, RequestTimeoutError
+from holdfast.files.archive_source import ArchiveSource
+from holdfast.files.file_archive import FileArchive, KeptArchive
+from holdfast.files.folder_archive import FolderArchive
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.sources import Progress, Source, open_source
+from holdfast.protocol.cluster_replies import PINNED, ClusterPin, PeerStates
+from holdfast.protocol.multipart import FileSource
+from holdfast.provider import Directories, Importing
+from holdfast.records import Added, PinInfo
+
+SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
+FIRST_PAUSE: Final = 0.01  # seconds before the second look at the states of a new pin
+LONGEST_PAUSE: Final = 1.0  # each pause is twice as long as the one before, up to this
+REPEATED_AFTER: Final = 3.0  # seconds with a peer in trouble, after which a pin is made again
+LONGEST: Final = 3600.0  # seconds to wait for copies where the configuration has no limit
+
+
+class ClusterProvider(ClusterPins, Directories, Importing):
+    """Stores content in an IPFS Cluster, under the CIDs that `compute_cid` gives.
+
+    `pin_api_url` is the address of a peer's REST API, by default ``http://127.0.0.1:9094``, or of
+    several: if one does not answer, the next is asked. Each of them gets `provider_token`, which is
+    a bearer token or ``user:password``. `gateway_url` names the gateways of the cluster's nodes,
+    through which content is read; it is verified. Without it, both must be on this machine:
+    ``http://127.0.0.1:8080/ipfs``.
+
+    A write returns when enough nodes have the content. If they do not have it within
+    `timeouts.total`, it raises a `RequestTimeoutError` that names the state at each node. These
+    `provider_options` exist:
+
+    - ``replication_min``, ``replication_max``: how many nodes must have new content, and how many
+      are to have it; -1 is for all. One alone stands for both. By default, the cluster decides.
+    - ``wait``: False returns as soon as the cluster has accepted the content.
+
+    A cluster keeps names and key-values, whose values become texts, and times in whole seconds. Its
+    list is in no order. `Pin.peers` says where each pin is.
+
+    Example:
+        >>> from holdfast import ClientConfig
+        >>> options = {"replication_min": 2, "replication_max": 3}
+        >>> config = ClientConfig(provider="cluster", provider_options=options)
+        >>> ClusterProvider(config).url("bafkqaaa")
+        'http://127.0.0.1:8080/ipfs/bafkqaaa'
+    """
+
+    def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
+        """Store the JSON `text`."""
+        data = text.encode()
+        cid = self.compute_cid(data)
+        with open_source(data) as source:
+            archive = FileArchive(source, self._profile, cid)
+            return self._add(cid, archive, info, call, whole=len(data) <= SMALL)
+
+    def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:
+        """Store the bytes of `source` as a file.
+
+        It is sent as an archive, which begins with its root. So a source that can be read twice is
+        hashed first; the blocks of another one are kept on disk meanwhile.
+        """
+        if source.rewindable:
+            cid = (self.import_file(source, None, ignore)).cid
+            archive = FileArchive(source, self._profile, cid)
+
+            def on_sent(_sent: int) -> None:
+                progress(archive.done, source.size)
+
+            added = self._add(cid, archive, info, call, on_sent)
+            progress(archive.done, source.size)
+            return added
+        kept = KeptArchive()
+        try:
+            cid = (self.import_file(source, kept.put, progress)).cid
+            run_blocking(kept.finish, cid)
+            return self._add(cid, kept, info, call)
+        finally:
+            run_blocking(kept.close)
+
+    def add_directory(
+        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Store a folder, with its links and empty folders, as an archive of its blocks.
+
+        It is hashed first, because an archive begins with its root.
+        """
+        tell = progress or ignore
+        with self.call("upload", total=False) as call:
+            cid = (self.import_folder(folder, None, ignore)).cid
+            archive = FolderArchive(folder, self._profile, cid, roots=[cid])
+
+            def on_sent(_sent: int) -> None:
+                tell(archive.done, folder.size)
+
+            added = self._add(cid, archive, info, call, on_sent)
+            tell(folder.size, folder.size)
+            return added
+
+    def import_archive(self, cid: str, pieces: Iterable[bytes], info: PinInfo) -> Added:
+        """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing.
+
+        The cluster accepts an archive that lacks blocks, and then no node can pin it. So this
+        always waits for the copies. If no node has all of it in time, it is unpinned again.
+        """
+        root = CID.parse(Reference.parse_cid(cid))
+        source = cast("Source", open_upload(pieces))
+        try:
+            with self.call("import", cid, total=False) as call:
+                adding = self._api.add(root, ArchiveSource(source, root), info, _ignore_sent)
+                added = self.run(adding, call)
+                try:
+                    self._wait_for_copies(added.cid, call)
+                except RequestTimeoutError:
+                    states = self.run(self._api.states(added.cid), call)
+                    if not added.duplicate and not states.count(PINNED):
+                        self.run(self._api.unpin(added.cid), call)
+                    raise
+                return added
+        finally:
+            run_blocking(source.close)
+
+    def _add(
+        self,
+        cid: CID,
+        archive: FileSource,
+        info: PinInfo,
+        call: Call,
+        on_sent: Callable[[int], None] | None = None,
+        *,
+        whole: bool = False,
+    ) -> Added:
+        adding = self._api.add(cid, archive, info, on_sent or _ignore_sent, whole=whole)
+        added = self.run(adding, call)
+        call.cid = added.cid
+        if self._api.options.wait:
+            self._wait_for_copies(added.cid, call)
+        return added
+
+    def _wait_for_copies(self, cid: str, call: Call) -> None:
+        """Return when enough peers have pinned `cid`.
+
+        The cluster does not replace a peer that has died. But if the pin is made again, it chooses
+        another peer.
+        """
+        limit = self.config.timeouts.total or LONGEST
+        deadline = call.deadline.copy()
+        deadline.tighten(limit)
+        repeat_at = now() + REPEATED_AFTER
+        pause = FIRST_PAUSE
+        pin: ClusterPin | None = None
+        states: PeerStates | None = None
+        while True:
+            try:
+                pin = pin or self.run(self._api.find(cid), call)
+                states = self.run(self._api.states(cid), call)
+                if pin is not None and states.is_kept(pin.copies):
+                    return
+                if pin is not None and states.has_problem() and now() > repeat_at:
+                    pin = self._pin_again(pin, call)
+                    repeat_at = now() + REPEATED_AFTER
+            except RequestTimeoutError as error:
+                raise _too_few(cid, pin, states) from error
+            if (deadline.left() or 0.0) <= pause:
+                raise _too_few(cid, pin, states)
+            sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _pin_again(self, pin: ClusterPin, call: Call) -> ClusterPin:
+        try:
+            return self.run(self._api.pin_again(pin), call)
+        except ProviderError:  # there are too few peers now; one may come back
+            return pin
+
+
+def _too_few(cid: str, pin: ClusterPin | None, states: PeerStates | None) -> RequestTimeoutError:
+    if pin is None or states is None:
+        words = f"no peer of the cluster says in time where {cid} is"
+    else:
+        there, needed = states.count(PINNED), states.needed(pin.copies)
+        words = f"{cid} is on {there} of {needed} peers: {states.describe()}"
+    return RequestTimeoutError(
+        f"{words}; the cluster goes on trying: look at Pin.peers later, or allow more time "
+        "(timeouts.total)",
+        sent=True,
+        transient=False,
+    )
+
+
+def _ignore_sent(_sent: int) -> None:
+    """Do nothing: the caller asks for no progress."""

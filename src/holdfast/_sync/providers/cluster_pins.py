@@ -1,0 +1,149 @@
+# WARNING: this file is generated from src/holdfast/_async/providers/cluster_pins.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The pins of an IPFS Cluster: found, listed, changed and removed through any of its peers."""
+
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from holdfast._sync.providers.http import HTTPProvider
+from holdfast._sync.providers.peers import Peers
+from holdfast._sync.session import Session, read_whole
+from holdfast.calls import Call
+from holdfast.config import ClientConfig
+from holdfast.config.checks import is_loopback
+from holdfast.errors import ConfigError, ProviderError
+from holdfast.protocol.cluster import ASKED_AT_ONCE, AllocationLines, ClusterAPI, matches
+from holdfast.protocol.cluster_options import read_options
+from holdfast.protocol.cluster_replies import ClusterPin, make_pin
+from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.pin_api import MAX_PINS
+from holdfast.provider import Finding, Listing, Pinning, Updating
+from holdfast.records import Pin, PinFilter, PinInfo
+
+NOTHING: Final = 204  # the status of an empty list
+
+
+class ClusterPins(HTTPProvider, Listing, Finding, Updating, Pinning):
+    """What the provider for IPFS Cluster does with pins."""
+
+    default_gateways = ("http://127.0.0.1:8080/ipfs",)
+
+    def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
+        options = read_options(config.provider_options)
+        _check_gateways(config)
+        super().__init__(config, session=session)
+        self._api = ClusterAPI(config.provider_token, options)
+        self._peers = Peers(self._session, config.api_urls)
+
+    def fetch(self, request: Request, call: Call) -> Reply:
+        """Send `request` to a peer; if that does not answer, to the next."""
+        return self._peers.fetch(request, call)
+
+    def unpin(self, cid: str, call: Call, /) -> None:
+        """Unpin `cid`."""
+        self.run(self._api.unpin(cid), call)
+
+    def check_credentials(self, call: Call, /) -> None:
+        """Return if a peer accepts the token."""
+        self.run(self._api.check_credentials(), call)
+
+    def pin(self, cid: str, info: PinInfo) -> Pin:
+        """Pin `cid`, whose content the peers then fetch from the network."""
+        with self.call("pin", cid) as call:
+            pin = self.run(self._api.pin(cid, info), call)
+            return make_pin(pin, self.run(self._api.states(pin.cid), call))
+
+    def check_pin(self, pin: Pin) -> Pin:
+        """Return a pin of `pin` as it is now; raise ProviderError if too many peers gave up."""
+        with self.call("pin", pin.cid) as call:
+            found = self.run(self._api.find(pin.cid), call)
+            if found is None:
+                raise ProviderError(f"{pin.cid} was unpinned meanwhile")
+            states = self.run(self._api.states(found.cid), call)
+            if states.is_lost(found.copies):
+                raise ProviderError(f"the cluster cannot pin {pin.cid}: {states.describe()}")
+            return make_pin(found, states)
+
+    def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
+        """Change the name, the key-values or both of the pin of `cid`."""
+        with self.call("update", cid) as call:
+            pin = self.run(self._api.update(cid, name, keyvalues), call)
+            return make_pin(pin, self.run(self._api.states(pin.cid), call))
+
+    def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
+        """Return what is pinned, in no order."""
+        found: list[Pin] = []
+        for pin in self.find_pins(PinFilter(name=name), limit=limit):
+            if len(found) == MAX_PINS:
+                raise ProviderError(f"the cluster has more than {MAX_PINS:,} pins: use iter_pins")
+            found.append(pin)
+        return found
+
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+        """Yield the pins that match `wanted`, in no order, as the cluster sends them.
+
+        The list says nothing about the peers: they are asked for many pins at a time.
+        """
+        count = 0
+        batches = self._batches(wanted, min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE))
+        try:
+            for batch in batches:
+                with self.call("pins") as call:
+                    pins = self.run(self._api.with_states(batch), call)
+                for pin in pins:
+                    yield pin
+                    count += 1
+                    if count == limit:
+                        return
+        finally:
+            batches.close()
+
+    def _batches(self, wanted: PinFilter, size: int) -> Generator[list[ClusterPin]]:
+        batch: list[ClusterPin] = []
+        pins = self._all_pins(wanted)
+        try:
+            for pin in pins:
+                if matches(pin, wanted):
+                    batch.append(pin)
+                if len(batch) == size:
+                    yield batch
+                    batch = []
+            if batch:
+                yield batch
+        finally:
+            pins.close()
+
+    def _all_pins(self, wanted: PinFilter) -> Generator[ClusterPin]:
+        """Yield the pin with the CID that is wanted, else all pins."""
+        if wanted.cid is not None:
+            with self.call("pins", wanted.cid) as call:
+                found = self.run(self._api.find(wanted.cid), call)
+            if found is not None:
+                yield found
+            return
+        with self.call("pins") as call:
+            response = self._peers.open(self._api.list_request(), call)
+        try:
+            reply = Reply(response.status, response.headers)
+            if reply.status == NOTHING:
+                return
+            if reply.status != 200 or reply.media_type != "application/json":
+                raise self._api.error(read_whole(response))
+            lines = AllocationLines(self.config.provider_token)
+            for piece in response.chunks():
+                for pin in lines.feed(piece):
+                    yield pin
+            lines.finish()
+        finally:
+            response.close()
+
+
+def _check_gateways(config: ClientConfig) -> None:
+    """Raise ConfigError if nothing says through which gateways content is read."""
+    hosts = (urlsplit(url).hostname for url in config.api_urls)
+    if config.gateway_url is None and not all(map(is_loopback, hosts)):
+        raise ConfigError(
+            "gateway_url is missing: name the gateways of the cluster's nodes, through which "
+            "content is read, such as https://node1.example.com/ipfs"
+        )

@@ -1,0 +1,97 @@
+# WARNING: this file is generated from src/holdfast/_async/providers/peers.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Requests to an API that several peers offer: if one does not answer, the next is asked."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from holdfast._sync.runtime import now
+from holdfast._sync.session import Attempt, Session
+from holdfast.calls import NEVER, Call
+from holdfast.errors import NetworkError
+from holdfast.protocol.gateway import AVOIDED_FOR
+from holdfast.protocol.http import Reply, Request
+
+if TYPE_CHECKING:
+    from holdfast._sync.transport import Response
+
+
+A = TypeVar("A", bound=Attempt)
+
+
+class Peers:
+    """The peers at `urls`, in the order in which they are asked.
+
+    Requests come without a peer: their address begins with the path. Everything must be allowed to
+    reach several peers. Clients that share connections know the same about the peers.
+    """
+
+    def __init__(self, session: Session, urls: Sequence[str]) -> None:
+        self._session = session
+        self._urls = tuple(urls)
+
+    def fetch(self, request: Request, call: Call) -> Reply:
+        """Send `request`, retry if that may help, and return the complete reply.
+
+        Each attempt asks one peer after the other, until one replies.
+        """
+        return self._session.fetch(request, call, self._ask_all)
+
+    def _ask_all(self, request: Request, call: Call) -> Attempt:
+        failures: list[Attempt] = []
+        for url, share in self._in_order():
+            outcome = self._session.fetch_once(
+                replace(request, url=url + request.url), call, deadline=call.share(share)
+            )
+            if isinstance(outcome, Reply) and outcome.status not in request.retried:
+                return replace(outcome, reply_lost=_was_sent(failures))
+            self._avoid(url)
+            failures.append(outcome)
+            if not request.repeatable:
+                break
+        return _last(failures)
+
+    def open(self, request: Request, call: Call) -> "Response":
+        """Send `request`, and return the first reply, whose body is not read yet.
+
+        The caller closes it. Nothing limits how long it is read, only the time between two pieces.
+        """
+        backoff = self._session.backoff()
+        while True:
+            failures: list[NetworkError] = []
+            for url, _ in self._in_order():
+                at_peer = replace(request, url=url + request.url)
+                try:
+                    return self._session.send(at_peer, call, deadline=NEVER)
+                except NetworkError as error:
+                    self._avoid(url)
+                    failures.append(error)
+            if not self._session.wait(backoff, call, error=failures[-1].name):
+                raise _last(failures)
+
+    def _in_order(self) -> Iterator[tuple[str, int]]:
+        """Yield the peers, each with the number of those that are left, itself included."""
+        avoided, time = self._session.avoided, now()
+        urls = sorted(self._urls, key=lambda url: avoided.get(url, 0.0) > time)
+        return zip(urls, range(len(urls), 0, -1), strict=True)
+
+    def _avoid(self, url: str) -> None:
+        """Ask this peer last for some time."""
+        if len(self._urls) > 1:
+            self._session.avoided[url] = now() + AVOIDED_FOR
+
+
+def _was_sent(failures: Sequence[Attempt]) -> bool:
+    return any(isinstance(each, NetworkError) and each.sent for each in failures)
+
+
+def _last(failures: Sequence[A]) -> A:
+    """Return the last failure, with what is known of the others."""
+    last = failures[-1]
+    if isinstance(last, NetworkError):
+        last.sent = _was_sent(failures)
+        for each in failures[:-1]:
+            words = f"HTTP error {each.status}" if isinstance(each, Reply) else each.message
+            last.add_note(f"another peer: {words}")
+    return last

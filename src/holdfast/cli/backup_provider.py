@@ -1,0 +1,62 @@
+"""The pins and blocks of a backup as a provider, from which `restore` copies them."""
+
+from collections.abc import Iterator
+from threading import Lock
+from typing import NoReturn
+
+from holdfast import BaseProvider, BlockReader, ClientConfig
+from holdfast.content.cid import CID
+from holdfast.errors import UnsupportedError
+from holdfast.files.backup_file import BackupFile
+from holdfast.files.copy_journal import Place
+from holdfast.provider import Call, Finding
+from holdfast.records import Added, Pin, PinFilter
+
+
+class BackupProvider(BaseProvider, Finding):
+    """Reads from a backup. It stores nothing.
+
+    Attributes:
+        place: What a journal calls it: the same backup may have several names.
+    """
+
+    def __init__(self, file: BackupFile) -> None:
+        self._backup = file
+        self._lock = Lock()  # threads share the position in the file
+        self.place = Place(f"backup {file.root}")
+        super().__init__(ClientConfig(), reader=BlockReader(self._block, verified=True))
+
+    def _block(self, cid: CID) -> bytes:
+        with self._lock:
+            return self._backup.block(cid)
+
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+        """Yield all pins: a restore wants no others."""
+        del wanted, limit
+        with self._lock:
+            pages = self._backup.pins()
+        while True:
+            with self._lock:
+                pin = next(pages, None)
+            if pin is None:
+                return
+            yield pin
+
+    def add_file(self, *_: object) -> Added:
+        """Raise UnsupportedError."""
+        self._refuse()
+
+    def unpin(self, cid: str, call: Call, /) -> None:
+        """Raise UnsupportedError."""
+        del cid, call
+        self._refuse()
+
+    def check_credentials(self, call: Call, /) -> None:
+        """Do nothing: a file needs none."""
+
+    def _refuse(self) -> NoReturn:
+        raise UnsupportedError("a backup cannot be changed; make a new one")
+
+    def release(self) -> None:
+        """Close the file."""
+        self._backup.close()

@@ -1,0 +1,160 @@
+"""The commands `backup` and `restore`: all pins as one file, and back."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from holdfast.cli import exit_codes, output
+from holdfast.cli.copying import Report, journal_for
+from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.options import CONNECTED, not_empty
+from holdfast.cli.reports import note, write_failure
+from holdfast.cli.run import Run, command, group
+from holdfast.errors import ClientError
+
+if TYPE_CHECKING:
+    from holdfast import Client
+    from holdfast.files.backup_file import BackupFile, BackupWriter
+
+commands = group()
+
+FILE = Annotated[str, typer.Argument(metavar="FILE", callback=not_empty, help='The file, or "-".')]
+
+
+@command(commands, *CONNECTED)
+def backup(run: Run, file: FILE) -> None:
+    """Write all pins with their content, names and key-values to one file.
+
+    The file is an archive (CAR). It appears complete, or not at all. Pins whose content cannot be
+    read are named, and the exit code is that of the first.
+    """
+    with run.client() as client, _opened(run, file) as (out, commit):
+        with run.progress_bar("backup", hidden=file == "-") as show:
+            written = _Written(run, client, out, show)
+            written.run()
+        commit()
+    if file != "-":
+        facts = {"path": file, "pins": written.done, "size": written.size, "cid": written.cid}
+        run.emit(facts, file)
+    note(run, written.summary())
+    if written.code:
+        raise typer.Exit(written.code)
+
+
+@contextmanager
+def _opened(run: Run, file: str) -> Iterator[tuple[Any, Callable[[], None]]]:
+    """Yield the file to write to, and the function that gives it its name."""
+    from holdfast.files.atomic import PendingFile
+
+    if file == "-":
+        out = run.standard_output()
+        if out.isatty():
+            raise UsageError("a backup cannot be shown on a terminal: name a file, or use > FILE")
+        yield out, out.flush
+        return
+    with PendingFile(file) as pending:
+        yield pending, pending.commit
+
+
+class _Written:
+    """The pins that are written to a backup.
+
+    Attributes:
+        done: How many are complete in it.
+        code: The exit code of the first that failed, or 0.
+        size: The bytes of the file.
+        cid: The CID of its manifest.
+    """
+
+    def __init__(
+        self, run: Run, client: "Client", out: Any, show: Callable[..., None] | None
+    ) -> None:
+        self._run = run
+        self._client = client
+        self._out = out
+        self._show = show
+        self._failed: list[tuple[str, Exception]] = []
+        self.done = self.code = self.size = 0
+        self.cid = ""
+
+    def run(self) -> None:
+        """Write the list of pins, then the content of each."""
+        from holdfast.files.backup_file import BackupPins, BackupWriter
+
+        with (
+            closing(BackupPins(self._client.iter_pins())) as pins,
+            closing(BackupWriter(self._out, pins)) as writer,
+        ):
+            self.cid = str(pins.manifest[0])
+            for cid in pins.cids():
+                self._add(cid, writer)
+            self.size = writer.size
+        for cid, error in self._failed:
+            write_failure(self._run, "cid", cid, error)
+
+    def _add(self, cid: str, writer: "BackupWriter") -> None:
+        from holdfast.provider import Exporting, ask
+
+        try:
+            writer.add(self._counted(ask(self._client.provider, Exporting).export_archive(cid)))
+        except ClientError as error:
+            self._failed.append((cid, error))
+            self.code = self.code or exit_codes.family_of(error).code
+        else:
+            self.done += 1
+        self.size = writer.size
+
+    def _counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            yield piece
+            self.size += len(piece)
+            if self._show is not None:
+                self._show(self.size, None, f"{self.done:,} pins")
+
+    def summary(self) -> str:
+        """Return what was written, as a sentence."""
+        failed = f"; not in it: {len(self._failed):,}" if self._failed else ""
+        return f"backed up: {self.done:,} pins, {output.size_text(self.size)}{failed}"
+
+
+@command(commands, *CONNECTED)
+def restore(run: Run, file: FILE) -> None:
+    """Store all pins of a backup, with their names and key-values; write a line for each.
+
+    What the provider has is not sent again, so the same command continues after an interruption.
+    """
+    import holdfast
+    from holdfast.cli.backup_provider import BackupProvider
+
+    opened = _open(run, file)
+    provider = BackupProvider(opened)
+    report = Report(run, "restored")
+    with closing(provider), run.client() as client:
+        source = holdfast.Client(provider)
+        journal = journal_for(source, client)
+        with report.told(), run.progress_bar("restore") as show:
+            report.use_bar(show)
+            report.take_all(source.copy_pins(to=client, journal=journal, progress=report.progress))
+        if opened.damage:
+            note(run, opened.damage)
+        if not report.code:
+            journal.unlink(missing_ok=True)
+    if report.code:
+        raise typer.Exit(report.code)
+
+
+def _open(run: Run, file: str) -> "BackupFile":
+    from holdfast.files.backup_file import BackupFile
+
+    if file != "-":
+        return BackupFile(Path(file).open("rb"), file)
+    # Blocks are read in any order.
+    copy: Any = tempfile.TemporaryFile()  # noqa: SIM115 - likewise
+    source: BinaryIO = run.standard_input()
+    shutil.copyfileobj(source, copy)
+    return BackupFile(copy, "standard input")

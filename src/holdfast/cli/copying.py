@@ -1,0 +1,228 @@
+"""The command `copy`: content from one provider to another, under the same CIDs."""
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli import exit_codes, output
+from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.options import KEYVALUES, not_empty, parse_keyvalues
+from holdfast.cli.reports import note, write_failure
+from holdfast.cli.run import Run, command, group
+from holdfast.errors import AuthenticationError, PermissionDeniedError
+
+if TYPE_CHECKING:
+    from holdfast import Client, Outcome
+
+commands = group()
+
+AT_ONCE: Final = 8  # copies under way at the same time
+FATAL: Final = (AuthenticationError, PermissionDeniedError)  # no other pin would fare better
+WAIT: Final = 60.0
+
+
+@command(commands)
+def copy(
+    run: Run,
+    cids: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CID]...", help="What to copy; else all pins of the source."),
+    ] = None,
+    *,
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="CONNECTION",
+            callback=not_empty,
+            help="Where the content is: a connection of your holdfast.toml, or a provider such "
+            "as local or kubo.",
+        ),
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="CONNECTION", callback=not_empty, help="Where to copy it to, likewise."
+        ),
+    ],
+    name: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Only pins with this text in the name.")
+    ] = None,
+    keyvalue: KEYVALUES = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what is missing at the target.")
+    ] = False,
+    pin_by_cid: Annotated[
+        bool | None,
+        typer.Option(
+            "--pin-by-cid/--no-pin-by-cid",
+            show_default=False,
+            help="Let the target fetch by its CID what it cannot be sent; or never do that.",
+        ),
+    ] = None,
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait until it is fetched.")
+    ] = WAIT,
+) -> None:
+    """Copy content to another provider, under the same CIDs; write a line for each pin.
+
+    What the target has is not sent again, so the same command continues after an interruption.
+    """
+    wanted: dict[str, Any] = {"name": name, "keyvalues": parse_keyvalues(keyvalue)}
+    if cids and (name is not None or wanted["keyvalues"]):
+        raise UsageError("--name and --keyvalue choose among all pins: leave them or the CIDs out")
+    options: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait}
+    with run.connect(source, "--from") as client, run.connect(to, "--to") as target:
+        if dry_run:
+            _show_missing(run, client, target, cids, wanted)
+            return
+        report = Report(run, f"copied to {to}")
+        with report.told(), run.progress_bar("copy") as show:
+            report.use_bar(show)
+            if cids:
+                outcomes = _copy_each(client, target, cids, report, options)
+                report.take_all(outcomes)
+            else:
+                journal = journal_for(client, target)
+                options |= {"journal": journal, "progress": report.progress, **wanted}
+                report.take_all(client.copy_pins(to=target, **options))
+                if not report.code:
+                    journal.unlink(missing_ok=True)
+    if report.code:
+        raise typer.Exit(report.code)
+
+
+def _copy_each(
+    client: "Client", target: "Client", cids: list[str], report: "Report", options: dict[str, Any]
+) -> Any:
+    from holdfast._sync.folder_download.tally import Tally
+    from holdfast._sync.workers import Outcomes, WorkGroup
+
+    tally = Tally(report.progress)
+
+    def copy_one(cid: str) -> Any:
+        return client.copy(cid, to=target, progress=tally.of_file(), **options)
+
+    return Outcomes(WorkGroup(copy_one, cids, AT_ONCE))
+
+
+def journal_for(client: "Client", target: "Client") -> Path:
+    """Return the path of the journal for this source and target."""
+    from holdfast._sync.copying.places import place_of
+    from holdfast.files.locations import data_folder
+
+    names = "\n".join(place_of(each.provider).name for each in (client, target))
+    folder = data_folder() / "copies"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{hashlib.sha256(names.encode()).hexdigest()[:16]}.journal"
+
+
+def _show_missing(
+    run: Run, client: "Client", target: "Client", cids: list[str] | None, wanted: dict[str, Any]
+) -> None:
+    """Write a line for each pin: whether the target has it."""
+    from holdfast._sync.copying.copier import find_pin
+    from holdfast._sync.workers import Outcomes, WorkGroup
+    from holdfast.content.reference import Reference
+    from holdfast.records import Pin
+
+    def look(pin: Pin) -> bool:
+        return find_pin(target.provider, pin.cid) is not None
+
+    def chosen() -> Iterator[Pin]:
+        for cid in map(Reference.parse_cid, cids or ()):
+            yield find_pin(client.provider, cid) or Pin(id="", cid=cid, size=None)
+
+    pins = chosen() if cids else client.iter_pins(**wanted)
+    missing = there = size = 0
+    with Outcomes(WorkGroup(look, pins, AT_ONCE)) as outcomes:
+        for outcome in outcomes:
+            pin, has = outcome.item, outcome.result()
+            there, missing = there + has, missing + (not has)
+            size += 0 if has else pin.size or 0
+            facts = {"cid": pin.cid, "name": pin.name, "size": pin.size, "duplicate": has}
+            words = "there" if has else "missing"
+            run.emit(facts, f"{words:7}  {pin.cid}  {output.size_text(pin.size):>9}  {pin.name}")
+    note(run, f"missing: {missing:,} pins ({output.size_text(size)}); there already: {there:,}")
+
+
+class Report:
+    """What became of the pins.
+
+    Attributes:
+        code: The exit code of the first that failed, or 0.
+    """
+
+    def __init__(self, run: Run, done: str) -> None:
+        self._run = run
+        self._words = done
+        self._counts = {"new": 0, "there": 0, "earlier": 0, "failed": 0}
+        self._bytes = 0
+        self._show: Callable[..., None] | None = None
+        self._held: list[tuple[str, Exception]] = []
+        self._is_over = False
+        self.code = 0
+
+    def use_bar(self, show: Callable[..., None] | None) -> None:
+        """Show progress with `show`; None without a terminal."""
+        self._show = show
+
+    def progress(self, done: int, _: int | None) -> None:
+        """Show how many bytes were sent."""
+        self._bytes = done
+        if self._show is not None:
+            self._show(done, None, f"{sum(self._counts.values()):,} pins")
+
+    def take_all(self, outcomes: Any) -> None:
+        """Tell all outcomes, unless all others would fail too."""
+        with outcomes:
+            for outcome in outcomes:
+                self._take(outcome)
+                if isinstance(outcome.error, FATAL):
+                    return
+        self._is_over = True
+
+    def _take(self, outcome: "Outcome[Any, Any]") -> None:
+        item = getattr(outcome.item, "cid", outcome.item)
+        if outcome.error is not None:
+            self.code = self.code or exit_codes.family_of(outcome.error).code
+            self._counts["failed"] += 1
+            self._held.append((item, outcome.error))
+            if self._show is None:
+                self._tell_failures()
+            return
+        copied = outcome.result()
+        kind = "earlier" if copied.earlier else "there" if copied.duplicate else "new"
+        self._counts[kind] += 1
+        if not copied.earlier and (self._show is None or not sys.stdout.isatty()):
+            dropped = f"  (without {', '.join(copied.dropped)})" if copied.dropped else ""
+            how = copied.how or "there"
+            how = how if copied.state == "pinned" else copied.state
+            self._run.emit(asdict(copied), f"{how:7}  {copied.cid}  {copied.name}{dropped}")
+        if self._show is not None:
+            self.progress(self._bytes, None)
+
+    def _tell_failures(self) -> None:
+        for item, error in self._held:
+            write_failure(self._run, "cid", item, error)
+        self._held.clear()
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Write what is left to say at the end, also of an interrupt."""
+        try:
+            yield
+        finally:
+            self._tell_failures()
+            counts = self._counts
+            parts = [f"{self._words}: {counts['new'] + counts['earlier']:,} pins"]
+            parts += [f"there already: {counts['there']:,}"] if counts["there"] else []
+            parts += [f"failed: {counts['failed']:,}"] if counts["failed"] else []
+            parts += [] if self._is_over else ["to go on, run the same command again"]
+            note(self._run, "; ".join(parts))

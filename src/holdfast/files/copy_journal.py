@@ -1,0 +1,177 @@
+"""The journal of a copy: which pins are copied, so that the same call continues after a crash.
+
+Each line is a JSON object: first what is copied from where to where, then one line for each pin.
+A line is written by one system call, when its pin is at the target. After a crash the last line may
+be incomplete; it is removed. Lines that a power cut loses are found again by asking the target.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from holdfast.config.secret import Secret
+from holdfast.errors import ConfigError
+from holdfast.files.locks import try_lock
+
+KIND: Final = "holdfast copy 1"
+ROUNDS: Final = 100_000  # of the hash that tells two tokens apart
+LONGEST_LINE: Final = 1 << 20
+
+
+class Place(NamedTuple):
+    """Where content is copied from or to.
+
+    Attributes:
+        name: The provider and its address.
+        token: The token, which tells two accounts apart. Only a part of a slow hash is written.
+    """
+
+    name: str
+    token: Secret | None = None
+
+
+class CopyJournal:
+    """A file that lists what is copied from `source` to `target`. One process may use it.
+
+    Args:
+        path: The file. It is made if it is missing.
+        source: Where the content is from.
+        target: Where it is copied to.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp(), "journal")
+        >>> journal = CopyJournal(path, Place("local /a"), Place("local /b"))
+        >>> journal.open()
+        >>> journal.add("bafkqaaa", {"how": "archive"})
+        >>> journal.find("bafkqaaa"), journal.find("bafkqabi")
+        ({'how': 'archive'}, None)
+        >>> journal.close()
+    """
+
+    def __init__(self, path: str | os.PathLike[str], source: Place, target: Place) -> None:
+        self._path = Path(path)
+        self._places = {"source": source, "target": target}
+        self._descriptor: int | None = None
+        self._lines: dict[bytes, int] = {}  # where the line of each pin begins
+        self._end = 0
+        self._lock = threading.Lock()
+
+    def open(self) -> None:
+        """Read the file, or begin it; raise ConfigError if it belongs to another copy."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        self._descriptor = os.open(self._path, flags, 0o600)
+        try:
+            self._read(self._descriptor)
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self, descriptor: int) -> None:
+        if not try_lock(descriptor):
+            raise ConfigError(f"the journal {self._path} is in use by another copy; wait for it")
+        number = 0
+        with open(descriptor, "rb", closefd=False) as file:
+            file.seek(0)
+            while line := file.readline(LONGEST_LINE):
+                if not line.endswith(b"\n") and len(line) < LONGEST_LINE:
+                    break  # incomplete: the process was killed while it wrote it
+                self._take(number, line)
+                self._end += len(line)
+                number += 1
+        os.ftruncate(descriptor, self._end)
+        if not number:
+            self._write(self._header(secrets.token_hex(8)))
+
+    def _take(self, number: int, line: bytes) -> None:
+        value = _parsed(line)
+        if not number:
+            self._check_header(value)
+        elif value is None or not isinstance(value.get("pin"), str):
+            raise ConfigError(
+                f"line {number + 1} of the journal {self._path} is damaged: remove the file to "
+                "begin again; what is at the target is not sent again"
+            )
+        else:
+            self._lines[_key(value["pin"])] = self._end
+
+    def _check_header(self, value: Mapping[str, Any] | None) -> None:
+        if value is None or value.get("kind") != KIND:
+            raise ConfigError(f"{self._path} is not the journal of a copy: give another path")
+        if value != self._header(str(value.get("salt"))):
+            wanted = " to ".join(place.name for place in self._places.values())
+            found = f"{value.get('source')} to {value.get('target')}"
+            raise ConfigError(
+                f"the journal {self._path} is of another copy, from {found}, not from {wanted} "
+                "with the same tokens: give another path"
+            )
+
+    def _header(self, salt: str) -> dict[str, Any]:
+        names = {role: place.name for role, place in self._places.items()}
+        tokens = [_fingerprint(place.token, salt) for place in self._places.values()]
+        return {"kind": KIND, **names, "salt": salt, "tokens": tokens}
+
+    def find(self, pin: str) -> dict[str, Any] | None:
+        """Return what `add` noted for a pin; None if it is not in the journal."""
+        with self._lock:
+            start = self._lines.get(_key(pin))
+            if start is None or self._descriptor is None:
+                return None
+            with open(self._descriptor, "rb", closefd=False) as file:
+                file.seek(start)
+                value = _parsed(file.readline(LONGEST_LINE)) or {}
+        del value["pin"]
+        return value
+
+    def add(self, pin: str, facts: Mapping[str, Any]) -> None:
+        """Note that a pin is copied."""
+        with self._lock:
+            self._lines[_key(pin)] = self._end
+            self._write({"pin": pin, **facts})
+
+    def _write(self, value: Mapping[str, Any]) -> None:
+        if self._descriptor is None:
+            return
+        line = json.dumps(value, separators=(",", ":")).encode() + b"\n"
+        written = os.write(self._descriptor, line)
+        if written != len(line):
+            os.ftruncate(self._descriptor, self._end)
+            raise OSError(f"the journal {self._path} could not be written: the disk may be full")
+        self._end += written
+
+    def close(self) -> None:
+        """Close the file, for others to use it. A second time does nothing."""
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_lock"):
+            self.close()
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _key(pin: str) -> bytes:
+    """Return a short key: there may be millions of pins."""
+    return hashlib.sha256(pin.encode()).digest()[:16]
+
+
+def _fingerprint(token: Secret | None, salt: str) -> str:
+    """Return enough of a slow hash to notice another token, and too little to find this one."""
+    if token is None:
+        return ""
+    digest = hashlib.pbkdf2_hmac("sha256", token.reveal().encode(), salt.encode(), ROUNDS)
+    return digest[:3].hex()

@@ -1,0 +1,261 @@
+"""The REST API of IPFS Cluster: its requests, and how their replies are read.
+
+The addresses of requests begin with a path: the provider chooses the peer. A reply with the status
+200 means that the cluster has written down what to do. Only the peers say whether it is done.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from holdfast.config.secret import Secret
+from holdfast.content.blocks import inline_block
+from holdfast.content.cid import CID
+from holdfast.content.unixfs.layouts import not_what_was_sent
+from holdfast.errors import ProviderError, SerializationError
+from holdfast.protocol import cluster_replies
+from holdfast.protocol.cluster_options import ClusterOptions
+from holdfast.protocol.cluster_replies import ClusterPin, PeerStates
+from holdfast.protocol.http import RETRIED, Reply, Request, authorization
+from holdfast.protocol.json_lines import JSONLines
+from holdfast.protocol.multipart import FileForm, FileSource, FormFile
+from holdfast.protocol.pin_api import Exchange
+from holdfast.protocol.pin_list import other_version
+from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues, value_text
+
+PART_NAME: Final = "archive"  # the cluster needs a name, and does not keep it
+ASKED_AT_ONCE: Final = 50  # pins in one request for states; their CIDs are in its address
+MAX_STATES: Final = 16 << 20  # bytes of the reply; each pin has some 300 for each peer
+# The cluster answers 500 to whatever it cannot do, so only the others are worth another attempt.
+RETRIED_HERE: Final = frozenset(RETRIED - {500})
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAPI:
+    """The REST API. `token` is a bearer token, or ``user:password``."""
+
+    token: Secret | None
+    options: ClusterOptions
+    _credential: dict[str, Secret] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_credential", authorization(self.token))
+
+    def add(
+        self,
+        cid: CID,
+        archive: FileSource,
+        info: PinInfo,
+        on_sent: Callable[[int], None],
+        *,
+        whole: bool = False,
+    ) -> Exchange[Added]:
+        """Add an archive with the only root `cid`, and pin it.
+
+        A pin replaces everything that is known about an earlier one. So that one is read first.
+
+        With `whole`, the archive is small and in memory: it is sent at once.
+        """
+        known = yield from self._find(str(cid))
+        settings = self._settings(info, known)
+        if inline_block(cid) is not None:  # all of it is in the CID; there is no block to add
+            yield from self._pin(str(cid), settings)
+            return Added(cid=str(cid), duplicate=known is not None)
+        query = {"format": "car", "stream-channels": "false", **settings}
+        if known is not None and known.peers:  # else a repeated upload may move it to other peers
+            query["user-allocations"] = ",".join(known.peers)
+        form = FileForm([FormFile(PART_NAME, "", archive)], fields={})
+        reply = yield self.request(
+            "POST",
+            f"/add?{urlencode(query, errors='replace')}",
+            headers={"Content-Type": form.content_type},
+            body=b"".join(form.chunks()) if whole else form,
+            on_sent=form.on_sent(on_sent),
+        )
+        stored = cluster_replies.read_root(self._checked(reply), self.token)
+        if stored != cid:
+            raise not_what_was_sent(stored)
+        return Added(cid=str(cid), duplicate=known is not None)
+
+    def pin(self, cid: str, info: PinInfo) -> Exchange[ClusterPin]:
+        """Pin `cid`, or change its pin; the peers fetch the content later."""
+        known = yield from self.find(cid)
+        if known is not None and not info.is_explicit and self._has_copies(known):
+            return known
+        found = cid if known is None else known.cid
+        return (yield from self._pin(found, self._settings(info, known)))
+
+    def pin_again(self, pin: ClusterPin) -> Exchange[ClusterPin]:
+        """Pin what is pinned already. Peers that gave up, or are gone, are tried or replaced."""
+        return (yield from self._pin(pin.cid, _settings(pin)))
+
+    def update(
+        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Exchange[ClusterPin]:
+        """Change the name, the key-values or both of the pin of `cid`."""
+        known = yield from self.find(cid)
+        if known is None:
+            raise not_pinned(cid)
+        info = PinInfo(name=name or "", keyvalues=keyvalues or {}, given=name is not None)
+        return (yield from self._pin(known.cid, _settings(_changed(known, info))))
+
+    def _pin(self, cid: str, settings: Mapping[str, str]) -> Exchange[ClusterPin]:
+        query = urlencode(settings, errors="replace")
+        reply = self._checked((yield self.request("POST", f"/pins/{quote(cid)}?{query}")))
+        value = cluster_replies.read_object(reply, self.token)
+        return cluster_replies.read_pin(value, reply, self.token)
+
+    def unpin(self, cid: str) -> Exchange[None]:
+        """Remove the pin of `cid`.
+
+        If the reply to an earlier attempt was lost, the pin may be gone already: then "not pinned"
+        is success.
+        """
+        reply = yield self.request("DELETE", f"/pins/{quote(cid)}")
+        if not cluster_replies.is_not_pinned(reply):
+            cluster_replies.read_object(self._checked(reply), self.token)
+        elif not reply.reply_lost:
+            raise not_pinned(cid)
+
+    def find(self, cid: str) -> Exchange[ClusterPin | None]:
+        """Return the pin of `cid`, or of the other version of it, which names the same content."""
+        found = yield from self._find(cid)
+        other = other_version(cid) if found is None else None
+        return found if other is None else (yield from self._find(other))
+
+    def _find(self, cid: str) -> Exchange[ClusterPin | None]:
+        reply = yield self.request("GET", f"/allocations/{quote(cid)}")
+        if cluster_replies.is_not_pinned(reply):
+            return None
+        value = cluster_replies.read_object(self._checked(reply), self.token)
+        return cluster_replies.read_pin(value, reply, self.token)
+
+    def states(self, cid: str) -> Exchange[PeerStates]:
+        """Return the status of the pin of `cid` at each peer."""
+        reply = self._checked((yield self.request("GET", f"/pins/{quote(cid)}")))
+        value = cluster_replies.read_object(reply, self.token)
+        return cluster_replies.read_states(value, reply, self.token)
+
+    def with_states(self, pins: Iterable[ClusterPin]) -> Exchange[list[Pin]]:
+        """Return at most `ASKED_AT_ONCE` pins with the status of each at each peer."""
+        given = list(pins)
+        cids = ",".join(pin.cid for pin in given)
+        request = self.request("GET", f"/pins?{urlencode({'cids': cids})}", max_reply=MAX_STATES)
+        reply = self._checked((yield request))
+        lines = JSONLines()
+        try:
+            values = list(lines.feed(reply.body))
+            lines.finish()
+        except SerializationError:
+            raise cluster_replies.not_cluster(reply, self.token) from None
+        found = {
+            str(value.get("cid")): cluster_replies.read_states(value, reply, self.token)
+            for value in values
+        }
+        return [cluster_replies.make_pin(pin, found.get(pin.cid)) for pin in given]
+
+    def check_credentials(self) -> Exchange[None]:
+        """Return if a peer accepts the token."""
+        reply = self._checked((yield self.request("GET", "/id")))
+        if not cluster_replies.read_object(reply, self.token).get("cluster_peers"):
+            raise cluster_replies.not_cluster(reply, self.token)
+
+    def list_request(self) -> Request:
+        """Return the request for a stream of all pins, which `AllocationLines` reads."""
+        return self.request("GET", "/allocations?filter=pin")
+
+    def error(self, reply: Reply) -> Exception:
+        """Return the error of a reply that is not a success."""
+        return cluster_replies.reply_error(reply, self.token)
+
+    def request(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **more: Any
+    ) -> Request:
+        """Return a request without a peer: its address begins with the path."""
+        fields: dict[str, str | Secret] = {**(headers or {}), **self._credential}
+        return Request(method, path, fields, retried=RETRIED_HERE, **more)
+
+    def _checked(self, reply: Reply) -> Reply:
+        """Return `reply` if it is a success so far; raise its error otherwise."""
+        if not reply.ok or reply.media_type != "application/json":
+            raise self.error(reply)
+        return reply
+
+    def _has_copies(self, pin: ClusterPin) -> bool:
+        wanted = self.options.copies, self.options.most_copies
+        return wanted in {(None, None), (pin.copies, pin.most_copies)}
+
+    def _settings(self, info: PinInfo, known: ClusterPin | None) -> dict[str, str]:
+        """Return the settings of a pin: what is known, what the user gave, what is configured."""
+        pin = NEW if known is None else known
+        info = PinInfo(name=info.name, keyvalues=info.keyvalues, given=info.given or known is None)
+        settings = _settings(_changed(pin, info))
+        if self.options.copies is not None:
+            settings["replication-min"] = str(self.options.copies)
+            settings["replication-max"] = str(self.options.most_copies)
+        return settings
+
+
+class AllocationLines:
+    """Reads a list of pins that comes in pieces, one pin in a line."""
+
+    def __init__(self, token: Secret | None) -> None:
+        self._token = token
+        self._lines = JSONLines()
+
+    def feed(self, piece: bytes) -> list[ClusterPin]:
+        """Return the pins that `piece` completes."""
+        try:
+            values = list(self._lines.feed(piece))
+        except SerializationError:
+            raise self._error() from None
+        return [cluster_replies.read_pin(value, Reply(200, {}), self._token) for value in values]
+
+    def finish(self) -> None:
+        """Raise ProviderError if the list ends within a line."""
+        try:
+            self._lines.finish()
+        except SerializationError:
+            raise self._error() from None
+
+    def _error(self) -> ProviderError:
+        return cluster_replies.not_cluster(Reply(200, {}), self._token)
+
+
+NEW: Final = ClusterPin("", "", {}, None, copies=0, most_copies=0, expires="", peers=())
+"""What a pin has that does not exist yet; 0 copies are the cluster's own setting."""
+
+
+def matches(pin: ClusterPin, wanted: PinFilter) -> bool:
+    """Return whether `pin` is one of those that are wanted by name, key-values and time."""
+    return (
+        (wanted.name or "") in pin.name
+        and wanted.fits(pin.keyvalues)
+        and (wanted.since is None or wanted.since <= (pin.created or 0))
+        and (wanted.until is None or (pin.created or 0) <= wanted.until)
+    )
+
+
+def not_pinned(cid: str) -> ProviderError:
+    """Return the error for a CID that is not pinned."""
+    return ProviderError(f"The current user has not pinned the cid: {cid}", status=404)
+
+
+def _changed(pin: ClusterPin, info: PinInfo) -> ClusterPin:
+    changes = {
+        key: value if value is None else value_text(value) for key, value in info.keyvalues.items()
+    }
+    return replace(
+        pin,
+        name=info.name if info.given else pin.name,
+        keyvalues=merged_keyvalues(pin.keyvalues, changes),
+    )
+
+
+def _settings(pin: ClusterPin) -> dict[str, str]:
+    """Return everything that a pin request must repeat, because it replaces the pin."""
+    settings = {"mode": "recursive", "name": pin.name}
+    settings |= {f"meta-{key}": value for key, value in pin.keyvalues.items()}
+    settings |= {"replication-min": str(pin.copies), "replication-max": str(pin.most_copies)}
+    return settings | ({"expire-at": pin.expires} if pin.expires else {})

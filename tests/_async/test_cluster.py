@@ -1,0 +1,296 @@
+"""The provider for IPFS Cluster, on a real cluster of three: what users do with it."""
+
+import os
+
+import pytest
+
+from holdfast import AsyncClient, AsyncClusterProvider, compute_cid
+from holdfast.content.car import write_car
+from holdfast.content.cid import CID
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.errors import MalformedError, NetworkError, ProviderError, RequestTimeoutError
+from holdfast.protocol.pin_list import other_version
+from holdfast.records import PinInfo
+from tests.support import closed_port_url
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+
+NOBODY_HAS = str(CID.of_raw(b"nobody has this"))
+
+
+@pytest.fixture
+async def client(cluster):
+    async with await AsyncClient.init(cluster.provider_config()) as client:
+        yield client
+
+
+@pytest.fixture
+def salt():
+    """Text that makes content new to a cluster that all tests share."""
+    return os.urandom(8).hex()
+
+
+@pytest.fixture
+def folder(tmp_path, salt):
+    root = tmp_path / "photos"
+    (root / "empty").mkdir(parents=True)
+    (root / "2024").mkdir()
+    (root / "2024" / "a.txt").write_text(salt)
+    (root / "large.bin").write_bytes(os.urandom(3_000_000))
+    (root / "link").symlink_to("2024/a.txt")
+    return root
+
+
+async def pin_of(client, cid):
+    (pin,) = await client.pins(cid=cid)
+    return pin
+
+
+async def test_the_flows_of_the_spec(client, salt):
+    assert await client.test_connection() is True
+    record = await client.store({"hello": salt})
+    assert record.cid == compute_cid(f'{{"hello":"{salt}"}}'.encode())
+    assert record.duplicate is False
+    assert await client.retrieve(record.cid) == {"hello": salt}
+    assert (await pin_of(client, record.cid)).name.startswith("client-1")
+    file = await client.upload(salt.encode() * 100_000, name="salt.txt")
+    assert (await client.download(file.cid)).read() == salt.encode() * 100_000
+    note = await client.send("alice", salt)
+    assert (await client.receive(note.cid)).payload == salt
+    assert await client.revoke(file.cid) is True
+    with pytest.raises(ProviderError, match="has not pinned the cid"):
+        await client.revoke(file.cid)
+
+
+async def test_a_write_returns_when_two_nodes_have_the_content(cluster, client, salt):
+    kubos = {peer.name: peer.kubo for peer in cluster.peers}
+    for given in ([salt] * 100, {"salt": salt}):
+        record = await client.store(given)
+        pin = await pin_of(client, record.cid)
+        assert list(pin.peers.values()) == ["pinned", "pinned"]
+        for name in pin.peers:
+            assert record.cid in kubos[name].call("pin/ls", arg=record.cid).decode()
+
+
+async def test_a_folder_is_stored_with_its_links_and_empty_folders(client, folder, salt, tmp_path):
+    steps = []
+    record = await client.upload(folder, progress=lambda *step: steps.append(step))
+    assert record.cid == compute_cid(folder)
+    assert steps == sorted(steps)
+    assert steps[-1] == (record.size, record.size)
+    assert (await client.download(f"{record.cid}/2024/a.txt")).text() == salt
+    copy = await client.download_folder(record.cid, tmp_path / "copy", symlinks=True)
+    assert compute_cid(copy) == record.cid
+
+
+async def test_a_stream_is_kept_until_its_cid_is_known(client):
+    pieces = [os.urandom(700_000) for _ in range(5)]
+    steps = []
+    record = await client.upload(
+        iter(pieces), name="stream", progress=lambda *step: steps.append(step)
+    )
+    assert record.cid == compute_cid(b"".join(pieces))
+    assert steps[-1][0] == 3_500_000
+    assert (await client.download(record.cid)).read() == b"".join(pieces)
+
+
+async def test_a_file_that_changes_after_it_was_hashed_is_an_error(client, tmp_path):
+    file = tmp_path / "file.bin"
+    file.write_bytes(os.urandom(5_000_000))
+
+    def change(done, total):
+        with file.open("r+b") as opened:
+            opened.write(os.urandom(5_000_000))
+
+    before = compute_cid(file)
+    with pytest.raises(OSError, match="was written to"):
+        await client.upload(file, progress=change)
+    assert await client.pins(cid=before) == []
+    assert await client.pins(cid=compute_cid(file)) == []
+
+
+# Names, key-values, copies
+
+
+async def test_known_content_keeps_what_is_known_about_its_pin(cluster, client, salt):
+    options = {"replication_min": 1, "replication_max": 3}
+    async with await AsyncClient.init(cluster.provider_config(provider_options=options)) as other:
+        first = await other.store([salt], name="first", keyvalues={"a": "1", "b": 2})
+    before = await pin_of(client, first.cid)
+    assert (before.name, before.keyvalues) == ("first", {"a": "1", "b": "2"})
+    assert list(before.peers) == ["peer0", "peer1", "peer2"]
+    assert (await client.store([salt])).duplicate is True
+    assert (await pin_of(client, first.cid)).name == "first"
+    await client.store([salt], keyvalues={"b": "3"})
+    await client.update(first.cid, name="second")
+    changed = await client.update(first.cid, keyvalues={"a": None, "c": 1.5})
+    after = await pin_of(client, first.cid)
+    assert (after.name, after.keyvalues) == ("second", {"b": "3", "c": "1.5"})
+    assert (changed.name, changed.keyvalues) == (after.name, after.keyvalues)
+    assert list(after.peers) == list(before.peers)
+
+
+async def test_a_repeated_upload_stays_on_its_nodes(client, salt):
+    record = await client.store([salt])
+    before = await pin_of(client, record.cid)
+    for _ in range(5):
+        assert (await client.store([salt])).duplicate is True
+    assert (await pin_of(client, record.cid)).peers == before.peers
+
+
+@pytest.mark.parametrize("copies", [1, 3, -1])
+async def test_the_number_of_copies_can_be_set(cluster, salt, copies):
+    config = cluster.provider_config(provider_options={"replication_min": copies})
+    async with await AsyncClient.init(config) as client:
+        record = await client.store([salt])
+        pin = await pin_of(client, record.cid)
+        assert list(pin.peers.values()) == ["pinned"] * (3 if copies < 0 else copies)
+        assert pin.state == "pinned"
+
+
+async def test_without_waiting_a_write_returns_at_once(cluster, salt):
+    config = cluster.provider_config(provider_options={"wait": False})
+    async with await AsyncClient.init(config) as client:
+        record = await client.store([salt])
+        assert (await pin_of(client, record.cid)).cid == record.cid
+
+
+async def test_the_other_version_of_a_cid_is_the_same_pin(cluster, salt):
+    async with await AsyncClient.init(cluster.provider_config(cid_version=0)) as client:
+        record = await client.upload(salt.encode(), name="first")
+        other = other_version(record.cid)
+        assert (await pin_of(client, other)).cid == record.cid
+        assert (await client.update(other, name="second")).cid == record.cid
+        assert (await client.pin(other, name="third")).cid == record.cid
+        assert (await pin_of(client, record.cid)).name == "third"
+
+
+async def test_names_and_key_values_may_be_in_any_language(client, salt):
+    name, keyvalues = 'ünï "cøde" & 🌊=%20', {"schlüssel &=%": "wert\n&=+ 🌊", "empty": ""}
+    record = await client.store([salt], name=name, keyvalues=keyvalues)
+    pin = await pin_of(client, record.cid)
+    assert (pin.name, pin.keyvalues) == (name, keyvalues)
+    assert [each.cid for each in await client.pins(keyvalues=keyvalues)] == [record.cid]
+
+
+async def test_what_is_too_long_for_the_cluster_is_an_error_with_the_remedy(client, salt):
+    with pytest.raises(ProviderError, match="too long for the cluster"):
+        await client.store([salt], keyvalues={"a": "x" * 20_000})
+
+
+# Pins by CID
+
+
+async def test_content_of_another_node_is_pinned(cluster, client, salt):
+    cid = cluster.peers[2].kubo.add(salt.encode(), pin=False, cid_version=1)
+    pin = await client.pin(cid, name="fetched", wait=30)
+    assert (pin.state, pin.name, list(pin.peers.values())) == ("pinned", "fetched", ["pinned"] * 2)
+    assert (await client.pin(cid)).name == "fetched"
+    assert (await client.download(cid)).text() == salt
+
+
+async def test_content_that_nobody_has_takes_bounded_time(client):
+    pin = await client.pin(NOBODY_HAS, wait=1)
+    assert pin.state in {"queued", "pinning"}
+    assert "pinned" not in pin.peers.values()
+    assert await client.revoke(NOBODY_HAS) is True
+    with pytest.raises((ProviderError, NetworkError)):
+        await client.download(NOBODY_HAS)
+
+
+async def test_many_pins_are_listed_and_a_list_may_be_left(client, salt):
+    cids = {(await client.store([salt, n], name=f"{salt} {n}")).cid for n in range(120)}
+    assert {pin.cid async for pin in client.iter_pins(name=salt)} == cids
+    assert len(await client.pins(name=salt, limit=70)) == 70
+    async for pin in client.iter_pins():
+        assert pin.peers
+        break
+    assert await client.test_connection() is True
+
+
+# Fail-over
+
+
+async def test_a_peer_that_is_down_is_left_out(cluster, salt):
+    down = closed_port_url()
+    config = cluster.provider_config(
+        pin_api_url=[down, *cluster.api_urls], gateway_url=[f"{down}/ipfs", *cluster.gateway_urls]
+    )
+    async with await AsyncClient.init(config) as client:
+        record = await client.upload(iter([salt.encode()]))
+        assert (await client.download(record.cid)).text() == salt
+        assert [pin.cid for pin in await client.pins(cid=record.cid)] == [record.cid]
+        assert await client.pins(limit=1)
+        assert await client.revoke(record.cid) is True
+
+
+# Archives
+
+
+@pytest.fixture
+async def provider(cluster):
+    provider = AsyncClusterProvider(cluster.provider_config(timeouts={"total": 4}))
+    yield provider
+    await provider.aclose()
+
+
+def blocks_of(data):
+    """The root of a file and its blocks, the root first."""
+    blocks = {}
+    importer = FileImporter(UNIXFS_V1_2025, blocks.__setitem__)
+    importer.update(data)
+    root = importer.finish().cid
+    return root, [(root, blocks.pop(root)), *blocks.items()]
+
+
+async def pieces_of(archive, size=100_000):
+    for start in range(0, len(archive), size):
+        yield archive[start : start + size]
+
+
+async def test_an_archive_is_stored_under_its_cid_and_name(provider):
+    data = os.urandom(3_000_000)
+    root, blocks = blocks_of(data)
+    archive = b"".join(write_car([root], blocks))
+    info = PinInfo(name="a.bin", keyvalues={"a": "1"})
+    added = await provider.import_archive(str(root), pieces_of(archive), info)
+    assert (added.cid, added.duplicate) == (str(root), False)
+    pin = await pin_of(AsyncClient(provider), str(root))
+    assert (pin.name, pin.keyvalues, pin.state) == ("a.bin", {"a": "1"}, "pinned")
+    assert (await provider.get_file(str(root))).read() == data
+    exported = b"".join([piece async for piece in provider.export_archive(str(root))])
+    again = await provider.import_archive(str(root), pieces_of(exported), PinInfo(name="b"))
+    assert again.duplicate is True
+    assert (await pin_of(AsyncClient(provider), str(root))).name == "a.bin"
+
+
+async def test_content_inside_the_cid_is_pinned(provider):
+    archive = b"".join(write_car([CID.parse("bafkqaaa")], []))
+    added = await provider.import_archive("bafkqaaa", pieces_of(archive), PinInfo(name="empty"))
+    assert added.cid == "bafkqaaa"
+    await provider.delete("bafkqaaa")
+
+
+@pytest.mark.parametrize("left_out", [0, 2])
+async def test_an_archive_without_one_block_is_an_error_and_not_pinned(provider, left_out):
+    """The cluster accepts it, and its nodes look for the block without end."""
+    root, blocks = blocks_of(os.urandom(3_000_000))
+    del blocks[left_out]
+    archive = b"".join(write_car([root], blocks))
+    with pytest.raises(RequestTimeoutError, match=r"is on 0 of 2 peers: peer\d "):
+        await provider.import_archive(str(root), pieces_of(archive), PinInfo(name="x"))
+    assert await AsyncClient(provider).pins(cid=str(root)) == []
+
+
+async def test_a_damaged_archive_is_an_error_and_not_pinned(provider):
+    root, blocks = blocks_of(os.urandom(3_000_000))
+    archive = b"".join(write_car([root], blocks))
+    wrong = bytearray(archive)
+    wrong[-1] ^= 1
+    for broken, words in ((archive[:-10], "unexpected EOF"), (wrong, "mismatch in content")):
+        with pytest.raises(ProviderError, match=words):
+            await provider.import_archive(str(root), pieces_of(broken), PinInfo(name="x"))
+    with pytest.raises(MalformedError, match="CAR: the root must be"):
+        await provider.import_archive(NOBODY_HAS, pieces_of(archive), PinInfo())
+    assert await AsyncClient(provider).pins(cid=str(root)) == []

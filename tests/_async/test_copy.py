@@ -1,0 +1,381 @@
+"""Copies of content at another provider, under the same CIDs."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from holdfast import AsyncClient, AsyncPinProvider, compute_cid
+from holdfast.content.cid import CID
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015
+from holdfast.errors import (
+    ClientClosedError,
+    ConfigError,
+    NotFoundError,
+    UnsupportedError,
+    VerificationError,
+)
+from holdfast.records import Copied
+from holdfast.testing import running_node
+from tests.content import stream
+from tests.gateways import ODD_LAYOUT, gateway
+
+LARGE = b"".join(stream("copies", 3_000_000))
+
+
+@pytest.fixture
+async def here(tmp_path):
+    async with AsyncClient.init(path=tmp_path / "here") as client:
+        yield client
+
+
+@pytest.fixture
+async def there(tmp_path):
+    async with AsyncClient.init(path=tmp_path / "there") as client:
+        yield client
+
+
+@pytest.fixture
+def node(node):
+    """A node without pins; the other tests need theirs no more."""
+    for pin in node.repository.pins():
+        node.repository.unpin(CID.parse(pin.cid))
+    return node
+
+
+@pytest.fixture
+async def service(node):
+    async with AsyncClient.init(node.config) as client:
+        yield client
+
+
+def add(client, data, profile, name=""):
+    """Put content into a local store in any layout; return its CID."""
+    return client.provider.repository.add(data, profile, name=name)[0].cid
+
+
+async def pin_of(client, cid):
+    (pin,) = await client.pins(cid=cid)
+    return pin
+
+
+# Targets that take archives
+
+
+async def test_a_copy_has_the_same_cid_name_and_key_values(here, there):
+    record = await here.upload(LARGE, name="a.bin", keyvalues={"a": 1, "b": "x"})
+    told = []
+    copied = await here.copy(record.cid, to=there, progress=lambda *each: told.append(each))
+    assert copied == Copied(cid=record.cid, name="a.bin", how="archive", size=copied.size)
+    assert len(LARGE) < copied.size < len(LARGE) + 1000
+    assert told[-1] == (copied.size, (await pin_of(here, record.cid)).size)
+    pin = await pin_of(there, record.cid)
+    assert (pin.name, pin.keyvalues) == ("a.bin", {"a": 1, "b": "x"})
+    assert (await there.download(record.cid)).read() == LARGE
+
+
+async def test_what_the_target_has_is_not_sent_again_but_gets_the_name(here, there):
+    record = await here.upload(b"same", name="new", keyvalues={"a": 1, "b": 2})
+    await there.upload(b"same", name="old", keyvalues={"a": "1", "c": 3})
+    copied = await here.copy(record.cid, to=there)
+    assert copied == Copied(cid=record.cid, name="new", duplicate=True)
+    pin = await pin_of(there, record.cid)
+    assert (pin.name, pin.keyvalues) == ("new", {"a": "1", "b": 2, "c": 3})
+    assert await here.copy(record.cid, to=there) == copied
+
+
+async def test_content_that_is_not_pinned_is_copied_without_a_name(here, there):
+    record = await here.upload(b"hello", name="gone")
+    await here.revoke(record.cid)
+    copied = await here.copy(f"https://example.com/ipfs/{record.cid}?x=1", to=there)
+    assert (copied.cid, copied.name, copied.how) == (record.cid, "", "archive")
+    assert (await pin_of(there, record.cid)).name == ""
+
+
+async def test_what_the_source_does_not_have_is_not_found(here, there):
+    with pytest.raises(NotFoundError):
+        await here.copy(str(CID.of_raw(b"unknown")), to=there)
+    assert await there.pins() == []
+
+
+async def test_the_arguments_are_checked(here, there):
+    cid = (await here.store([1])).cid
+    with pytest.raises(TypeError, match="to must be a client of the same kind, not str"):
+        await here.copy(cid, to="local")
+    with pytest.raises(TypeError, match="to must be a client of the same kind"):
+        here.copy_pins(to=None, journal="x")
+    await there.aclose()
+    with pytest.raises(ClientClosedError):
+        await here.copy(cid, to=there)
+
+
+async def test_any_layout_comes_from_a_service(node, service, there):
+    cids = [
+        node.repository.add(LARGE, profile, name=profile.name, keyvalues={"n": 1})[0].cid
+        for profile in (ODD_LAYOUT, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1)
+    ]
+    outcomes = [outcome async for outcome in service.copy_pins(to=there)]
+    assert sorted(outcome.result().cid for outcome in outcomes) == sorted(cids)
+    assert {outcome.result().how for outcome in outcomes} == {"archive"}
+    for cid in cids:
+        assert (await there.download(cid)).read() == LARGE
+        assert (await pin_of(there, cid)).keyvalues == {"n": 1}
+
+
+# Targets without archives
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("size", [0, 300_000, 3_000_000])
+async def test_a_file_is_uploaded_where_the_service_gives_it_the_same_cid(
+    here, service, version, size
+):
+    data = LARGE[:size]
+    source = here.with_options()
+    cid = add(here, data, UNIXFS_V0_2015) if version == 0 else (await here.upload(data)).cid
+    await source.update(cid, name="a b.bin", keyvalues={"a": 1})
+    copied = await source.copy(cid, to=service)
+    assert copied == Copied(cid=cid, name="a b.bin", how="upload", size=size)
+    pin = await pin_of(service, cid)
+    assert (pin.cid, pin.name, pin.keyvalues) == (cid, "a b.bin", {"a": 1})
+    assert (await service.download(cid)).read() == data
+    assert len(await service.pins()) == 1
+
+
+async def test_every_name_comes_along(here, service):
+    for name in ["", "a/b", "..", 'say "hi"', "client-1"]:
+        record = await here.store({"name": name})
+        await here.update(record.cid, name=name, keyvalues={"k": "v"})
+        assert (await here.copy(record.cid, to=service)).name == name
+        pin = await pin_of(service, record.cid)
+        assert (pin.name, pin.keyvalues) == (name or record.cid, {"k": "v"})
+        assert await service.retrieve(record.cid) == {"name": name}
+
+
+async def test_a_folder_is_uploaded(here, service, tmp_path):
+    folder = tmp_path / "folder"
+    (folder / "sub").mkdir(parents=True)
+    (folder / ".hidden").write_bytes(b"hidden")
+    (folder / "sub" / "large").write_bytes(LARGE)
+    record = await here.upload(folder, include_hidden=True, keyvalues={"a": 1})
+    copied = await here.copy(record.cid, to=service)
+    size = len(LARGE) + 6
+    assert copied == Copied(cid=record.cid, name="folder", how="upload", size=size)
+    pin = await pin_of(service, record.cid)
+    assert (pin.name, pin.keyvalues) == ("folder", {"a": 1})
+    assert {each.name for each in await service.entries(record.cid)} == {".hidden", "sub"}
+
+
+async def test_what_would_get_another_cid_is_refused_and_leaves_nothing(here, service, node):
+    cids = [add(here, LARGE, profile, "x") for profile in (ODD_LAYOUT, KUBO_LEGACY_CIDV1)]
+    for cid in cids:
+        with pytest.raises(UnsupportedError) as caught:
+            await here.copy(cid, to=service)
+        kind = type(service.provider).__name__
+        assert str(caught.value) == (
+            f"{kind} takes no archives, and would store {cid} under another CID; and "
+            f"{type(here.provider).__name__} is not on the network, from which it could fetch it "
+            "by its CID: copy to a provider that takes archives, such as kubo, or pass "
+            "pin_by_cid=True if it can fetch it"
+        )
+    assert await service.pins() == []
+    assert node.repository.pins() == []
+
+
+async def test_a_pin_that_an_upload_only_found_is_kept(here, service):
+    other = await service.upload(LARGE, name="mine")
+    cid = add(here, LARGE, KUBO_LEGACY_CIDV1, "x")
+    with pytest.raises(UnsupportedError):
+        await here.copy(cid, to=service)
+    (pin,) = await service.pins()
+    assert pin.cid == other.cid
+
+
+async def test_the_service_fetches_by_cid_what_it_cannot_be_sent(node, service, tmp_path):
+    pin, _ = node.repository.add(LARGE, ODD_LAYOUT, name="odd", keyvalues={"a": 1})
+    with running_node(tmp_path / "other", gateways=(node.gateway_url,)) as other:
+        async with AsyncClient.init(other.config) as to:
+            with pytest.raises(UnsupportedError):  # the gateway has a private address
+                await service.copy(pin.cid, to=to)
+            copied = await service.copy(pin.cid, to=to, pin_by_cid=True)
+            assert copied == Copied(cid=pin.cid, name="odd", how="pin")
+            kept = await pin_of(to, pin.cid)
+            assert (kept.name, kept.keyvalues) == ("odd", {"a": 1})
+            assert (await to.download(pin.cid)).read() == LARGE
+
+
+# Hostile sources
+
+
+async def test_a_source_that_lies_pins_nothing_at_the_target(node, there):
+    pin, _ = node.repository.add(LARGE, ODD_LAYOUT)
+
+    def change(_kind, _request, reply):
+        return replace(reply, body=reply.body[:-1] + b"?")
+
+    with gateway(node, change) as server:
+        config = node.config.with_options(gateway_url=f"{server.url}/ipfs")
+        provider = AsyncPinProvider(config)
+        try:
+            with pytest.raises(VerificationError):
+                await AsyncClient(provider).copy(pin.cid, to=there)
+        finally:
+            await provider.aclose()
+    assert await there.pins() == []
+    assert there.provider.repository.collect_garbage().blocks == 0
+
+
+# Many pins, with a journal
+
+
+async def fill(client, count=12):
+    """Store documents and files with names and key-values; return the pins."""
+    for number in range(count):
+        name = f"pin {number}"
+        if number % 3:
+            await client.store({"n": number}, name=name, keyvalues={"n": number})
+        else:
+            await client.upload(LARGE[: number * 100_000], name=name)
+    return {pin.cid: (pin.name, pin.keyvalues) for pin in await client.pins()}
+
+
+async def copied(outcomes):
+    return {outcome.item.cid: outcome.result() async for outcome in outcomes}
+
+
+async def test_a_copy_with_a_journal_goes_on_after_what_it_has_noted(here, there, tmp_path):
+    pins = await fill(here)
+    path = tmp_path / "journal"
+    outcomes = here.copy_pins(to=there, journal=path, concurrency=2)
+    async with outcomes:
+        async for outcome in outcomes:
+            if outcome.index >= 4:
+                break
+    noted = len(path.read_text().splitlines()) - 1
+    assert 4 <= noted < len(pins)
+    results = await copied(here.copy_pins(to=there, journal=path))
+    assert set(results) == set(pins)
+    assert [each.earlier for each in results.values()].count(True) == noted
+    assert {each.how for each in results.values()} == {"archive"}
+    assert not any(each.duplicate for each in results.values())
+    assert {pin.cid: (pin.name, pin.keyvalues) for pin in await there.pins()} == pins
+    again = await copied(here.copy_pins(to=there, journal=path))
+    assert again == {cid: replace(each, earlier=True) for cid, each in results.items()}
+    assert len(path.read_text().splitlines()) == 1 + len(pins)
+
+
+async def test_without_a_journal_the_target_says_what_it_has(here, there):
+    pins = await fill(here)
+    first = await copied(here.copy_pins(to=there, limit=5))
+    assert {each.how for each in first.values()} == {"archive"}
+    results = await copied(here.copy_pins(to=there))
+    assert {cid for cid, each in results.items() if each.duplicate} == set(first)
+    assert set(results) == set(pins)
+
+
+async def test_a_pin_that_changed_since_is_copied_again(here, there, tmp_path):
+    record = await here.store([1], name="old")
+    path = tmp_path / "journal"
+    await copied(here.copy_pins(to=there, journal=path))
+    await here.update(record.cid, name="new")
+    (result,) = (await copied(here.copy_pins(to=there, journal=path))).values()
+    assert (result.duplicate, result.earlier, result.name) == (True, False, "new")
+    assert (await pin_of(there, record.cid)).name == "new"
+
+
+async def test_filters_choose_what_is_copied(here, there):
+    await fill(here)
+    results = await copied(here.copy_pins(to=there, keyvalues={"n": 4}))
+    assert [each.name for each in results.values()] == ["pin 4"]
+    progress = []
+    await copied(here.copy_pins(to=there, name="pin 9", progress=lambda *x: progress.append(x)))
+    assert progress[-1][0] > 900_000
+
+
+async def test_one_failure_does_not_stop_the_others(here, service):
+    pins = await fill(here, 4)
+    bad = add(here, LARGE, ODD_LAYOUT, "odd")
+    outcomes = [outcome async for outcome in here.copy_pins(to=service)]
+    (failed,) = [outcome for outcome in outcomes if outcome.error]
+    assert failed.item.cid == bad
+    assert isinstance(failed.error, UnsupportedError)
+    assert {pin.cid: (pin.name, pin.keyvalues) for pin in await service.pins()} == pins
+
+
+async def test_a_journal_of_another_copy_is_an_error(here, there, service, tmp_path):
+    await here.store([1])
+    path = tmp_path / "journal"
+    await copied(here.copy_pins(to=there, journal=path))
+    with pytest.raises(ConfigError, match="is of another copy, from") as caught:
+        await copied(here.copy_pins(to=service, journal=path))
+    assert str(path) in str(caught.value)
+    with pytest.raises(ConfigError, match="is of another copy"):
+        await copied(there.copy_pins(to=here, journal=path))
+    other = tmp_path / "other"
+    other.write_text("notes of mine\n")
+    with pytest.raises(ConfigError, match="is not the journal of a copy"):
+        await copied(here.copy_pins(to=there, journal=other))
+    assert other.read_text() == "notes of mine\n"
+
+
+async def test_a_journal_tells_two_accounts_apart_without_their_tokens(here, node, tmp_path):
+    await here.store([1])
+    path = tmp_path / "journal"
+    first, second = "account-number-one", "account-number-two"
+    async with AsyncClient.init(node.config.with_options(provider_token=first)) as to:
+        assert len(await outcomes_of(here, to, path)) == 1
+    text = path.read_text()
+    assert first not in text
+    async with AsyncClient.init(node.config.with_options(provider_token=second)) as to:
+        with pytest.raises(ConfigError, match="with the same tokens"):
+            await outcomes_of(here, to, path)
+
+
+async def outcomes_of(source, to, path):
+    return [outcome async for outcome in source.copy_pins(to=to, journal=path)]
+
+
+async def test_a_journal_is_for_one_copy_at_a_time(here, there, tmp_path):
+    await fill(here, 3)
+    path = tmp_path / "journal"
+    async with here.copy_pins(to=there, journal=path, concurrency=1) as outcomes:
+        async for _ in outcomes:
+            with pytest.raises(ConfigError, match="is in use by another copy"):
+                await copied(here.copy_pins(to=there, journal=path))
+            break
+    assert len(await copied(here.copy_pins(to=there, journal=path))) == 3
+
+
+async def test_a_line_that_was_cut_off_is_written_again(here, there, tmp_path):
+    pins = await fill(here, 4)
+    path = tmp_path / "journal"
+    await copied(here.copy_pins(to=there, journal=path))
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for end in range(len(whole) - len(lines[-1]), len(whole), 7):
+        path.write_bytes(whole[:end])
+        results = await copied(here.copy_pins(to=there, journal=path))
+        assert set(results) == set(pins)
+        assert [each.earlier for each in results.values()].count(False) == 1
+        for line in path.read_bytes().splitlines():
+            json.loads(line)
+    path.write_bytes(lines[0][:20])  # not even the first line is whole
+    assert set(await copied(here.copy_pins(to=there, journal=path))) == set(pins)
+    assert len(path.read_bytes().splitlines()) == 5
+
+
+async def test_a_damaged_line_is_named(here, there, tmp_path):
+    await fill(here, 4)
+    path = tmp_path / "journal"
+    await copied(here.copy_pins(to=there, journal=path))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:2], "{}", *lines[3:]]) + "\n")
+    with pytest.raises(ConfigError, match=r"line 3 of the journal .* is damaged: remove the file"):
+        await copied(here.copy_pins(to=there, journal=path))
+
+
+async def test_compute_cid_agrees_with_what_was_copied(here, there):
+    record = await here.upload(LARGE)
+    await here.copy(record.cid, to=there)
+    assert record.cid == compute_cid(LARGE)
+    assert there.provider.repository.file_size(CID.parse(record.cid)) == len(LARGE)

@@ -1,0 +1,397 @@
+# WARNING: this file is generated from tests/_async/test_cluster_replies.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Replies of a cluster's API that are no success, fail-over between peers, and what is sent."""
+
+import base64
+import json
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from holdfast import Client, ClientConfig
+from holdfast.content.cid import CID
+from holdfast.errors import (
+    ConfigError,
+    NetworkError,
+    ProviderError,
+    RequestTimeoutError,
+    VerificationError,
+)
+from holdfast.testing import Scripted, ScriptedServer
+from tests.support import HELLO_CID, TOKEN, closed_port_url
+
+JSON = {"Content-Type": "application/json"}
+HTML = {"Content-Type": "text/html"}
+NOT_PINNED = {"code": 404, "message": "pin is not part of the pinset"}
+AGAIN = {"attempts": 3, "base": 0.01, "cap": 0.02}
+PIN = {
+    "replication_factor_min": 2,
+    "replication_factor_max": 3,
+    "name": "hello",
+    "expire_at": "2030-01-01T00:00:00Z",
+    "metadata": {"a": "1"},
+    "cid": HELLO_CID,
+    "allocations": ["12D3one", "12D3two"],
+    "timestamp": "2026-11-16T02:10:01.844957756Z",
+}
+
+
+def states(*statuses, **changes):
+    peers = {
+        f"12D3{number}": {"peername": f"peer{number}", "status": status, "error": ""}
+        for number, status in enumerate(statuses)
+    }
+    return {"cid": HELLO_CID, "name": "", "allocations": None, "peer_map": peers, **changes}
+
+
+def line(value):
+    return json.dumps(value).encode() + b"\n"
+
+
+ADDED = [{"name": "x", "cid": HELLO_CID, "allocations": ["12D3one"]}]
+DONE = states("pinned", "remote", "pinned")
+
+
+def cluster_at(*servers, **changes):
+    fields = {
+        "provider": "cluster",
+        "pin_api_url": [server if isinstance(server, str) else server.url for server in servers],
+        "gateway_url": closed_port_url(),
+        "retries": {"attempts": 1},
+    }
+    return ClientConfig(**{**fields, **changes})
+
+
+@pytest.fixture
+def client(server):
+    with Client.init(cluster_at(server)) as client:
+        yield client
+
+
+def script_upload(server, *replies, known=None):
+    """Queue the replies of an upload, of which the last come from `replies`."""
+    server.reply(*((404, NOT_PINNED) if known is None else (200, known)), headers=JSON)
+    for status, body in replies:
+        server.reply(status, body, headers=JSON)
+
+
+def sent_to(server):
+    return [f"{each.method} {each.target.partition('?')[0]}" for each in server.requests]
+
+
+def query_of(request):
+    return {name: value for name, (value,) in parse_qs(urlsplit(request.target).query).items()}
+
+
+# Replies that mean failure
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",  # the error was in a trailer
+        [],
+        [{"name": "x", "bytes": 5}],
+        [{"name": "x", "cid": "nonsense"}],
+        {"cid": HELLO_CID},
+        b'[{"cid":"bafk',
+    ],
+)
+def test_an_upload_without_a_cid_at_its_end_is_no_success(client, server, body):
+    script_upload(server, (200, body))
+    with pytest.raises(ProviderError, match="not that of the REST API of IPFS Cluster"):
+        client.upload(b"hello")
+    assert sent_to(server) == [f"GET /allocations/{HELLO_CID}", "POST /add"]
+
+
+def test_another_cid_than_ours_is_an_error(client, server):
+    script_upload(server, (200, [{"cid": str(CID.of_raw(b"other"))}]))
+    with pytest.raises(VerificationError):
+        client.upload(b"hello")
+
+
+def test_an_error_of_the_cluster_has_its_words(client, server):
+    script_upload(server, (500, {"code": 500, "message": "not enough peers to allocate CID"}))
+    with pytest.raises(ProviderError, match="not enough peers") as caught:
+        client.upload(b"hello")
+    assert caught.value.status == 500
+    assert len(server.requests) == 2  # a 500 is not sent again
+
+
+@pytest.mark.parametrize("status", [200, 404, 405])
+def test_an_api_that_answers_html_is_an_error_with_the_remedy(status):
+    script = lambda _: Scripted(status=status, headers=HTML, body=b"<html>Sign in</html>")  # noqa: E731
+    with ScriptedServer(script) as portal:
+        with Client.init(cluster_at(portal)) as client:
+            for call in (
+                client.test_connection,
+                client.pins,
+                lambda: client.store([1]),
+                lambda: client.pins(cid=HELLO_CID),
+                lambda: client.pin(HELLO_CID),
+                lambda: client.update(HELLO_CID, name="x"),
+                lambda: client.revoke(HELLO_CID),
+            ):
+                with pytest.raises(ProviderError, match=r"pin_api_url is its address \(port 9094"):
+                    call()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"code": 404, "message": "not found"},  # no such path, not "no such pin"
+        {**PIN, "cid": "nonsense"},
+        {**PIN, "allocations": "x"},
+        {**PIN, "metadata": []},
+        {**PIN, "replication_factor_min": None},
+    ],
+)
+def test_what_is_no_pin_is_an_error(client, server, value):
+    server.reply(value.get("code", 200), value, headers=JSON)
+    with pytest.raises(ProviderError):
+        client.pins(cid=HELLO_CID)
+
+
+@pytest.mark.parametrize("value", [{}, {"peer_map": 1}, {"peer_map": {"a": 1}}, []])
+def test_states_of_another_shape_are_an_error(client, server, value):
+    server.reply(200, PIN, headers=JSON)
+    server.reply(200, line(value), headers=JSON)
+    with pytest.raises(ProviderError, match="not that of the REST API"):
+        client.pins(cid=HELLO_CID)
+
+
+def test_a_list_that_ends_within_a_line_is_an_error(client, server):
+    server.reply(200, line(PIN) + b'{"cid":"bafk', headers=JSON)
+    with pytest.raises(ProviderError, match="not that of the REST API"):
+        client.pins()
+
+
+def test_a_list_whose_connection_breaks_is_an_error(client, server):
+    body = line(PIN) * 20
+    server.reply(200, body, headers=JSON, chunked=True, cut=len(body) // 2)
+    with pytest.raises(NetworkError):
+        client.pins()
+
+
+def test_a_line_without_end_is_an_error(client, server):
+    server.reply(200, b'{"cid":"' + b"x" * 2_000_000, headers=JSON)
+    with pytest.raises(ProviderError, match="not that of the REST API"):
+        client.pins()
+
+
+def test_an_empty_list_is_204(client, server):
+    server.reply(204)
+    assert client.pins() == []
+
+
+# Waiting for copies
+
+
+def test_a_write_waits_until_enough_peers_have_pinned(client, server):
+    waiting = states("pinned", "pinning")
+    script_upload(server, (200, ADDED), (200, PIN), (200, waiting), (200, waiting), (200, DONE))
+    assert (client.upload(b"hello")).cid == HELLO_CID
+    assert sent_to(server)[2:] == [
+        f"GET /allocations/{HELLO_CID}",
+        *[f"GET /pins/{HELLO_CID}"] * 3,
+    ]
+
+
+def test_too_few_copies_in_time_name_the_state_of_each_peer():
+    replies = {"allocations": PIN, "pins": states("pinned", "pin_error", "remote")}
+    replies["pins"]["peer_map"]["12D31"]["error"] = "disk is full"
+
+    def script(request):
+        first = urlsplit(request.target).path.split("/")[1]
+        return Scripted(status=200, headers=JSON, body=replies.get(first, ADDED))
+
+    with ScriptedServer(script) as server:
+        config = cluster_at(server, timeouts={"total": 0.5})
+        with Client.init(config) as client:
+            with pytest.raises(RequestTimeoutError) as caught:
+                client.upload(b"hello")
+    assert "is on 1 of 2 peers: peer0 pinned, peer1 pin_error (disk is full);" in str(caught.value)
+
+
+def test_peers_of_one_name_are_told_apart_by_their_ids(client, server):
+    twins = states("pinned", "pinned")
+    for about in twins["peer_map"].values():
+        about["peername"] = "node"
+    server.reply(200, PIN, headers=JSON)
+    server.reply(200, line(twins), headers=JSON)
+    (pin,) = client.pins(cid=HELLO_CID)
+    assert pin.peers == {"12D30": "pinned", "12D31": "pinned"}
+
+
+@pytest.mark.parametrize(
+    ("statuses", "state"),
+    [
+        (("pinned", "pinned"), "pinned"),
+        (("pinned", "pinning"), "pinning"),
+        (("pin_queued", "pin_queued"), "queued"),
+        (("cluster_error", "unpinned"), "pinning"),
+    ],
+)
+def test_the_state_of_a_pin_is_that_of_its_peers(client, server, statuses, state):
+    """The name comes from the list: a peer that was away may not know it."""
+    server.reply(200, PIN, headers=JSON)
+    server.reply(200, line(states(*statuses, name="old")), headers=JSON)
+    (pin,) = client.pins(cid=HELLO_CID)
+    assert (pin.name, pin.keyvalues, pin.state) == ("hello", {"a": "1"}, state)
+    assert pin.created == 1_794_795_001_000  # whole seconds, as the cluster keeps them
+    assert pin.size is None
+
+
+def test_a_pin_that_the_peers_gave_up_is_an_error(client, server):
+    lost = states("pin_error", "pinned")
+    lost["peer_map"]["12D30"]["error"] = "context deadline exceeded"
+    for body in (PIN, states("pin_queued", "pin_queued"), PIN, lost):
+        server.reply(200, body, headers=JSON)
+    with pytest.raises(ProviderError, match=r"peer0 pin_error \(context deadline exceeded\)"):
+        client.pin(HELLO_CID, wait=5)
+
+
+# What is sent
+
+
+def test_a_repeated_upload_repeats_all_that_is_known(client, server):
+    """A pin replaces the name, the key-values, the copies and the expiry of an earlier one."""
+    script_upload(server, (200, ADDED), (200, PIN), (200, DONE), known=PIN)
+    record = client.upload(b"hello", keyvalues={"b": 2, "c": True})
+    assert record.duplicate is True
+    assert query_of(server.requests[1]) == {
+        "format": "car",
+        "stream-channels": "false",
+        "mode": "recursive",
+        "name": "hello",
+        "meta-a": "1",
+        "meta-b": "2",
+        "meta-c": "true",
+        "replication-min": "2",
+        "replication-max": "3",
+        "expire-at": "2030-01-01T00:00:00Z",
+        "user-allocations": "12D3one,12D3two",
+    }
+
+
+def test_an_update_repeats_all_that_is_known(client, server):
+    server.reply(200, PIN, headers=JSON)
+    server.reply(200, {**PIN, "name": "new"}, headers=JSON)
+    server.reply(200, DONE, headers=JSON)
+    pin = client.update(HELLO_CID, name="new", keyvalues={"a": None, "b": 1})
+    assert (pin.name, pin.peers) == ("new", {"peer0": "pinned", "peer2": "pinned"})
+    assert query_of(server.requests[1]) == {
+        "mode": "recursive",
+        "name": "new",
+        "meta-b": "1",
+        "replication-min": "2",
+        "replication-max": "3",
+        "expire-at": "2030-01-01T00:00:00Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("token", "header"),
+    [
+        (TOKEN, f"Bearer {TOKEN}"),
+        ("alice:secret", f"Basic {base64.b64encode(b'alice:secret').decode()}"),
+        (None, None),
+    ],
+)
+def test_every_peer_gets_the_token_and_no_gateway(server, other_server, token, header):
+    server.reply(503)
+    other_server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
+    with ScriptedServer(lambda _: Scripted(status=404)) as gateway:
+        config = cluster_at(server, other_server, provider_token=token, gateway_url=gateway.url)
+        with Client.init(config) as client:
+            assert client.test_connection() is True
+            with pytest.raises(ProviderError):
+                client.download(HELLO_CID)
+        assert gateway.requests
+        assert all("authorization" not in each.headers for each in gateway.requests)
+    for each in (server, other_server):
+        (request,) = each.requests
+        assert request.headers.get("authorization") == header
+
+
+# Fail-over
+
+
+def test_after_a_failure_the_next_peer_is_asked_and_then_first(server, other_server):
+    server.reply(hang_up=True)
+    for _ in range(3):
+        other_server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
+    with Client.init(cluster_at(server, other_server)) as client:
+        for _ in range(3):
+            assert client.test_connection() is True
+        copy = client.with_options(verify=False)
+        other_server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
+        assert copy.test_connection() is True
+    assert len(server.requests) == 1
+    assert len(other_server.requests) == 4
+
+
+def test_when_all_peers_fail_they_are_asked_again(server, other_server):
+    server.reply(503)
+    other_server.reply(hang_up=True)
+    server.reply(200, {"cluster_peers": ["12D3"]}, headers=JSON)
+    config = cluster_at(server, other_server, retries=AGAIN)
+    with Client.init(config) as client:
+        assert client.test_connection() is True
+    assert (len(server.requests), len(other_server.requests)) == (2, 1)
+
+
+def test_the_error_tells_what_each_peer_did(server):
+    server.reply(503)
+    config = cluster_at(server, closed_port_url())
+    with Client.init(config) as client:
+        with pytest.raises(NetworkError, match="cannot connect") as caught:
+            client.test_connection()
+    assert "another peer: HTTP error 503" in caught.value.__notes__
+
+
+def test_an_unpin_whose_reply_was_lost_may_find_nothing(server, other_server):
+    server.reply(200, PIN, headers=JSON, cut_head=5)
+    other_server.reply(404, NOT_PINNED, headers=JSON)
+    with Client.init(cluster_at(server, other_server)) as client:
+        assert client.revoke(HELLO_CID) is True
+        for each in (server, other_server):
+            each.reply(404, NOT_PINNED, headers=JSON)
+        with pytest.raises(ProviderError, match="has not pinned the cid"):
+            client.revoke(HELLO_CID)
+
+
+def test_a_wrong_token_is_not_tried_elsewhere(server, other_server):
+    server.reply(401, {"code": 401, "message": "unauthorized: access denied"}, headers=JSON)
+    config = cluster_at(server, other_server, provider_token=TOKEN)
+    with Client.init(config) as client:
+        with pytest.raises(ProviderError, match="HTTP error 401"):
+            client.test_connection()
+    assert other_server.requests == []
+
+
+# Configuration
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"replicas": 2}, "cluster takes replication_min, replication_max, wait, not 'replicas'"),
+        ({"wait": 1}, "wait must be True or False"),
+        ({"replication_min": 0}, "replication_min must be a whole number of at least 1"),
+        ({"replication_max": "2"}, "replication_max must be a whole number"),
+        ({"replication_min": True}, "replication_min must be a whole number"),
+        ({"replication_min": 3, "replication_max": 2}, "must not be larger than replication_max"),
+        ({"replication_min": -1, "replication_max": 2}, "must both be -1"),
+    ],
+)
+def test_wrong_options_are_refused(options, words):
+    with pytest.raises(ConfigError, match=words):
+        Client.init(provider="cluster", provider_options=options)
+
+
+def test_the_gateways_of_another_machine_must_be_named():
+    with Client.init(provider="cluster") as client:
+        assert client.url(HELLO_CID) == f"http://127.0.0.1:8080/ipfs/{HELLO_CID}"
+    with pytest.raises(ConfigError, match="gateway_url is missing"):
+        Client.init(provider="cluster", pin_api_url="https://node1.example.com")

@@ -1,0 +1,381 @@
+# WARNING: this file is generated from tests/_async/test_copy.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Copies of content at another provider, under the same CIDs."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from holdfast import Client, PinProvider, compute_cid
+from holdfast.content.cid import CID
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015
+from holdfast.errors import (
+    ClientClosedError,
+    ConfigError,
+    NotFoundError,
+    UnsupportedError,
+    VerificationError,
+)
+from holdfast.records import Copied
+from holdfast.testing import running_node
+from tests.content import stream
+from tests.gateways import ODD_LAYOUT, gateway
+
+LARGE = b"".join(stream("copies", 3_000_000))
+
+
+@pytest.fixture
+def here(tmp_path):
+    with Client.init(path=tmp_path / "here") as client:
+        yield client
+
+
+@pytest.fixture
+def there(tmp_path):
+    with Client.init(path=tmp_path / "there") as client:
+        yield client
+
+
+@pytest.fixture
+def node(node):
+    """A node without pins; the other tests need theirs no more."""
+    for pin in node.repository.pins():
+        node.repository.unpin(CID.parse(pin.cid))
+    return node
+
+
+@pytest.fixture
+def service(node):
+    with Client.init(node.config) as client:
+        yield client
+
+
+def add(client, data, profile, name=""):
+    """Put content into a local store in any layout; return its CID."""
+    return client.provider.repository.add(data, profile, name=name)[0].cid
+
+
+def pin_of(client, cid):
+    (pin,) = client.pins(cid=cid)
+    return pin
+
+
+# Targets that take archives
+
+
+def test_a_copy_has_the_same_cid_name_and_key_values(here, there):
+    record = here.upload(LARGE, name="a.bin", keyvalues={"a": 1, "b": "x"})
+    told = []
+    copied = here.copy(record.cid, to=there, progress=lambda *each: told.append(each))
+    assert copied == Copied(cid=record.cid, name="a.bin", how="archive", size=copied.size)
+    assert len(LARGE) < copied.size < len(LARGE) + 1000
+    assert told[-1] == (copied.size, (pin_of(here, record.cid)).size)
+    pin = pin_of(there, record.cid)
+    assert (pin.name, pin.keyvalues) == ("a.bin", {"a": 1, "b": "x"})
+    assert (there.download(record.cid)).read() == LARGE
+
+
+def test_what_the_target_has_is_not_sent_again_but_gets_the_name(here, there):
+    record = here.upload(b"same", name="new", keyvalues={"a": 1, "b": 2})
+    there.upload(b"same", name="old", keyvalues={"a": "1", "c": 3})
+    copied = here.copy(record.cid, to=there)
+    assert copied == Copied(cid=record.cid, name="new", duplicate=True)
+    pin = pin_of(there, record.cid)
+    assert (pin.name, pin.keyvalues) == ("new", {"a": "1", "b": 2, "c": 3})
+    assert here.copy(record.cid, to=there) == copied
+
+
+def test_content_that_is_not_pinned_is_copied_without_a_name(here, there):
+    record = here.upload(b"hello", name="gone")
+    here.revoke(record.cid)
+    copied = here.copy(f"https://example.com/ipfs/{record.cid}?x=1", to=there)
+    assert (copied.cid, copied.name, copied.how) == (record.cid, "", "archive")
+    assert (pin_of(there, record.cid)).name == ""
+
+
+def test_what_the_source_does_not_have_is_not_found(here, there):
+    with pytest.raises(NotFoundError):
+        here.copy(str(CID.of_raw(b"unknown")), to=there)
+    assert there.pins() == []
+
+
+def test_the_arguments_are_checked(here, there):
+    cid = (here.store([1])).cid
+    with pytest.raises(TypeError, match="to must be a client of the same kind, not str"):
+        here.copy(cid, to="local")
+    with pytest.raises(TypeError, match="to must be a client of the same kind"):
+        here.copy_pins(to=None, journal="x")
+    there.close()
+    with pytest.raises(ClientClosedError):
+        here.copy(cid, to=there)
+
+
+def test_any_layout_comes_from_a_service(node, service, there):
+    cids = [
+        node.repository.add(LARGE, profile, name=profile.name, keyvalues={"n": 1})[0].cid
+        for profile in (ODD_LAYOUT, UNIXFS_V0_2015, KUBO_LEGACY_CIDV1)
+    ]
+    outcomes = [outcome for outcome in service.copy_pins(to=there)]
+    assert sorted(outcome.result().cid for outcome in outcomes) == sorted(cids)
+    assert {outcome.result().how for outcome in outcomes} == {"archive"}
+    for cid in cids:
+        assert (there.download(cid)).read() == LARGE
+        assert (pin_of(there, cid)).keyvalues == {"n": 1}
+
+
+# Targets without archives
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("size", [0, 300_000, 3_000_000])
+def test_a_file_is_uploaded_where_the_service_gives_it_the_same_cid(here, service, version, size):
+    data = LARGE[:size]
+    source = here.with_options()
+    cid = add(here, data, UNIXFS_V0_2015) if version == 0 else (here.upload(data)).cid
+    source.update(cid, name="a b.bin", keyvalues={"a": 1})
+    copied = source.copy(cid, to=service)
+    assert copied == Copied(cid=cid, name="a b.bin", how="upload", size=size)
+    pin = pin_of(service, cid)
+    assert (pin.cid, pin.name, pin.keyvalues) == (cid, "a b.bin", {"a": 1})
+    assert (service.download(cid)).read() == data
+    assert len(service.pins()) == 1
+
+
+def test_every_name_comes_along(here, service):
+    for name in ["", "a/b", "..", 'say "hi"', "client-1"]:
+        record = here.store({"name": name})
+        here.update(record.cid, name=name, keyvalues={"k": "v"})
+        assert (here.copy(record.cid, to=service)).name == name
+        pin = pin_of(service, record.cid)
+        assert (pin.name, pin.keyvalues) == (name or record.cid, {"k": "v"})
+        assert service.retrieve(record.cid) == {"name": name}
+
+
+def test_a_folder_is_uploaded(here, service, tmp_path):
+    folder = tmp_path / "folder"
+    (folder / "sub").mkdir(parents=True)
+    (folder / ".hidden").write_bytes(b"hidden")
+    (folder / "sub" / "large").write_bytes(LARGE)
+    record = here.upload(folder, include_hidden=True, keyvalues={"a": 1})
+    copied = here.copy(record.cid, to=service)
+    size = len(LARGE) + 6
+    assert copied == Copied(cid=record.cid, name="folder", how="upload", size=size)
+    pin = pin_of(service, record.cid)
+    assert (pin.name, pin.keyvalues) == ("folder", {"a": 1})
+    assert {each.name for each in service.entries(record.cid)} == {".hidden", "sub"}
+
+
+def test_what_would_get_another_cid_is_refused_and_leaves_nothing(here, service, node):
+    cids = [add(here, LARGE, profile, "x") for profile in (ODD_LAYOUT, KUBO_LEGACY_CIDV1)]
+    for cid in cids:
+        with pytest.raises(UnsupportedError) as caught:
+            here.copy(cid, to=service)
+        kind = type(service.provider).__name__
+        assert str(caught.value) == (
+            f"{kind} takes no archives, and would store {cid} under another CID; and "
+            f"{type(here.provider).__name__} is not on the network, from which it could fetch it "
+            "by its CID: copy to a provider that takes archives, such as kubo, or pass "
+            "pin_by_cid=True if it can fetch it"
+        )
+    assert service.pins() == []
+    assert node.repository.pins() == []
+
+
+def test_a_pin_that_an_upload_only_found_is_kept(here, service):
+    other = service.upload(LARGE, name="mine")
+    cid = add(here, LARGE, KUBO_LEGACY_CIDV1, "x")
+    with pytest.raises(UnsupportedError):
+        here.copy(cid, to=service)
+    (pin,) = service.pins()
+    assert pin.cid == other.cid
+
+
+def test_the_service_fetches_by_cid_what_it_cannot_be_sent(node, service, tmp_path):
+    pin, _ = node.repository.add(LARGE, ODD_LAYOUT, name="odd", keyvalues={"a": 1})
+    with running_node(tmp_path / "other", gateways=(node.gateway_url,)) as other:
+        with Client.init(other.config) as to:
+            with pytest.raises(UnsupportedError):  # the gateway has a private address
+                service.copy(pin.cid, to=to)
+            copied = service.copy(pin.cid, to=to, pin_by_cid=True)
+            assert copied == Copied(cid=pin.cid, name="odd", how="pin")
+            kept = pin_of(to, pin.cid)
+            assert (kept.name, kept.keyvalues) == ("odd", {"a": 1})
+            assert (to.download(pin.cid)).read() == LARGE
+
+
+# Hostile sources
+
+
+def test_a_source_that_lies_pins_nothing_at_the_target(node, there):
+    pin, _ = node.repository.add(LARGE, ODD_LAYOUT)
+
+    def change(_kind, _request, reply):
+        return replace(reply, body=reply.body[:-1] + b"?")
+
+    with gateway(node, change) as server:
+        config = node.config.with_options(gateway_url=f"{server.url}/ipfs")
+        provider = PinProvider(config)
+        try:
+            with pytest.raises(VerificationError):
+                Client(provider).copy(pin.cid, to=there)
+        finally:
+            provider.close()
+    assert there.pins() == []
+    assert there.provider.repository.collect_garbage().blocks == 0
+
+
+# Many pins, with a journal
+
+
+def fill(client, count=12):
+    """Store documents and files with names and key-values; return the pins."""
+    for number in range(count):
+        name = f"pin {number}"
+        if number % 3:
+            client.store({"n": number}, name=name, keyvalues={"n": number})
+        else:
+            client.upload(LARGE[: number * 100_000], name=name)
+    return {pin.cid: (pin.name, pin.keyvalues) for pin in client.pins()}
+
+
+def copied(outcomes):
+    return {outcome.item.cid: outcome.result() for outcome in outcomes}
+
+
+def test_a_copy_with_a_journal_goes_on_after_what_it_has_noted(here, there, tmp_path):
+    pins = fill(here)
+    path = tmp_path / "journal"
+    outcomes = here.copy_pins(to=there, journal=path, concurrency=2)
+    with outcomes:
+        for outcome in outcomes:
+            if outcome.index >= 4:
+                break
+    noted = len(path.read_text().splitlines()) - 1
+    assert 4 <= noted < len(pins)
+    results = copied(here.copy_pins(to=there, journal=path))
+    assert set(results) == set(pins)
+    assert [each.earlier for each in results.values()].count(True) == noted
+    assert {each.how for each in results.values()} == {"archive"}
+    assert not any(each.duplicate for each in results.values())
+    assert {pin.cid: (pin.name, pin.keyvalues) for pin in there.pins()} == pins
+    again = copied(here.copy_pins(to=there, journal=path))
+    assert again == {cid: replace(each, earlier=True) for cid, each in results.items()}
+    assert len(path.read_text().splitlines()) == 1 + len(pins)
+
+
+def test_without_a_journal_the_target_says_what_it_has(here, there):
+    pins = fill(here)
+    first = copied(here.copy_pins(to=there, limit=5))
+    assert {each.how for each in first.values()} == {"archive"}
+    results = copied(here.copy_pins(to=there))
+    assert {cid for cid, each in results.items() if each.duplicate} == set(first)
+    assert set(results) == set(pins)
+
+
+def test_a_pin_that_changed_since_is_copied_again(here, there, tmp_path):
+    record = here.store([1], name="old")
+    path = tmp_path / "journal"
+    copied(here.copy_pins(to=there, journal=path))
+    here.update(record.cid, name="new")
+    (result,) = (copied(here.copy_pins(to=there, journal=path))).values()
+    assert (result.duplicate, result.earlier, result.name) == (True, False, "new")
+    assert (pin_of(there, record.cid)).name == "new"
+
+
+def test_filters_choose_what_is_copied(here, there):
+    fill(here)
+    results = copied(here.copy_pins(to=there, keyvalues={"n": 4}))
+    assert [each.name for each in results.values()] == ["pin 4"]
+    progress = []
+    copied(here.copy_pins(to=there, name="pin 9", progress=lambda *x: progress.append(x)))
+    assert progress[-1][0] > 900_000
+
+
+def test_one_failure_does_not_stop_the_others(here, service):
+    pins = fill(here, 4)
+    bad = add(here, LARGE, ODD_LAYOUT, "odd")
+    outcomes = [outcome for outcome in here.copy_pins(to=service)]
+    (failed,) = [outcome for outcome in outcomes if outcome.error]
+    assert failed.item.cid == bad
+    assert isinstance(failed.error, UnsupportedError)
+    assert {pin.cid: (pin.name, pin.keyvalues) for pin in service.pins()} == pins
+
+
+def test_a_journal_of_another_copy_is_an_error(here, there, service, tmp_path):
+    here.store([1])
+    path = tmp_path / "journal"
+    copied(here.copy_pins(to=there, journal=path))
+    with pytest.raises(ConfigError, match="is of another copy, from") as caught:
+        copied(here.copy_pins(to=service, journal=path))
+    assert str(path) in str(caught.value)
+    with pytest.raises(ConfigError, match="is of another copy"):
+        copied(there.copy_pins(to=here, journal=path))
+    other = tmp_path / "other"
+    other.write_text("notes of mine\n")
+    with pytest.raises(ConfigError, match="is not the journal of a copy"):
+        copied(here.copy_pins(to=there, journal=other))
+    assert other.read_text() == "notes of mine\n"
+
+
+def test_a_journal_tells_two_accounts_apart_without_their_tokens(here, node, tmp_path):
+    here.store([1])
+    path = tmp_path / "journal"
+    first, second = "account-number-one", "account-number-two"
+    with Client.init(node.config.with_options(provider_token=first)) as to:
+        assert len(outcomes_of(here, to, path)) == 1
+    text = path.read_text()
+    assert first not in text
+    with Client.init(node.config.with_options(provider_token=second)) as to:
+        with pytest.raises(ConfigError, match="with the same tokens"):
+            outcomes_of(here, to, path)
+
+
+def outcomes_of(source, to, path):
+    return [outcome for outcome in source.copy_pins(to=to, journal=path)]
+
+
+def test_a_journal_is_for_one_copy_at_a_time(here, there, tmp_path):
+    fill(here, 3)
+    path = tmp_path / "journal"
+    with here.copy_pins(to=there, journal=path, concurrency=1) as outcomes:
+        for _ in outcomes:
+            with pytest.raises(ConfigError, match="is in use by another copy"):
+                copied(here.copy_pins(to=there, journal=path))
+            break
+    assert len(copied(here.copy_pins(to=there, journal=path))) == 3
+
+
+def test_a_line_that_was_cut_off_is_written_again(here, there, tmp_path):
+    pins = fill(here, 4)
+    path = tmp_path / "journal"
+    copied(here.copy_pins(to=there, journal=path))
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for end in range(len(whole) - len(lines[-1]), len(whole), 7):
+        path.write_bytes(whole[:end])
+        results = copied(here.copy_pins(to=there, journal=path))
+        assert set(results) == set(pins)
+        assert [each.earlier for each in results.values()].count(False) == 1
+        for line in path.read_bytes().splitlines():
+            json.loads(line)
+    path.write_bytes(lines[0][:20])  # not even the first line is whole
+    assert set(copied(here.copy_pins(to=there, journal=path))) == set(pins)
+    assert len(path.read_bytes().splitlines()) == 5
+
+
+def test_a_damaged_line_is_named(here, there, tmp_path):
+    fill(here, 4)
+    path = tmp_path / "journal"
+    copied(here.copy_pins(to=there, journal=path))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:2], "{}", *lines[3:]]) + "\n")
+    with pytest.raises(ConfigError, match=r"line 3 of the journal .* is damaged: remove the file"):
+        copied(here.copy_pins(to=there, journal=path))
+
+
+def test_compute_cid_agrees_with_what_was_copied(here, there):
+    record = here.upload(LARGE)
+    here.copy(record.cid, to=there)
+    assert record.cid == compute_cid(LARGE)
+    assert there.provider.repository.file_size(CID.parse(record.cid)) == len(LARGE)

@@ -1,0 +1,265 @@
+"""The commands `backup` and `restore`: all pins as one file."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+
+import pytest
+
+from holdfast import Client
+from holdfast.content.car import CarReader
+from holdfast.content.cid import CID
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.repository import Repository
+from tests.commands import HOLDFAST, Commands
+from tests.gateways import ODD_LAYOUT
+from tests.support import wait_until
+
+
+@pytest.fixture
+def commands(tmp_path):
+    return Commands(tmp_path / "commands")
+
+
+def fill(folder, count=6):
+    """Make a store with files in two layouts, which share blocks, and a document."""
+    with Repository(folder) as repository:
+        for number in range(count):
+            content = b"%d" % (number // 2) * (number * 50_000 + 10)
+            layout = ODD_LAYOUT if number % 2 else UNIXFS_V1_2025
+            about = {"name": f"pin {number}", "keyvalues": {"number": number, "/": "slash"}}
+            repository.add(content, layout, **about)
+    return folder
+
+
+def pins(folder):
+    with Client.init(path=folder) as client:
+        return {pin.cid: (pin.name, dict(pin.keyvalues)) for pin in client.iter_pins()}
+
+
+def assert_sound(folder):
+    with Repository(folder) as repository:
+        assert list(repository.check()) == []
+
+
+@pytest.fixture
+def store(tmp_path):
+    return fill(tmp_path / "store")
+
+
+@pytest.fixture
+def file(commands, store, tmp_path):
+    path = tmp_path / "backup.car"
+    result = commands.run("backup", path, "--path", store)
+    assert (result.returncode, result.stdout.decode()) == (0, f"{path}\n")
+    return path
+
+
+def test_what_is_restored_is_what_was_backed_up(commands, store, file, tmp_path):
+    there = tmp_path / "there"
+    result = commands.run("restore", file, "--path", there)
+    assert result.returncode == 0
+    lines = result.stdout.decode().splitlines()
+    expected = pins(store)
+    assert {tuple(line.split("  ")) for line in lines} == {
+        ("archive", cid, name) for cid, (name, _) in expected.items()
+    }
+    assert result.stderr.decode() == "restored: 6 pins\n"
+    assert pins(there) == expected
+    assert_sound(there)
+    again = commands.run("restore", file, "--path", there, "--json")
+    assert json.loads(again.stderr)["warning"] == "restored: 0 pins; there already: 6"
+
+
+def test_the_file_is_an_archive_with_each_block_once(file, store):
+    reader = CarReader()
+    blocks = reader.update(file.read_bytes())
+    reader.finish()
+    assert len({cid for cid, _ in blocks}) == len(blocks)
+    (root,) = reader.roots
+    assert blocks[0][0] == root
+    manifest = json.loads(blocks[0][1])
+    assert (manifest["kind"], manifest["pins"]) == ("holdfast backup 1", 6)
+    rows = json.loads(dict(blocks)[CID.parse(manifest["pages"][0]["/"])])
+    assert {row["cid"]["/"]: row["name"] for row in rows} == {
+        cid: name for cid, (name, _) in pins(store).items()
+    }
+
+
+def test_a_backup_goes_through_pipes(commands, store, tmp_path):
+    written = commands.run("backup", "-", "--path", store)
+    assert written.stderr.decode().startswith("backed up: 6 pins, ")
+    result = commands.run("restore", "-", "--path", tmp_path / "there", given=written.stdout)
+    assert result.returncode == 0
+    assert pins(tmp_path / "there") == pins(store)
+
+
+def test_another_provider_can_be_backed_up_and_restored(commands, tmp_path, node):
+    for pin in node.repository.pins():
+        node.repository.unpin(CID.parse(pin.cid))
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text(node.token)
+    gateway = ["--gateway-url", node.config.gateway_url[0], "--token-file", token]
+    service = ["--provider", "pinning", "--pin-api-url", node.config.pin_api_url, *gateway]
+    with Client.init(node.config) as client:
+        cid = client.store({"a": 1}, name="doc", keyvalues={"k": 1}).cid
+    result = commands.run("backup", tmp_path / "file", *service, "--json")
+    assert json.loads(result.stdout)["pins"] == 1
+    with Client.init(node.config) as client:
+        client.revoke(cid)
+    result = commands.run("restore", tmp_path / "file", *service, "--json")
+    assert json.loads(result.stdout)["how"] == "upload"
+    with Client.init(node.config) as client:
+        (pin,) = client.pins()
+        assert (pin.cid, pin.name, pin.keyvalues) == (cid, "doc", {"k": 1})
+
+
+@pytest.mark.parametrize("share", [0.4, 0.999])
+def test_a_file_that_is_cut_off_gives_what_it_has_and_names_the_rest(
+    commands, store, file, tmp_path, share
+):
+    data = file.read_bytes()
+    file.write_bytes(data[: int(len(data) * share)])
+    result = commands.run("restore", file, "--path", tmp_path / "there")
+    assert result.returncode == 13
+    errors = result.stderr.decode()
+    there, expected = pins(tmp_path / "there"), pins(store)
+    assert 0 < len(there) < len(expected)
+    missing = {cid for cid in expected if f"error: {cid}: block " in errors}
+    missing |= {cid for cid in expected if f"error: block {cid} is missing" in errors}
+    assert missing == set(expected) - set(there)
+    assert f"restored: {len(there)} pins; failed: {len(missing)}\n" in errors
+    assert errors.splitlines()[-1].endswith(": it is cut off")
+    assert there == {cid: expected[cid] for cid in there}
+    assert_sound(tmp_path / "there")
+
+
+@pytest.mark.slow
+def test_whatever_is_damaged_nothing_wrong_is_restored(commands, store, file, tmp_path):
+    data, expected = file.read_bytes(), pins(store)
+    choose = random.Random(7)  # noqa: S311
+    for number in range(40):
+        place = choose.randrange(len(data) if number > 20 else 2_000)
+        changed = bytearray(data)
+        changed[place] ^= 1 << choose.randrange(8)
+        file.write_bytes(changed)
+        there = tmp_path / f"there-{number}"
+        result = commands.run("restore", file, "--path", there)
+        found = pins(there)
+        assert found.items() <= expected.items()
+        assert_sound(there)
+        assert (result.returncode != 0) == (found != expected), result.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x0aabcdefghij", os.urandom(10_000)])
+def test_another_file_is_not_a_backup(commands, tmp_path, content):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    result = commands.run("restore", path, "--path", tmp_path / "there")
+    assert result.returncode == 14
+    assert result.stderr.decode().startswith(f"error: {path} is not a backup")
+    assert not (tmp_path / "there").exists()
+
+
+def test_an_archive_of_something_else_is_not_a_backup(commands, store, tmp_path):
+    cid = next(iter(pins(store)))
+    path = tmp_path / "file"
+    commands.run("car", "export", cid, path, "--path", store)
+    result = commands.run("restore", path, "--path", tmp_path / "there")
+    assert result.returncode == 14
+    assert "is not a backup" in result.stderr.decode()
+
+
+def test_content_that_cannot_be_read_is_named_and_the_rest_is_in_the_file(
+    commands, store, tmp_path
+):
+    lost = b"lost" * 50_000
+    with Repository(store) as repository:
+        pin, _ = repository.add(lost, UNIXFS_V1_2025, name="lost")
+        (path,) = [
+            each for each in store.rglob("*") if each.is_file() and each.stat().st_size == len(lost)
+        ]
+        path.unlink()
+    result = commands.run("backup", tmp_path / "file", "--path", store)
+    assert result.returncode == 10
+    errors = result.stderr.decode()
+    assert f"error: {pin.cid} is not in this store" in errors
+    assert errors.splitlines()[-1].endswith("not in it: 1")
+    result = commands.run("restore", tmp_path / "file", "--path", tmp_path / "there")
+    assert result.returncode == 13
+    expected = pins(store)
+    del expected[pin.cid]
+    assert pins(tmp_path / "there") == expected
+
+
+def test_a_full_disk_leaves_the_older_backup(commands, store, small_disk):
+    with Repository(store) as repository:
+        repository.add(os.urandom(10 << 20), UNIXFS_V1_2025)
+    path = small_disk / "backup"
+    path.write_bytes(b"older")
+    result = commands.run("backup", path, "--path", store)
+    assert result.returncode == 1
+    assert "No space left" in result.stderr.decode()
+    assert path.read_bytes() == b"older"
+    assert list(small_disk.iterdir()) == [path]
+
+
+def test_a_target_whose_disk_is_full_pins_nothing_of_the_file(commands, store, small_disk):
+    with Repository(store) as repository:
+        large, _ = repository.add(os.urandom(12 << 20), UNIXFS_V1_2025)
+    file = store.parent / "file"
+    commands.run("backup", file, "--path", store)
+    result = commands.run("restore", file, "--path", small_disk / "there")
+    assert result.returncode == 1
+    assert f"error: {large.cid}: " in result.stderr.decode()
+    assert large.cid not in pins(small_disk / "there")
+    assert_sound(small_disk / "there")
+
+
+@pytest.mark.slow
+def test_a_restore_that_is_killed_goes_on(commands, tmp_path):
+    store = tmp_path / "many"
+    with Repository(store) as repository:
+        for number in range(300):
+            repository.add(b"%d" % number * 80_000, UNIXFS_V1_2025, name=f"{number}")
+    file, there = tmp_path / "file", tmp_path / "there"
+    commands.run("backup", file, "--path", store)
+    folder = tmp_path / "commands/data/holdfast/copies"
+    for size in (5_000, 12_000):
+        process = subprocess.Popen(  # noqa: S603
+            [HOLDFAST, "restore", file, "--path", there],
+            env=commands.environment,
+            cwd=commands.folder,
+            stdout=subprocess.DEVNULL,
+        )
+        wait_until(lambda: any(len(each.read_bytes()) > size for each in folder.glob("*")))  # noqa: B023
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    moved = file.rename(tmp_path / "moved")
+    result = commands.run("restore", moved, "--path", there, "--json")
+    results = [json.loads(line) for line in result.stdout.splitlines()]
+    assert 0 < len(results) < 250
+    assert [each["duplicate"] for each in results].count(True) <= 16
+    assert pins(there) == pins(store)
+    assert_sound(there)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_kubo_reads_a_backup(file, store, kubo):
+    kubo.import_car(file.read_bytes())
+    reader = CarReader()
+    reader.update(file.read_bytes())
+    (root,) = reader.roots
+    kubo.call("pin/add", arg=root)  # it follows all links, and fails if a block is missing
+    manifest = json.loads(kubo.call("dag/get", arg=root))
+    assert manifest["pins"] == 6
+    rows = json.loads(kubo.call("dag/get", arg=f"{root}/pages/0"))
+    for row in rows:
+        with Client.init(path=store) as client:
+            content = client.download(row["cid"]["/"]).read()
+        assert kubo.call("cat", arg=row["cid"]["/"]) == content
+        assert dict(row["keyvalues"])["/"] == "slash"

@@ -1,0 +1,144 @@
+"""The command `copy`."""
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+from holdfast import Client
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.repository import Repository
+from tests.commands import HOLDFAST, Commands
+from tests.gateways import ODD_LAYOUT
+from tests.support import wait_until
+
+
+@pytest.fixture
+def commands(tmp_path):
+    """Commands with two connections, `here` and `there`."""
+    commands = Commands(tmp_path)
+    connections = [
+        f'[connections.{name}]\nprovider = "local"\npath = "{tmp_path / name}"\n'
+        for name in ("here", "there")
+    ]
+    commands.write_user_file("\n".join(connections))
+    return commands
+
+
+def stored(tmp_path, count=3):
+    with Client.init(path=tmp_path / "here") as client:
+        return [
+            client.store({"n": n}, name=f"pin {n}", keyvalues={"even": n % 2 == 0}).cid
+            for n in range(count)
+        ]
+
+
+def pins(tmp_path, name="there"):
+    with Client.init(path=tmp_path / name) as client:
+        return {pin.cid: pin.name for pin in client.iter_pins()}
+
+
+def test_all_pins_are_copied_and_a_line_is_written_for_each(commands, tmp_path):
+    cids = stored(tmp_path)
+    result = commands.run("copy", "--from", "here", "--to", "there")
+    assert result.returncode == 0
+    expected = {f"archive  {cid}  pin {n}" for n, cid in enumerate(cids)}
+    assert set(result.stdout.decode().splitlines()) == expected
+    assert result.stderr.decode() == "copied to there: 3 pins\n"
+    assert pins(tmp_path) == pins(tmp_path, "here")
+    again = commands.run("copy", "--from", "here", "--to", "there", "--json")
+    assert [json.loads(line)["duplicate"] for line in again.stdout.splitlines()] == [True] * 3
+    warning = {"warning": "copied to there: 0 pins; there already: 3"}
+    assert json.loads(again.stderr) == warning
+
+
+def test_a_dry_run_shows_what_is_missing_and_copies_nothing(commands, tmp_path):
+    cids = stored(tmp_path)
+    commands.run("copy", cids[0], "--from", "here", "--to", "there")
+    result = commands.run("copy", "--from", "here", "--to", "there", "--dry-run")
+    assert sorted(line.split()[0] for line in result.stdout.decode().splitlines()) == [
+        "missing",
+        "missing",
+        "there",
+    ]
+    assert result.stderr.decode() == "missing: 2 pins (14 B); there already: 1\n"
+    result = commands.run(
+        "copy", f"/ipfs/{cids[2]}", "--from", "here", "--to", "there", "--dry-run", "--json"
+    )
+    facts = {"cid": cids[2], "name": "pin 2", "size": 7, "duplicate": False}
+    assert json.loads(result.stdout) == facts
+    assert list(pins(tmp_path)) == cids[:1]
+
+
+def test_pins_can_be_chosen(commands, tmp_path):
+    cids = stored(tmp_path)
+    commands.run("copy", "--from", "here", "--to", "there", "--keyvalue", "even=true")
+    assert set(pins(tmp_path)) == {cids[0], cids[2]}
+    commands.run("copy", "--from", "here", "--to", "there", "--name", "pin 1")
+    assert set(pins(tmp_path)) == set(cids)
+    result = commands.run("copy", cids[0], "--from", "here", "--to", "there", "--name", "x")
+    assert result.returncode == 2
+    assert "leave them or the CIDs out" in result.stderr.decode()
+
+
+def test_failures_are_told_for_each_cid_and_the_rest_is_copied(commands, tmp_path):
+    (cid,) = stored(tmp_path, 1)
+    unknown = "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq"
+    result = commands.run("copy", cid, unknown, "--from", "here", "--to", "there")
+    assert result.returncode == 10
+    assert result.stdout.decode() == f"archive  {cid}  pin 0\n"
+    lines = result.stderr.decode().splitlines()
+    assert lines[0].startswith(f"error: {unknown} is not in this store")
+    assert lines[-1] == "copied to there: 1 pins; failed: 1"
+
+
+def test_what_the_target_cannot_have_is_named(commands, tmp_path, node):
+    with Repository(tmp_path / "here") as repository:
+        pin, _ = repository.add(bytes(range(256)) * 1000, ODD_LAYOUT, name="odd")
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text(node.token)
+    commands.write_user_file(
+        commands.user_file.read_text()
+        + '[connections.service]\nprovider = "pinning"\n'
+        + f'pin_api_url = "{node.config.pin_api_url}"\n'
+        + f'gateway_url = "{node.config.gateway_url[0]}"\ntoken_file = "{token}"\n'
+    )
+    result = commands.run("copy", "--from", "here", "--to", "service", "--json")
+    assert result.returncode == 3
+    error = json.loads(result.stderr.splitlines()[0])["error"]
+    assert (error["name"], error["cid"]) == ("UnsupportedError", pin.cid)
+
+
+def test_connections_must_be_known(commands):
+    result = commands.run("copy", "--from", "here", "--to", "nowhere")
+    assert result.returncode == 3
+    assert result.stderr.decode().startswith("error: --to: unknown connection 'nowhere'")
+    assert commands.run("copy", "--from", "here").returncode == 2
+
+
+@pytest.mark.slow
+def test_an_interrupt_tells_what_was_done_and_the_same_command_goes_on(commands, tmp_path):
+    with Repository(tmp_path / "here") as repository:
+        for n in range(300):
+            repository.add(b"%d" % n * 100_000, UNIXFS_V1_2025, name=f"{n}")
+    process = subprocess.Popen(  # noqa: S603
+        [HOLDFAST, "copy", "--from", "here", "--to", "there"],
+        env=commands.environment,
+        cwd=commands.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    folder = tmp_path / "data/holdfast/copies"
+    wait_until(lambda: any(len(each.read_bytes()) > 5000 for each in folder.glob("*")))
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate()
+    assert process.returncode == 130
+    assert "to go on, run the same command again" in errors.decode()
+    done = len(pins(tmp_path))
+    assert 0 < done < 300
+    result = commands.run("copy", "--from", "here", "--to", "there")
+    assert result.stderr.decode().startswith("copied to there: ")
+    assert pins(tmp_path) == pins(tmp_path, "here")
+    assert list(folder.iterdir()) == []

@@ -1,0 +1,99 @@
+"""A node of a cluster dies during writes: nothing that was acknowledged is lost."""
+
+import json
+import os
+import threading
+from collections import Counter
+
+import pytest
+
+from holdfast import Client, compute_cid
+from tests.clusters import running_cluster
+from tests.support import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+DOCUMENTS = 200
+KILLED_AT = 60  # documents
+
+
+@pytest.fixture
+def own_cluster(memory_folder):
+    with running_cluster(memory_folder) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def photos(tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in range(20):
+        (folder / f"{name}.bin").write_bytes(os.urandom(100_000))
+    return folder
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_killed_node_loses_nothing_and_catches_up(own_cluster, commands, photos, number):
+    """`number` is of the node: all requests go to the first one while that lives."""
+    victim = own_cluster.peers[number]
+    with Client.init(own_cluster.provider_config(timeouts={"total": 30})) as client:
+        documents, folder = write_while_it_dies(client, victim, photos)
+        assert folder == compute_cid(photos)
+
+        # Every read goes on, although the dead node may be the first that is asked.
+        for cid, document in documents.items():
+            assert client.retrieve(cid) == document
+        for path in photos.iterdir():
+            assert client.download(f"{folder}/{path.name}").read() == path.read_bytes()
+        before = {pin.cid: pin for pin in client.pins()}
+        assert set(before) == {*documents, folder}
+        assert any(pin.peers.get(victim.name) == "cluster_error" for pin in before.values())
+
+        victim.start(*(peer for peer in own_cluster.peers if peer is not victim))
+        wait_until(lambda: all(is_on_two(pin) for pin in client.pins()), 60)
+        after = {pin.cid: pin.name for pin in client.pins()}
+        assert after == {cid: pin.name for cid, pin in before.items()}
+        check_nodes(own_cluster, client)
+
+    where = [f"--pin-api-url={url}" for url in own_cluster.api_urls]
+    shown = commands.run("list", "--provider", "cluster", *where).stdout.decode().splitlines()
+    assert Counter("  2 pinned   " in line for line in shown) == {True: DOCUMENTS + 1}
+    listed = json.loads(commands.run("list", "--provider", "cluster", *where, "--json").stdout)
+    assert all(list(pin["peers"].values()) == ["pinned"] * 2 for pin in listed)
+
+
+def write_while_it_dies(client, victim, photos):
+    """Write documents and a folder, meanwhile kill a node; return what was acknowledged.
+
+    All of it is: a write gets another node as soon as the cluster knows that one is gone.
+    """
+    may_kill = threading.Event()
+
+    def kill():
+        may_kill.wait()
+        victim.stop(kill=True)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    documents = {}
+    for number in range(DOCUMENTS):
+        if number == KILLED_AT:
+            may_kill.set()
+        if number == KILLED_AT + 1:
+            folder = client.upload(photos).cid
+        document = {"number": number, "salt": os.urandom(8).hex()}
+        documents[client.store(document, name=f"document {number}").cid] = document
+    killer.join()
+    return documents, folder
+
+
+def is_on_two(pin):
+    return list(pin.peers.values()) == ["pinned", "pinned"]
+
+
+def check_nodes(cluster, client):
+    """Ask the nodes themselves: they have it, not only the cluster's word for it."""
+    for pin in client.pins():
+        for peer in cluster.peers:
+            if peer.name in pin.peers:
+                assert pin.cid.encode() in peer.kubo.call("pin/ls", arg=pin.cid)
