@@ -453,3 +453,13 @@ def test_the_key_of_links_can_only_be_read_by_its_owner(fresh):
     path = fresh.node.repository.path / "holdfast.links.key"
     assert (path.stat().st_mode & 0o777, path.stat().st_size) == (0o600, 32)
     assert path.stat().st_nlink == 1
+
+
+def test_a_private_folder_that_is_a_link_is_refused(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "private").symlink_to(tmp_path / "elsewhere")
+    with running_node(tmp_path / "store") as node:
+        assert V3Caller(node).upload(b"x", network="private").status == 503
+        assert V3Caller(node).upload(b"x").status == 200
+    assert list((tmp_path / "elsewhere").iterdir()) == []
