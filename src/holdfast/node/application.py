@@ -4,7 +4,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -48,6 +48,8 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
         beside = asyncio.create_task(v3.run_beside())
         yield
         beside.cancel()
+        with suppress(asyncio.CancelledError):
+            await beside
         await run_in_threadpool(api.jobs.close)
         await run_in_threadpool(v3.close)
         await run_in_threadpool(resources.close)

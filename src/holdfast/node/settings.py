@@ -4,7 +4,8 @@ import hmac
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.content.profiles import KUBO_LEGACY_CIDV1
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, PROFILES
+from holdfast.errors import ConfigError
 from holdfast.node.memory import CACHE_LIMIT
 
 SCOPES: Final = frozenset(
@@ -16,6 +17,7 @@ SCOPES: Final = frozenset(
     }
 )
 DEFAULT_KEY: Final = "holdfast"
+DEFAULT_V3_PROFILE: Final = KUBO_LEGACY_CIDV1.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,4 +86,9 @@ class NodeSettings:
     max_upload: int = 25_000_000_000
     idle_seconds: float = 60.0
     cache_bytes: int = CACHE_LIMIT
-    v3_profile: str = KUBO_LEGACY_CIDV1.name
+    v3_profile: str = DEFAULT_V3_PROFILE
+
+    def __post_init__(self) -> None:
+        if self.v3_profile not in PROFILES:
+            names = ", ".join(PROFILES)
+            raise ConfigError(f"v3_profile must be one of {names}, not {self.v3_profile!r}")

@@ -20,7 +20,6 @@ from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.pinning_api.endpoints import PinningEndpoints
 from holdfast.node.pinning_api.form_parser import feed_all
 from holdfast.node.settings import NodeSettings
-from holdfast.node.v3_api.calls import Call, Handler, data_reply
 from holdfast.node.v3_api.file_endpoints import FileEndpoints
 from holdfast.node.v3_api.group_endpoints import GroupEndpoints
 from holdfast.node.v3_api.json_records import upload_record
@@ -31,8 +30,9 @@ from holdfast.node.v3_api.private_gateway import PREFIX, PrivateGateway
 from holdfast.node.v3_api.signatures import Signer
 from holdfast.node.v3_api.tus_endpoints import TusEndpoints
 from holdfast.node.v3_api.tus_uploads import TusUploads
-from holdfast.node.v3_api.upload_form import FileForm
+from holdfast.node.v3_api.upload_form import UploadForm
 from holdfast.node.v3_api.upload_options import size_limit
+from holdfast.node.v3_api.v3_calls import Handler, V3Call, data_reply
 from holdfast.repository import Repository
 
 FORM_MARGIN: Final = 1 << 20  # bytes of a form besides its files
@@ -99,7 +99,7 @@ class V3Endpoints:
         links = LinkEndpoints(self._signer, self._api.bodies)
         return [
             self._route("POST", "/v3/files", self.upload, WRITE),
-            Route("/v3/files", Call(self._tus.options), methods=["OPTIONS"]),
+            Route("/v3/files", V3Call(self._tus.options), methods=["OPTIONS"]),
             self._route("POST", "/v3/files/sign", links.sign, WRITE),
             self._route("POST", "/v3/files/private/download_link", links.download_link, READ),
             Route("/v3/files/signed/{token}", _for_pages(self.upload_signed)),
@@ -108,11 +108,11 @@ class V3Endpoints:
             *self._group_routes(),
             Route("/v3/files/{id}/{secret}", _for_pages(self.serve_upload)),
             Route(f"{PREFIX}/{{path:path}}", PrivateGateway(self._networks, self._signer)),
-            Route("/v3/{path:path}", Call(_lacking)),
+            Route("/v3/{path:path}", V3Call(_lacking)),
         ]
 
     def _route(self, method: str, path: str, handler: Handler, scope: str) -> Route:
-        return Route(path, Call(handler, self._api.authorization, scope), methods=[method])
+        return Route(path, V3Call(handler, self._api.authorization, scope), methods=[method])
 
     def _pin_routes(self) -> list[Route]:
         pins = PinEndpoints(self._networks.public, self._api.jobs, self._api.bodies)
@@ -175,7 +175,7 @@ class V3Endpoints:
             return await self._tus.create(request, grant)
         limit = size_limit(grant, self._limit)
         form = await run_in_threadpool(
-            lambda: FileForm(
+            lambda: UploadForm(
                 self._networks,
                 request.headers.get("content-type", ""),
                 profile=self._profile,
@@ -216,7 +216,7 @@ class V3Endpoints:
 
 
 def _for_pages(handler: Handler) -> ASGIApp:
-    return DefaultHeaders(Call(handler), CROSS_ORIGIN)
+    return DefaultHeaders(V3Call(handler), CROSS_ORIGIN)
 
 
 async def _lacking(request: Request) -> Response:

@@ -12,13 +12,13 @@ from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.body_reader import BodyReader
 from holdfast.node.pinning_api.metadata import check_count
 from holdfast.node.pinning_api.query_runner import QueryRunner
-from holdfast.node.v3_api.calls import data_reply
 from holdfast.node.v3_api.file_details import Details
 from holdfast.node.v3_api.json_records import file_record
 from holdfast.node.v3_api.list_query import page_token, read_file_query
 from holdfast.node.v3_api.networks import File, Network, Networks
 from holdfast.node.v3_api.tus_uploads import TusUploads
 from holdfast.node.v3_api.upload_options import read_expiry, read_name, unwrapped
+from holdfast.node.v3_api.v3_calls import data_reply
 from holdfast.records import Pin
 from holdfast.repository.pin_queries import Stopped
 

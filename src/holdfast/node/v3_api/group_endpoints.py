@@ -9,12 +9,12 @@ from starlette.responses import Response
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.body_reader import BodyReader
 from holdfast.node.pinning_api.pin_list_query import whole_number
-from holdfast.node.v3_api.calls import data_reply
 from holdfast.node.v3_api.file_details import Details, Group
 from holdfast.node.v3_api.json_records import group_record
 from holdfast.node.v3_api.list_query import page_limit
 from holdfast.node.v3_api.networks import Network, Networks
 from holdfast.node.v3_api.upload_options import read_flag, read_name
+from holdfast.node.v3_api.v3_calls import data_reply
 
 
 class GroupEndpoints:

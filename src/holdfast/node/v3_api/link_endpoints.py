@@ -14,10 +14,10 @@ from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.body_reader import BodyReader
-from holdfast.node.v3_api.calls import data_reply, origin_of
 from holdfast.node.v3_api.networks import PRIVATE
 from holdfast.node.v3_api.signatures import Signer
 from holdfast.node.v3_api.upload_options import LATEST, read_name, read_network, unwrapped
+from holdfast.node.v3_api.v3_calls import data_reply, origin_of
 
 PREFIX: Final = "/files/"  # of private files
 UPLOAD: Final = "upload"

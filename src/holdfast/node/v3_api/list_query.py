@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from holdfast.node.http_server.refusals import bad_request
 from holdfast.node.pinning_api.metadata import MAX_KEYVALUES
 from holdfast.node.pinning_api.pin_list_query import MAX_TEXT, whole_number
 from holdfast.node.v3_api.networks import Network
-from holdfast.records import Pin
+from holdfast.records import Pin, same_value
 from holdfast.repository import PinQuery
 
 DEFAULT_PAGE: Final = 10
@@ -82,8 +82,10 @@ def _read_token(parameters: QueryParams) -> tuple[int, str] | None:
     return int(created), id_
 
 
-def _matcher(wanted: Mapping[str, str]) -> Any:
+def _matcher(wanted: Mapping[str, str]) -> Callable[[Mapping[str, Any]], bool]:
     def matches(keyvalues: Mapping[str, Any]) -> bool:
-        return all(str(keyvalues.get(key)) == value for key, value in wanted.items())
+        return all(
+            key in keyvalues and same_value(keyvalues[key], value) for key, value in wanted.items()
+        )
 
     return matches

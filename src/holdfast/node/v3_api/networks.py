@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.content.cid import CID
+from holdfast.files.folders import Folder
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.v3_api.file_details import Details, FileDetails
 from holdfast.records import Pin
@@ -107,8 +108,9 @@ class Networks:
         """The private network. It may have to be opened, so use a worker thread."""
         with self._lock:
             if self._private is None:
-                folder = self.public.repository.path.absolute() / FOLDER
-                self._private = self._network(PRIVATE, Repository(folder))
+                folder = Folder(self.public.repository.path.absolute(), FOLDER)
+                folder.make(0o700)  # refuses a symbolic link
+                self._private = self._network(PRIVATE, Repository(folder.path))
             return self._private
 
     def named(self, name: str) -> Network:

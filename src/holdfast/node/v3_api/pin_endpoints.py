@@ -10,12 +10,12 @@ from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.body_reader import BodyReader
 from holdfast.node.pinning_api.metadata import PinMetadata, read_keyvalues
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
-from holdfast.node.v3_api.calls import data_reply
 from holdfast.node.v3_api.file_details import Details
 from holdfast.node.v3_api.json_records import job_record
 from holdfast.node.v3_api.list_query import page_limit
 from holdfast.node.v3_api.networks import Network
 from holdfast.node.v3_api.upload_options import read_name
+from holdfast.node.v3_api.v3_calls import data_reply
 
 
 class PinEndpoints:

@@ -18,7 +18,6 @@ from holdfast.node.pinning_api.authorization import Authorization
 from holdfast.node.pinning_api.body_reader import BodyReader
 from holdfast.node.pinning_api.form_parser import feed_all
 from holdfast.node.pinning_api.pin_list_query import whole_number
-from holdfast.node.v3_api.calls import error_reply, origin_of
 from holdfast.node.v3_api.tus_upload import TusUpload
 from holdfast.node.v3_api.tus_uploads import TusUploads, expiry
 from holdfast.node.v3_api.upload_options import (
@@ -28,6 +27,7 @@ from holdfast.node.v3_api.upload_options import (
     size_limit,
     too_large,
 )
+from holdfast.node.v3_api.v3_calls import error_reply, origin_of
 
 VERSION: Final = "1.0.0"
 EXTENSIONS: Final = "creation,expiration,termination"
@@ -100,29 +100,30 @@ class TusEndpoints:
             method = request.headers.get("x-http-method-override", "POST").upper()
         try:
             _check_version(request)
-            parts = request.path_params
-            upload = await run_in_threadpool(self._uploads.find, parts["id"], parts["secret"])
+            parts = request.path_params["id"], request.path_params["secret"]
+            upload = await run_in_threadpool(self._uploads.find, *parts)
             if not upload.state.is_signed:
                 self._authorization.check(request, "org:files:write")
             if method == "PATCH":
                 return await self._add(request, upload)
+            if upload.is_busy:
+                await _interrupt(upload)
+                upload = await run_in_threadpool(self._uploads.find, *parts)
             if method == "HEAD":
-                return await self._head(upload)
+                return self._head(upload)
             if method == "DELETE":
                 return await self._remove(upload)
         except Refusal as refusal:
             return error_reply(refusal, ALWAYS)
         return error_reply(Refusal(405, "An upload takes HEAD, PATCH and DELETE"), ALWAYS)
 
-    async def _head(self, upload: TusUpload) -> Response:
-        await _interrupt(upload)
+    def _head(self, upload: TusUpload) -> Response:
         headers = {"Upload-Length": str(upload.state.length), **_progress(upload)}
         if upload.state.metadata:
             headers["Upload-Metadata"] = upload.state.metadata
         return Response(status_code=200, headers=headers)
 
     async def _remove(self, upload: TusUpload) -> Response:
-        await _interrupt(upload)
         await run_in_threadpool(self._uploads.remove, upload)
         return Response(status_code=204, headers=ALWAYS)
 

@@ -61,7 +61,8 @@ class TusUploads:
             metadata=metadata,
             is_signed=is_signed,
         )
-        self.sweep()
+        if len(self._open) >= MAX_UPLOADS:
+            self.sweep()
         network = self._networks.named(options.network)
         network.check_group(options.group_id)
         with self._lock:

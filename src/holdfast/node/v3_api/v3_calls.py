@@ -15,7 +15,7 @@ Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 NOT_AUTHORIZED = "Not Authorized"
 
 
-class Call:
+class V3Call:
     """A call for requests with a token for `scope`; without `authorization`, for all."""
 
     def __init__(
