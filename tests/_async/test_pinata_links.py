@@ -149,6 +149,23 @@ async def test_a_signed_url_works_for_those_who_have_it(reader, service):
     assert service.requests[0].json()["expires"] == 120
 
 
+@pytest.mark.parametrize(
+    ("gateway", "private"),
+    [
+        ("https://example.mypinata.cloud", "https://example.mypinata.cloud/files"),
+        ("https://ipfs.example.com/ipfs", "https://ipfs.example.com/files"),
+        ("https://ipfs.example.com/files", "https://ipfs.example.com/files"),
+        ("https://example.com/a/ipfs/", "https://example.com/a/files"),
+    ],
+)
+async def test_private_files_have_a_path_of_their_own(server, gateway, private):
+    server.reply(200, {"data": f"{private}/{HELLO_CID}?{LINK_QUERY}"})
+    config = v3_config(server, network="private", gateway_url=gateway)
+    async with AsyncClient.init(config) as client:
+        await client.signed_url(HELLO_CID, expires=5)
+    assert server.requests[0].json()["url"] == f"{private}/{HELLO_CID}"
+
+
 async def test_a_signed_url_is_for_private_content(server):
     async with AsyncClient.init(v3_config(server)) as client:
         with pytest.raises(UnsupportedError, match="public content needs no signed link; use url"):

@@ -26,6 +26,7 @@ from holdfast.protocol.pinata_options import PinataOptions, api_root
 from holdfast.provider import Signing
 from holdfast.records import Added, PinInfo, now_ms
 
+PUBLIC_PATH: Final = "/ipfs"
 READ_LINK: Final = 3600  # seconds for which a link to a file that we read works
 
 
@@ -126,7 +127,7 @@ class PinataProvider(PinProvider, Signing):
         reference = Reference.parse(cid)
         with self.call("signed_url", cid) as call:
             # A plain text, which is shown as it is.
-            return str(self._sign(self._first_gateway, reference, expires, call))
+            return str(self._sign(self._private_urls[0], reference, expires, call))
 
     def signed_upload_url(
         self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
@@ -138,19 +139,20 @@ class PinataProvider(PinProvider, Signing):
 
     def _sign_reader(self, reference: Reference, call: Call) -> GatewayReader:
         """Return a reader of one private file, with a link for each gateway."""
-        signed = []
-        for url in self.config.gateway_url or ():
-            gateway = Gateway(_private(url))
-            link = self._sign(gateway, reference, READ_LINK, call)
-            signed.append(Gateway(gateway.base_url, link=link))
+        signed = [
+            Gateway(url, link=self._sign(url, reference, READ_LINK, call))
+            for url in self._private_urls
+        ]
         return self._read_from(signed, self.config)
 
-    def _sign(self, gateway: Gateway, reference: Reference, expires: int, call: Call) -> SignedURL:
-        url = Gateway(_private(gateway.base_url)).url(reference)
+    def _sign(self, base_url: str, reference: Reference, expires: int, call: Call) -> SignedURL:
+        url = Gateway(base_url).url(reference)
         return self.run(sign_read(self._api, url, expires), call)
 
-
-def _private(gateway_url: str) -> str:
-    """Return where a gateway serves private files: ``/files`` in place of ``/ipfs``."""
-    base, is_public, _ = gateway_url.rpartition("/ipfs")
-    return f"{base}/files" if is_public else gateway_url
+    @property
+    def _private_urls(self) -> list[str]:
+        """Where the gateways serve private files: ``/files`` in place of ``/ipfs``."""
+        return [
+            f"{url.removesuffix(PUBLIC_PATH)}/files" if url.endswith(PUBLIC_PATH) else url
+            for url in self.config.gateway_url or ()
+        ]
