@@ -180,12 +180,15 @@ async def test_a_key_without_the_older_scopes_is_told_what_a_folder_needs(
 
 
 @pytest.mark.parametrize("options", [{"network": "private"}, {"expires": 60}], ids=str)
-async def test_a_folder_that_only_v3_could_take_is_refused(server, photos, options):
+async def test_what_only_v3_could_take_and_does_not_is_refused(server, photos, options):
+    large = photos / "large.bin"
+    with large.open("wb") as file:
+        file.truncate((90 << 20) + 1)
     async with AsyncClient.init(v3_config(server, **options)) as client:
         with pytest.raises(UnsupportedError, match="cannot store folders"):
             await client.upload(photos)
         with pytest.raises(UnsupportedError, match="cannot store files over 90 MiB"):
-            await client.upload(bytes((90 << 20) + 1))
+            await client.upload(large)
     assert server.requests == []
 
 

@@ -69,6 +69,7 @@ def test_pins_are_changed_and_removed(v3_client):
         v3_client.revoke(record.cid)
 
 
+@pytest.mark.slow  # test_pinata.py has a quick one, on a scripted server
 def test_a_list_is_longer_than_a_page(v3_client, monkeypatch):
     monkeypatch.setattr("holdfast.protocol.pin_api.PAGE_LIMIT", 2)
     cids = [(v3_client.store(number)).cid for number in range(5)]
@@ -90,15 +91,14 @@ def test_the_networks_are_apart(empty_node):
         assert (private.download(record.cid)).read() == b"only for us"
 
 
-def test_folders_are_public(v3_client, tmp_path):
+def test_folders_are_public(empty_node, tmp_path):
     (tmp_path / "album").mkdir()
     (tmp_path / "album/kelp.txt").write_bytes(b"kelp")
-    if v3_client.config.provider_options["network"] == "private":
-        pytest.skip("test_pinata.py has the error")
-    album = v3_client.upload(tmp_path / "album")
-    assert [entry.name for entry in v3_client.entries(album.cid)] == ["kelp.txt"]
-    assert (v3_client.download(f"{album.cid}/kelp.txt")).read() == b"kelp"
-    assert [pin.name for pin in v3_client.pins()] == ["album"]
+    with Client.init(of_v3(empty_node)) as client:
+        album = client.upload(tmp_path / "album")
+        assert [entry.name for entry in client.entries(album.cid)] == ["kelp.txt"]
+        assert (client.download(f"{album.cid}/kelp.txt")).read() == b"kelp"
+        assert [pin.name for pin in client.pins()] == ["album"]
 
 
 def test_pin_by_cid_waits_for_the_content(empty_node):
@@ -185,6 +185,7 @@ def test_cids_are_ours_around_all_boundaries(node, version, network, caplog):
     assert not [each for each in caplog.messages if "no known layout" in each]
 
 
+@pytest.mark.slow  # test_everything_comes_back has a small one
 @pytest.mark.parametrize("size", [KIB_256 - 2, KIB_256 - 1, KIB_256])
 def test_the_cid_of_json_is_known_beforehand(v3_client, size):
     text = "a" * size
