@@ -167,7 +167,8 @@ def test_the_other_version_of_a_cid_is_the_same_pin(cluster, salt):
 
 
 def test_names_and_key_values_may_be_in_any_language(client, salt):
-    name, keyvalues = 'ünï "cøde" & 🌊=%20', {"schlüssel &=%": "wert\n&=+ 🌊", "empty": ""}
+    name = 'ünï "cøde" & 🌊=%20'
+    keyvalues = {"schlüssel &=%": f"wert\n&=+ 🌊 {salt}", "empty": ""}
     record = client.store([salt], name=name, keyvalues=keyvalues)
     pin = pin_of(client, record.cid)
     assert (pin.name, pin.keyvalues) == (name, keyvalues)

@@ -19,6 +19,7 @@ from holdfast import (
     ClientMessage,
     ClientRecord,
     ContentFile,
+    Copied,
     LocalProvider,
     Outcome,
     Outcomes,
@@ -163,6 +164,8 @@ def pins(client: Client) -> None:
     assert_type(client.pin("cid").state, Literal["queued", "pinning", "pinned"])
     assert_type(client.signed_url("cid", expires=timedelta(hours=1)), str)
     assert_type(client.signed_upload_url(expires=5, max_bytes=5, types=["image/*"]), str)
+    assert_type(client.copy("cid", to=client), Copied)
+    assert_type(client.copy_pins(to=client, journal="x", name="a"), Outcomes[Pin, Copied])
 
 
 async def async_pins(client: AsyncClient) -> None:
@@ -170,6 +173,8 @@ async def async_pins(client: AsyncClient) -> None:
     assert_type(await client.signed_url("cid", expires=1.5), str)
     assert_type(client.iter_pins(), AsyncIterator[Pin])
     assert_type([pin async for pin in client.iter_pins()], list[Pin])
+    assert_type(await client.copy("cid", to=client), Copied)
+    assert_type(client.copy_pins(to=client, limit=5), AsyncOutcomes[Pin, Copied])
 
 
 def providers(config: ClientConfig, storage: StorageProvider) -> None:

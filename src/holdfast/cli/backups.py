@@ -28,10 +28,11 @@ FILE = Annotated[str, typer.Argument(metavar="FILE", callback=not_empty, help='T
 
 @command(commands, *CONNECTED)
 def backup(run: Run, file: FILE) -> None:
-    """Write all pins with their content, names and key-values to one file.
+    """Write all pins to one file.
 
-    The file is an archive (CAR). It appears complete, or not at all. Pins whose content cannot be
-    read are named, and the exit code is that of the first.
+    The file has their content, names and key-values. It is an archive (CAR), and appears complete,
+    or not at all. Pins whose content cannot be read are named, and the exit code is that of the
+    first.
     """
     with run.client() as client, _opened(run, file) as (out, commit):
         with run.progress_bar("backup", hidden=file == "-") as show:
@@ -124,9 +125,10 @@ class _Written:
 
 @command(commands, *CONNECTED)
 def restore(run: Run, file: FILE) -> None:
-    """Store all pins of a backup, with their names and key-values; write a line for each.
+    """Store all pins of a backup.
 
-    What the provider has is not sent again, so the same command continues after an interruption.
+    They get their names and key-values. There is a line for each. What the provider has is not sent
+    again, so the same command continues after an interruption.
     """
     import holdfast
     from holdfast.cli.backup_provider import BackupProvider
@@ -142,7 +144,7 @@ def restore(run: Run, file: FILE) -> None:
             report.take_all(source.copy_pins(to=client, journal=journal, progress=report.progress))
         if opened.damage:
             note(run, opened.damage)
-        if not report.code:
+        if journal is not None and not report.code:
             journal.unlink(missing_ok=True)
     if report.code:
         raise typer.Exit(report.code)

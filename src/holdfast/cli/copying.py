@@ -70,9 +70,10 @@ def copy(
         float, typer.Option(metavar="SECONDS", min=0, help="How long to wait until it is fetched.")
     ] = WAIT,
 ) -> None:
-    """Copy content to another provider, under the same CIDs; write a line for each pin.
+    """Copy content to another provider.
 
-    What the target has is not sent again, so the same command continues after an interruption.
+    The CIDs stay the same. There is a line for each pin. What the target has is not sent again, so
+    the same command continues after an interruption.
     """
     wanted: dict[str, Any] = {"name": name, "keyvalues": parse_keyvalues(keyvalue)}
     if cids and (name is not None or wanted["keyvalues"]):
@@ -92,7 +93,7 @@ def copy(
                 journal = journal_for(client, target)
                 options |= {"journal": journal, "progress": report.progress, **wanted}
                 report.take_all(client.copy_pins(to=target, **options))
-                if not report.code:
+                if journal is not None and not report.code:
                     journal.unlink(missing_ok=True)
     if report.code:
         raise typer.Exit(report.code)
@@ -112,14 +113,17 @@ def _copy_each(
     return Outcomes(WorkGroup(copy_one, cids, AT_ONCE))
 
 
-def journal_for(client: "Client", target: "Client") -> Path:
-    """Return the path of the journal for this source and target."""
+def journal_for(client: "Client", target: "Client") -> Path | None:
+    """Return the path of the journal for this source and target; None if none can be written."""
     from holdfast._sync.copying.places import place_of
     from holdfast.files.locations import data_folder
 
     names = "\n".join(place_of(each.provider).name for each in (client, target))
     folder = data_folder() / "copies"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None  # then the target is asked what it has
     return folder / f"{hashlib.sha256(names.encode()).hexdigest()[:16]}.journal"
 
 

@@ -1,11 +1,14 @@
 """Write what became of several items to standard error."""
 
+import sys
+
 from holdfast.cli import exit_codes, output
 from holdfast.cli.run import Run
 
 
 def note(run: Run, text: str) -> None:
-    """Write a sentence that is not a result."""
+    """Write a sentence that is not a result, after the results so far."""
+    sys.stdout.flush()
     if run.as_json:
         output.write_error_json({"warning": text})
     else:

@@ -108,7 +108,7 @@ class CopyJournal:
             found = f"{value.get('source')} to {value.get('target')}"
             raise ConfigError(
                 f"the journal {self._path} is of another copy, from {found}, not from {wanted} "
-                "with the same tokens: give another path"
+                "with the same tokens: give another path, or remove the file"
             )
 
     def _header(self, salt: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from holdfast._async.copying.uploading import AsyncUploading, needs_name
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.runtime import run_blocking
 from holdfast.content.cid import CID
-from holdfast.errors import UnsupportedError, VerificationError
+from holdfast.errors import ProviderError, UnsupportedError, VerificationError
 from holdfast.files.copy_journal import CopyJournal
 from holdfast.files.sources import Progress
 from holdfast.provider import (
@@ -70,7 +70,7 @@ class AsyncCopier:
 
     async def _copy(self, pin: Pin, progress: Progress) -> Copied:
         found = await find_pin(self._target, pin.cid)
-        if found is not None:
+        if found is not None and found.state == "pinned":
             return await self._renamed(pin, found)
         if has_capability(self._target, AsyncImporting):
             return await self._by_archive(pin, self._target, progress)
@@ -151,7 +151,11 @@ class AsyncCopier:
         target = self._target
         if not self._may_pin or not has_capability(target, AsyncPinning):
             raise self._no_method(pin)
-        new = await wait_for_pin(target, await target.pin(pin.cid, info), self._wait)
+        try:
+            new = await wait_for_pin(target, await target.pin(pin.cid, info), self._wait)
+        except ProviderError as error:
+            error.add_note(f"it was asked to fetch it: {_not_sent(target, pin)}")
+            raise
         return Copied(cid=pin.cid, name=pin.name, how="pin", dropped=dropped, state=new.state)
 
     def _info(self, pin: Pin) -> tuple[PinInfo, tuple[str, ...]]:
@@ -162,8 +166,7 @@ class AsyncCopier:
         return PinInfo(name=pin.name, keyvalues=keyvalues, given=bool(pin.name)), dropped
 
     def _no_method(self, pin: Pin) -> UnsupportedError:
-        target, source = _name(self._target), _name(self._source)
-        why = f"{target} takes no archives, and would store {pin.cid} under another CID"
+        source, why = _name(self._source), _not_sent(self._target, pin)
         if has_capability(self._target, AsyncPinning):
             return UnsupportedError(
                 f"{why}; and {source} is not on the network, from which it could fetch it by its "
@@ -207,6 +210,10 @@ async def find_pin(provider: Any, cid: str) -> Pin | None:
 def _check(added: Added, pin: Pin) -> None:
     if CID.parse(added.cid) != CID.parse(pin.cid):
         raise VerificationError(f"the target stored {pin.cid} as {added.cid}", cid=pin.cid)
+
+
+def _not_sent(target: object, pin: Pin) -> str:
+    return f"{_name(target)} takes no archives, and would store {pin.cid} under another CID"
 
 
 def _name(provider: object) -> str:

@@ -11,7 +11,7 @@ from holdfast._sync.copying.uploading import Uploading, needs_name
 from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast._sync.runtime import run_blocking
 from holdfast.content.cid import CID
-from holdfast.errors import UnsupportedError, VerificationError
+from holdfast.errors import ProviderError, UnsupportedError, VerificationError
 from holdfast.files.copy_journal import CopyJournal
 from holdfast.files.sources import Progress
 from holdfast.provider import (
@@ -72,7 +72,7 @@ class Copier:
 
     def _copy(self, pin: Pin, progress: Progress) -> Copied:
         found = find_pin(self._target, pin.cid)
-        if found is not None:
+        if found is not None and found.state == "pinned":
             return self._renamed(pin, found)
         if has_capability(self._target, Importing):
             return self._by_archive(pin, self._target, progress)
@@ -151,7 +151,11 @@ class Copier:
         target = self._target
         if not self._may_pin or not has_capability(target, Pinning):
             raise self._no_method(pin)
-        new = wait_for_pin(target, target.pin(pin.cid, info), self._wait)
+        try:
+            new = wait_for_pin(target, target.pin(pin.cid, info), self._wait)
+        except ProviderError as error:
+            error.add_note(f"it was asked to fetch it: {_not_sent(target, pin)}")
+            raise
         return Copied(cid=pin.cid, name=pin.name, how="pin", dropped=dropped, state=new.state)
 
     def _info(self, pin: Pin) -> tuple[PinInfo, tuple[str, ...]]:
@@ -162,8 +166,7 @@ class Copier:
         return PinInfo(name=pin.name, keyvalues=keyvalues, given=bool(pin.name)), dropped
 
     def _no_method(self, pin: Pin) -> UnsupportedError:
-        target, source = _name(self._target), _name(self._source)
-        why = f"{target} takes no archives, and would store {pin.cid} under another CID"
+        source, why = _name(self._source), _not_sent(self._target, pin)
         if has_capability(self._target, Pinning):
             return UnsupportedError(
                 f"{why}; and {source} is not on the network, from which it could fetch it by its "
@@ -207,6 +210,10 @@ def find_pin(provider: Any, cid: str) -> Pin | None:
 def _check(added: Added, pin: Pin) -> None:
     if CID.parse(added.cid) != CID.parse(pin.cid):
         raise VerificationError(f"the target stored {pin.cid} as {added.cid}", cid=pin.cid)
+
+
+def _not_sent(target: object, pin: Pin) -> str:
+    return f"{_name(target)} takes no archives, and would store {pin.cid} under another CID"
 
 
 def _name(provider: object) -> str:

@@ -28,6 +28,7 @@ from holdfast.errors import (
 from holdfast.files.blob import Blob
 from holdfast.files.folder_check import AMBIGUOUS
 from holdfast.files.folder_source import FolderSource
+from holdfast.files.folder_target.names import is_refusal
 from holdfast.files.importing import import_folder
 from holdfast.files.sources import Progress, open_source
 from holdfast.provider import Directories, Reconfigurable, ask, has_capability
@@ -99,7 +100,7 @@ class Uploading:
         except (UnprovenError, MalformedError, UnsupportedError, NotADirectoryError):
             return None
         except OSError as error:
-            if error.strerror is not None and "the entry is refused" in error.strerror:
+            if is_refusal(error):
                 return None
             raise
         return run_blocking(FolderSource.of, to, include_hidden=True)
