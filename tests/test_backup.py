@@ -154,7 +154,7 @@ def test_whatever_is_damaged_nothing_wrong_is_restored(commands, store, file, tm
         assert (result.returncode != 0) == (found != expected), result.stderr
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"\x0aabcdefghij", os.urandom(10_000)])
+@pytest.mark.parametrize("content", [b"", os.urandom(10_000)])
 def test_another_file_is_not_a_backup(commands, tmp_path, content):
     path = tmp_path / "file"
     path.write_bytes(content)
@@ -164,6 +164,7 @@ def test_another_file_is_not_a_backup(commands, tmp_path, content):
     assert not (tmp_path / "there").exists()
 
 
+@pytest.mark.slow
 def test_an_archive_of_something_else_is_not_a_backup(commands, store, tmp_path):
     cid = next(iter(pins(store)))
     path = tmp_path / "file"
@@ -173,6 +174,7 @@ def test_an_archive_of_something_else_is_not_a_backup(commands, store, tmp_path)
     assert "is not a backup" in result.stderr.decode()
 
 
+@pytest.mark.slow
 def test_content_that_cannot_be_read_is_named_and_the_rest_is_in_the_file(
     commands, store, tmp_path
 ):
@@ -195,6 +197,7 @@ def test_content_that_cannot_be_read_is_named_and_the_rest_is_in_the_file(
     assert pins(tmp_path / "there") == expected
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_older_backup(commands, store, small_disk):
     with Repository(store) as repository:
         repository.add(os.urandom(10 << 20), UNIXFS_V1_2025)
@@ -207,6 +210,7 @@ def test_a_full_disk_leaves_the_older_backup(commands, store, small_disk):
     assert list(small_disk.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_a_target_whose_disk_is_full_pins_nothing_of_the_file(commands, store, small_disk):
     with Repository(store) as repository:
         large, _ = repository.add(os.urandom(12 << 20), UNIXFS_V1_2025)
