@@ -161,7 +161,7 @@ def test_whatever_is_damaged_nothing_wrong_is_restored(commands, store, file, tm
         assert (result.returncode != 0) == (found != expected), result.stderr
 
 
-@pytest.mark.parametrize("content", [b"", b"hello", b"\x0aabcdefghij", os.urandom(10_000)])
+@pytest.mark.parametrize("content", [b"", os.urandom(10_000)])
 def test_another_file_is_not_a_backup(commands, tmp_path, content):
     path = tmp_path / "file"
     path.write_bytes(content)
@@ -171,6 +171,7 @@ def test_another_file_is_not_a_backup(commands, tmp_path, content):
     assert not (tmp_path / "there").exists()
 
 
+@pytest.mark.slow
 def test_an_archive_of_something_else_is_not_a_backup(commands, store, tmp_path):
     cid = next(iter(pins(store)))
     path = tmp_path / "file"
@@ -180,6 +181,7 @@ def test_an_archive_of_something_else_is_not_a_backup(commands, store, tmp_path)
     assert "is not a backup" in result.stderr.decode()
 
 
+@pytest.mark.slow
 def test_content_that_cannot_be_read_is_named_and_the_rest_is_in_the_file(
     commands, store, tmp_path
 ):
@@ -297,6 +299,7 @@ def test_a_full_folder_for_temporary_files_is_named(commands, small_disk, tmp_pa
     assert result.stderr.decode().startswith("error: a temporary file cannot be used (")
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_older_backup(commands, store, small_disk):
     with Repository(store) as repository:
         repository.add(os.urandom(10 << 20), UNIXFS_V1_2025)
@@ -309,6 +312,7 @@ def test_a_full_disk_leaves_the_older_backup(commands, store, small_disk):
     assert list(small_disk.iterdir()) == [path]
 
 
+@pytest.mark.slow
 def test_a_target_whose_disk_is_full_pins_nothing_of_the_file(commands, store, small_disk):
     with Repository(store) as repository:
         large, _ = repository.add(os.urandom(12 << 20), UNIXFS_V1_2025)
