@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinataProvider, ClientConfig
+from holdfast._async.copying.copier import AsyncCopier
 from holdfast._async.copying.places import is_on_network, place_of
+from holdfast._async.providers.imports import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import ConfigError, InvalidCIDError, UnsupportedError
@@ -185,3 +187,50 @@ def test_the_networks_of_a_service_are_two_places():
 def test_nobody_is_asked_to_fetch_private_files():
     assert is_on_network(service("public"))
     assert not is_on_network(service("private"))
+
+
+class Modest(AsyncLocalProvider):
+    """A store that keeps no key-values and no long names, as Kubo does."""
+
+    async def import_archive(self, cid, pieces, info):
+        if info.keyvalues or len(info.name) > 255:
+            raise UnsupportedError("leave that out")
+        return await super().import_archive(cid, pieces, info)
+
+    async def update_pin(self, cid, *, name, keyvalues):
+        if keyvalues or len(name or "") > 255:
+            raise UnsupportedError("leave that out")
+        return await super().update_pin(cid, name=name, keyvalues=keyvalues)
+
+
+async def test_a_name_that_is_too_long_is_left_out_and_reported(here, tmp_path):
+    records = [
+        await here.store(1, name="x" * 300, keyvalues={"a": 1}),
+        await here.store(2, name="x" * 300),
+        await here.store(3, name="short", keyvalues={"a": 1}),
+    ]
+    dropped = [("keyvalues", "name"), ("name",), ("keyvalues",)]
+    async with AsyncClient(Modest(ClientConfig(path=tmp_path / "there"))) as there:
+        for record, expected in zip(records * 2, dropped * 2, strict=True):
+            assert (await here.copy(record.cid, to=there)).dropped == expected
+        assert {pin.name for pin in await there.pins()} == {"", "short"}
+        assert [each.error for each in await outcomes_of(here, there)] == [None] * 3
+
+
+async def test_a_pin_that_the_source_cannot_give_takes_no_key_values_from_others(there, tmp_path):
+    class Source(AsyncLocalProvider):
+        async def export_archive(self, cid):
+            if cid == first.cid:
+                raise UnsupportedError("this one has no blocks")
+            async for piece in super().export_archive(cid):
+                yield piece
+
+    async with AsyncClient(Source(ClientConfig(path=tmp_path / "here"))) as here:
+        first = await here.store(1, keyvalues={"a": 1})
+        second = await here.store(2, keyvalues={"a": 1})
+        copier = AsyncCopier(here.provider, there.provider)
+        with pytest.raises(UnsupportedError, match="this one has no blocks"):
+            await copier.copy((await here.pins(cid=first.cid))[0], ignore)
+        copied = await copier.copy((await here.pins(cid=second.cid))[0], ignore)
+    assert copied.dropped == ()
+    assert [pin.keyvalues for pin in await there.pins()] == [{"a": 1}]

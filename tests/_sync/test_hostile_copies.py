@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 
 from holdfast import Client, ClientConfig, LocalProvider, PinataProvider
+from holdfast._sync.copying.copier import Copier
 from holdfast._sync.copying.places import is_on_network, place_of
+from holdfast._sync.providers.imports import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import ConfigError, InvalidCIDError, UnsupportedError
@@ -187,3 +189,50 @@ def test_the_networks_of_a_service_are_two_places():
 def test_nobody_is_asked_to_fetch_private_files():
     assert is_on_network(service("public"))
     assert not is_on_network(service("private"))
+
+
+class Modest(LocalProvider):
+    """A store that keeps no key-values and no long names, as Kubo does."""
+
+    def import_archive(self, cid, pieces, info):
+        if info.keyvalues or len(info.name) > 255:
+            raise UnsupportedError("leave that out")
+        return super().import_archive(cid, pieces, info)
+
+    def update_pin(self, cid, *, name, keyvalues):
+        if keyvalues or len(name or "") > 255:
+            raise UnsupportedError("leave that out")
+        return super().update_pin(cid, name=name, keyvalues=keyvalues)
+
+
+def test_a_name_that_is_too_long_is_left_out_and_reported(here, tmp_path):
+    records = [
+        here.store(1, name="x" * 300, keyvalues={"a": 1}),
+        here.store(2, name="x" * 300),
+        here.store(3, name="short", keyvalues={"a": 1}),
+    ]
+    dropped = [("keyvalues", "name"), ("name",), ("keyvalues",)]
+    with Client(Modest(ClientConfig(path=tmp_path / "there"))) as there:
+        for record, expected in zip(records * 2, dropped * 2, strict=True):
+            assert (here.copy(record.cid, to=there)).dropped == expected
+        assert {pin.name for pin in there.pins()} == {"", "short"}
+        assert [each.error for each in outcomes_of(here, there)] == [None] * 3
+
+
+def test_a_pin_that_the_source_cannot_give_takes_no_key_values_from_others(there, tmp_path):
+    class Source(LocalProvider):
+        def export_archive(self, cid):
+            if cid == first.cid:
+                raise UnsupportedError("this one has no blocks")
+            for piece in super().export_archive(cid):
+                yield piece
+
+    with Client(Source(ClientConfig(path=tmp_path / "here"))) as here:
+        first = here.store(1, keyvalues={"a": 1})
+        second = here.store(2, keyvalues={"a": 1})
+        copier = Copier(here.provider, there.provider)
+        with pytest.raises(UnsupportedError, match="this one has no blocks"):
+            copier.copy((here.pins(cid=first.cid))[0], ignore)
+        copied = copier.copy((here.pins(cid=second.cid))[0], ignore)
+    assert copied.dropped == ()
+    assert [pin.keyvalues for pin in there.pins()] == [{"a": 1}]

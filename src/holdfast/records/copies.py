@@ -20,7 +20,7 @@ class Copied:
             None if the target had it already.
         duplicate: Whether the target had it already. Then only its name and key-values were set.
         size: How many bytes were sent to the target: 0 if it had the content or fetches it.
-        dropped: What the target does not keep: ``("keyvalues",)``, or nothing.
+        dropped: What the target does not keep: ``keyvalues``, or a ``name`` that is too long.
         state: ``pinned``, or how far the target is with fetching it.
         earlier: Whether an earlier call with the same journal made the copy.
 

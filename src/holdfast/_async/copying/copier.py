@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from holdfast._async.copying.places import find_pin, has_content, is_on_network
@@ -23,6 +23,7 @@ from holdfast.provider import (
 from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 
 KEYVALUES: Final = ("keyvalues",)
+NAME: Final = ("name",)
 
 
 class AsyncCopier:
@@ -105,16 +106,15 @@ class AsyncCopier:
     ) -> tuple[str, ...]:
         """Change a pin at the target; return what it does not keep."""
         if not has_capability(self._target, AsyncUpdating):
-            return (() if name is None else ("name",)) + (KEYVALUES if keyvalues else ())
+            return (() if name is None else NAME) + (KEYVALUES if keyvalues else ())
         try:
             await self._target.update_pin(cid, name=name, keyvalues=keyvalues or None)
         except UnsupportedError:
             if not keyvalues:
-                raise
-            self._keeps_keyvalues = False
-            if name is not None:
-                await self._target.update_pin(cid, name=name, keyvalues=None)
-            return KEYVALUES
+                return NAME
+            dropped = () if name is None else await self._update(cid, name, {})
+            self._keeps_keyvalues = bool(dropped)
+            return KEYVALUES + dropped
         return ()
 
     # The three methods
@@ -130,10 +130,9 @@ class AsyncCopier:
         try:
             added = await target.import_archive(pin.cid, pieces, info)
         except UnsupportedError:
-            if not info.keyvalues or pieces.size:
+            if pieces.size or not info.is_explicit:
                 raise
-            self._keeps_keyvalues = False
-            return await self._by_archive(pin, target, progress)
+            return await self._with_less(pin, info, target, progress)
         finally:
             await pieces.aclose()
         _check(added, pin)
@@ -145,6 +144,18 @@ class AsyncCopier:
             dropped=dropped,
             duplicate=bool(added.duplicate),
         )
+
+    async def _with_less(
+        self, pin: Pin, info: PinInfo, target: AsyncImporting, progress: Progress
+    ) -> Copied:
+        """Copy a pin without its key-values, then also without its name, if that helps."""
+        if not info.keyvalues:
+            copied = await self._by_archive(replace(pin, name=""), target, progress)
+            return replace(copied, dropped=NAME + copied.dropped)
+        copied = await self._by_archive(replace(pin, keyvalues={}), target, progress)
+        # If it helped to leave out the name too, the key-values may not have been at fault.
+        self._keeps_keyvalues = bool(copied.dropped)
+        return replace(copied, dropped=KEYVALUES + copied.dropped)
 
     async def _without_archives(self, pin: Pin, progress: Progress) -> Copied:
         info, dropped = self._info(pin)
