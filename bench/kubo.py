@@ -1,4 +1,4 @@
-"""Kubo through us, against its own commands and its JavaScript client: stores, and a download.
+"""Kubo through us, against its own commands and its JavaScript client.
 
 Each client has a Kubo of its own, so that none stores what another one has stored.
 """
@@ -12,7 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from bench.content import MIB
 from bench.nodes import KUBO, Node, kubo_reason, start_kubo
 from bench.plan import Plan
 from bench.results import take_turns
@@ -27,11 +29,12 @@ KNOWN = 20  # documents that a worker reads before each task
 WARM_UP = 3_000  # documents for the work that is not counted
 STEP = 1_400  # documents for each round
 SECONDS = 1.0  # of each round: Kubo's own work comes in bursts
+COPIED = 128 * MIB
 LAYOUT = ["--cid-version=1", "--raw-leaves", "--chunker=size-1048576", "--max-file-links=1024"]
 
 
 def run(plan: Plan) -> None:
-    """Measure stores a second, and the rate of downloads to the disk."""
+    """Measure stores a second, and the rates of downloads to the disk and of copies."""
     if (reason := kubo_reason()) is not None:
         plan.results.unavailable["Kubo"] = reason
         return
@@ -44,6 +47,7 @@ def run(plan: Plan) -> None:
             nodes[name] = stack.enter_context(closing(start_kubo(folders[name])))
         _measure_stores(plan, nodes, folders[COMMAND], stack)
         _measure_downloads(plan, nodes[OURS], folders[OURS])
+        _measure_copies(plan, nodes, folders)
 
 
 def _measure_stores(plan: Plan, nodes: dict[str, Node], repository: Path, stack: ExitStack) -> None:
@@ -80,7 +84,6 @@ def _measure_stores(plan: Plan, nodes: dict[str, Node], repository: Path, stack:
 
 def _command_rate(repository: Path, documents: list[bytes], seconds: float) -> float:
     """Return how many documents a second ``ipfs add`` stores, several of them at once."""
-    environment = {**os.environ, "IPFS_PATH": str(repository), "IPFS_TELEMETRY": "off"}
     waiting = iter(documents)
     start = time.perf_counter()
 
@@ -89,7 +92,7 @@ def _command_rate(repository: Path, documents: list[bytes], seconds: float) -> f
         while time.perf_counter() < start + seconds:
             subprocess.run(  # noqa: S603 - our own arguments
                 [str(KUBO), "add", "--quieter", *LAYOUT],
-                env=environment,
+                env=_environment(repository),
                 input=next(waiting),
                 capture_output=True,
                 check=True,
@@ -105,13 +108,12 @@ def _command_rate(repository: Path, documents: list[bytes], seconds: float) -> f
 def _measure_downloads(plan: Plan, node: Node, repository: Path) -> None:
     size = plan.large_file.stat().st_size
     target = plan.folder / "from-kubo"
-    environment = {**os.environ, "IPFS_PATH": str(repository), "IPFS_TELEMETRY": "off"}
+    environment = _environment(repository)
     with Client.init(provider="kubo", pin_api_url=node.url) as client:
         cid = client.upload(plan.large_file).cid
 
         def command() -> None:
-            arguments = [str(KUBO), "get", "--progress=false", "--output", str(target), cid]
-            subprocess.run(arguments, env=environment, check=True, capture_output=True)  # noqa: S603
+            _run_kubo(environment, "get", "--progress=false", "--output", str(target), cid)
 
         def measure(name: str, download: Callable[[], object], _: int) -> None:
             start = time.perf_counter()
@@ -125,3 +127,49 @@ def _measure_downloads(plan: Plan, node: Node, repository: Path) -> None:
             "ipfs get": command,
         }
         take_turns(plan.large_rounds, [partial(measure, *each) for each in works.items()])
+
+
+def _measure_copies(plan: Plan, nodes: dict[str, Node], folders: dict[str, Path]) -> None:
+    """Copy a part of the large file from one Kubo to another, which forgets it each time."""
+    data = plan.folder / "copied"
+    with plan.large_file.open("rb") as file:
+        data.write_bytes(file.read(COPIED))
+    source, target = (_environment(folders[name]) for name in (OURS, COMMAND))
+    with (
+        Client.init(provider="kubo", pin_api_url=nodes[OURS].url) as client,
+        Client.init(provider="kubo", pin_api_url=nodes[COMMAND].url) as other,
+    ):
+        cid = client.upload(data).cid
+
+        def command() -> None:
+            with subprocess.Popen(  # noqa: S603 - our own arguments
+                [str(KUBO), "dag", "export", "--progress=false", cid],
+                env=source,
+                stdout=subprocess.PIPE,
+            ) as export:
+                _run_kubo(target, "dag", "import", stdin=export.stdout)
+
+        def measure(name: str, copy: Callable[[], object], _: int) -> None:
+            start = time.perf_counter()
+            copy()
+            rate = COPIED / (time.perf_counter() - start) / 1e6
+            plan.results.add("kubo", "kubo-copy", name, "MB/s", rate)
+            other.revoke(cid)
+            _run_kubo(target, "repo", "gc", "--silent")
+
+        works: dict[str, Callable[[], object]] = {
+            OURS: partial(client.copy, cid, to=other),
+            "ipfs dag export, import": command,
+        }
+        take_turns(plan.large_rounds, [partial(measure, *each) for each in works.items()])
+
+
+def _run_kubo(environment: dict[str, str], *arguments: str, **options: Any) -> None:
+    command = [str(KUBO), *arguments]
+    subprocess.run(  # noqa: S603 - our own arguments
+        command, env=environment, check=True, stdout=subprocess.DEVNULL, **options
+    )
+
+
+def _environment(repository: Path) -> dict[str, str]:
+    return {**os.environ, "IPFS_PATH": str(repository), "IPFS_TELEMETRY": "off"}

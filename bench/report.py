@@ -40,7 +40,8 @@ KUBO = """## Kubo as the provider
 command `ipfs add`, which is a new process for each document. Each has a Kubo of its own. For each
 document we send two requests: is it pinned under a name already, and the document itself.
 `Client.download` verifies the file, and synchronises it to the disk before it gets its name;
-`ipfs get` does neither."""
+`ipfs get` does neither. `Client.copy` copies a file of 128 MiB from one Kubo to another, and
+verifies every block on the way; the other is `ipfs dag export | ipfs dag import`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,7 @@ def make_page(results: Results, plots: Collection[str]) -> str:
     about["unavailable"] = _unavailable(results)
     pieces = [each.work for each in results.figures.values() if each.section == "pieces"]
     about["many"] = _section(MANY, results, ["upload_many-blocking", "upload_many-async-64"])
-    about["kubo"] = _section(KUBO, results, ["kubo-store", "kubo-download"])
+    about["kubo"] = _section(KUBO, results, ["kubo-store", "kubo-download", "kubo-copy"])
     about["pieces"] = _table(results, list(dict.fromkeys(pieces)))
     growth = [growth_work(work) for work in GROWTH]
     about["growth"] = _table(results, [*growth, *(f"{work}-memory" for work in growth)])
