@@ -53,15 +53,16 @@ def test_cids_are_those_of_the_service_whatever_comes_first(call, size, last):
     assert reply.data == content
 
 
+@pytest.mark.slow
 def test_another_layout_can_be_chosen_for_a_node():
     content = b"a layout" * 50_000
     with running_node(v3_profile="unixfs-v1-2025") as node:
         assert V3Caller(node).stored(content)["cid"] == compute_cid(content)
 
 
-def test_a_record_has_what_was_said_and_a_second_upload_changes_nothing(fresh):
+def test_a_record_has_what_was_said_and_a_second_upload_changes_nothing(call):
     given = {"name": "Tide", "keyvalues": json.dumps({"height": "low"}), "expires_at": SOON}
-    record = fresh.stored(b"low tide", **given)
+    record = call.stored(b"low tide", **given)
     created = record.pop("created_at")
     assert created.endswith("Z")
     assert record == {
@@ -77,7 +78,7 @@ def test_a_record_has_what_was_said_and_a_second_upload_changes_nothing(fresh):
         "vectorized": False,
         "network": "public",
     }
-    again = fresh.stored(b"low tide", name="other")
+    again = call.stored(b"low tide", name="other")
     assert again == {**record, "created_at": created, "is_duplicate": True}
 
 
@@ -196,24 +197,25 @@ def test_lists_are_filtered(fresh):
         assert error_of(fresh("GET", "/v3/files/public", fields=query))[0] == 400
 
 
-def test_a_file_is_changed_and_deleted_by_its_id(fresh):
-    record = fresh.stored(b"to change", "before", keyvalues='{"a":"1","b":"2"}')
+def test_a_file_is_changed_and_deleted_by_its_id(call):
+    record = call.stored(b"to change", "before", keyvalues='{"a":"1","b":"2"}')
     address = f"/v3/files/public/{record['id']}"
-    changed = fresh.data(
+    changed = call.data(
         "PUT",
         address,
         json={"name": "after", "keyvalues": {"a": None, "c": "3"}, "expires_at": SOON},
     )
     assert (changed["name"], changed["keyvalues"]) == ("after", {"b": "2", "c": "3"})
-    assert fresh.data("GET", address) == changed
-    assert "expires_at" not in fresh.data("PUT", address, json={"expires_at": None})
-    assert error_of(fresh("PUT", address, json={}))[0] == 400
-    response = fresh("DELETE", address)
+    assert call.data("GET", address) == changed
+    assert "expires_at" not in call.data("PUT", address, json={"expires_at": None})
+    assert error_of(call("PUT", address, json={}))[0] == 400
+    response = call("DELETE", address)
     assert (response.status, response.reason, response.json()) == (200, "OK", {"data": None})
     for method, body in (("GET", None), ("PUT", {"name": "x"}), ("DELETE", None)):
-        assert error_of(fresh(method, address, json=body))[0] == 404
+        assert error_of(call(method, address, json=body))[0] == 404
 
 
+@pytest.mark.slow
 def test_an_expired_file_is_gone_for_both_apis(fresh):
     record = fresh.stored(b"short life", expires_at=int(time.time()) + 2)
     assert fresh.files(cid=record["cid"])
@@ -255,6 +257,7 @@ def test_groups(fresh):
     assert error_of(fresh("POST", "/v3/groups/public", json={}))[0] == 400
 
 
+@pytest.mark.slow
 def test_groups_and_links_survive_a_restart(tmp_path):
     with running_node(tmp_path) as node:
         call = V3Caller(node)
@@ -267,6 +270,7 @@ def test_groups_and_links_survive_a_restart(tmp_path):
         assert call("GET", f"/files/{file['cid']}?{query}", token="").data == b"kept"
 
 
+@pytest.mark.slow
 def test_a_database_of_groups_that_is_not_ours_is_refused(tmp_path):
     with sqlite3.connect(tmp_path / "holdfast.files.sqlite3") as connection:
         connection.execute("CREATE TABLE groups (id)")
@@ -414,47 +418,48 @@ def test_private_content_is_read_through_a_link_and_nothing_else(fresh):
         assert fresh("GET", f"/ipfs/{cid}", token="").status == 404
 
 
-def test_content_of_both_networks_is_public_and_stays_private_after_the_public_file(fresh):
-    private = fresh.stored(b"in both", network="private")
-    public = fresh.stored(b"in both")
+def test_content_of_both_networks_is_public_and_stays_private_after_the_public_file(call):
+    private = call.stored(b"in both", network="private")
+    public = call.stored(b"in both")
     assert private["cid"] == public["cid"]
     assert private["id"] != public["id"]
     cid = public["cid"]
-    assert fresh("GET", f"/ipfs/{cid}", token="").data == b"in both"
-    fresh.data("DELETE", f"/v3/files/public/{public['id']}")
-    fresh.node.repository.collect_garbage()
-    assert fresh("GET", fresh.link(cid), token="").data == b"in both"
-    fresh.data("DELETE", f"/v3/files/private/{private['id']}")
-    assert fresh("GET", fresh.link(cid), token="").status == 404
+    assert call("GET", f"/ipfs/{cid}", token="").data == b"in both"
+    call.data("DELETE", f"/v3/files/public/{public['id']}")
+    call.node.repository.collect_garbage()
+    assert call("GET", call.link(cid), token="").data == b"in both"
+    call.data("DELETE", f"/v3/files/private/{private['id']}")
+    assert call("GET", call.link(cid), token="").status == 404
 
 
-def test_a_folder_with_private_content_makes_it_public(fresh, tmp_path):
-    fresh.stored(b"both", "a.txt", network="private")
+def test_a_folder_with_private_content_makes_it_public(call, tmp_path):
+    call.stored(b"both", "a.txt", network="private")
     (tmp_path / "a.txt").write_bytes(b"both")
-    with Client.init(fresh.node.config) as client:
+    with Client.init(call.node.config) as client:
         root = client.upload(tmp_path).cid
-    assert fresh("GET", f"/ipfs/{root}/a.txt", token="").data == b"both"
+    assert call("GET", f"/ipfs/{root}/a.txt", token="").data == b"both"
 
 
-def test_a_link_that_was_changed_or_has_expired_is_refused(fresh):
-    one, other = (fresh.stored(content, network="private")["cid"] for content in (b"one", b"other"))
-    link = fresh.link(one)
+def test_a_link_that_was_changed_or_has_expired_is_refused(call):
+    one, other = (call.stored(content, network="private")["cid"] for content in (b"one", b"other"))
+    link = call.link(one)
     changes = [("X-Expires=60", "X-Expires=61"), ("X-Method=GET", "X-Method=PUT"), (one, other)]
     for before, after in changes:
-        assert fresh("GET", link.replace(before, after), token="").status == 403
-    assert fresh("GET", fresh.link(one, date=1, expires=60), token="").status == 403
+        assert call("GET", link.replace(before, after), token="").status == 403
+    assert call("GET", call.link(one, date=1, expires=60), token="").status == 403
     for body in ({}, {"url": "http://x/ipfs/bafkqaaa", "date": 1, "expires": 1}):
-        assert error_of(fresh("POST", "/v3/files/private/download_link", json=body))[0] == 400
+        assert error_of(call("POST", "/v3/files/private/download_link", json=body))[0] == 400
 
 
-def test_the_key_of_links_can_only_be_read_by_its_owner(fresh):
-    fresh.stored(b"key", network="private")
-    fresh.link(compute_cid(b"key"))
-    path = fresh.node.repository.path / "holdfast.links.key"
+def test_the_key_of_links_can_only_be_read_by_its_owner(call):
+    call.stored(b"key", network="private")
+    call.link(compute_cid(b"key"))
+    path = call.node.repository.path / "holdfast.links.key"
     assert (path.stat().st_mode & 0o777, path.stat().st_size) == (0o600, 32)
     assert path.stat().st_nlink == 1
 
 
+@pytest.mark.slow
 def test_a_private_folder_that_is_a_link_is_refused(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "store").mkdir()

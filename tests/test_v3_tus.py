@@ -32,12 +32,17 @@ def random_bytes(size, seed=0):
 
 
 CONTENT = random_bytes(3 * LEAF + 1000)
-CID_OF_CONTENT = compute_cid(CONTENT, profile=LEGACY)
 
 
 @pytest.fixture
 def call(node):
     return V3Caller(node)
+
+
+@pytest.fixture
+def content(request):
+    """Content that no other test has, because the tests share a node."""
+    return random_bytes(len(CONTENT), seed=request.node.name)
 
 
 @pytest.fixture
@@ -56,38 +61,37 @@ def test_the_node_says_what_it_can_do(call):
     assert int(response.headers["Tus-Max-Size"]) == 25_000_000_000
 
 
-@pytest.mark.parametrize("step", [1000, LEAF - 1, LEAF, LEAF + 1, len(CONTENT)])
-def test_an_upload_in_steps_of_any_size(fresh, step):
-    call = fresh
-    created = call.create(len(CONTENT), filename="Möwe.bin", keyvalues='{"a":"1"}')
+@pytest.mark.parametrize("step", [50_000, LEAF - 1, LEAF, LEAF + 1, len(CONTENT)])
+def test_an_upload_in_steps_of_any_size(call, content, step):
+    cid = compute_cid(content, profile=LEGACY)
+    created = call.create(len(content), filename="Möwe.bin", keyvalues='{"a":"1"}')
     assert created.status == 201
     location = created.headers["Location"]
     assert location.startswith(f"{call.node.api_url}/v3/files/")
-    for at in range(0, len(CONTENT), step):
+    for at in range(0, len(content), step):
         assert call.offset(location) == at
-        piece = CONTENT[at : at + step]
+        piece = content[at : at + step]
         reply = call.patch(location, at, piece)
         assert reply.status == 204, reply.data
         assert int(reply.headers["Upload-Offset"]) == at + len(piece)
         assert reply.headers["Tus-Resumable"] == "1.0.0"
-        if at > 100 * 1000:
-            step = LEAF
-    assert reply.headers["upload-cid"] == CID_OF_CONTENT
+    assert reply.headers["upload-cid"] == cid
     file_id = location.split("/")[-2]
     file = call.data("GET", f"/v3/files/public/{file_id}")
     assert (file["name"], file["cid"], file["keyvalues"]) == (
         "Möwe.bin",
-        CID_OF_CONTENT,
+        cid,
         {"a": "1"},
     )
-    assert call("GET", f"/ipfs/{CID_OF_CONTENT}", token="").data == CONTENT
+    assert call("GET", f"/ipfs/{cid}", token="").data == content
     head = call("HEAD", location)
-    assert head.headers["Upload-Offset"] == head.headers["Upload-Length"] == str(len(CONTENT))
-    assert head.headers["upload-cid"] == CID_OF_CONTENT
+    assert head.headers["Upload-Offset"] == head.headers["Upload-Length"] == str(len(content))
+    assert head.headers["upload-cid"] == cid
     assert head.headers["Cache-Control"] == "no-store"
     assert "Möwe.bin" not in head.headers["Upload-Metadata"]  # it is in base64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["unixfs-v1-2025", LEGACY, "unixfs-v0-2015"])
 def test_layouts_and_a_restart_in_the_middle(tmp_path, profile):
     version = "v0" if profile == "unixfs-v0-2015" else "v1"
@@ -159,35 +163,35 @@ def test_methods_can_be_overridden_and_uploads_deleted(call):
     assert call("HEAD", location).status == 404
 
 
-def test_a_private_upload_is_never_in_the_public_store(fresh):
-    location = fresh.create(len(CONTENT), network="private").headers["Location"]
-    assert fresh.patch(location, 0, CONTENT[: 2 * LEAF]).status == 204
-    leaf = CID.of_raw(CONTENT[:LEAF])
-    assert fresh("GET", f"/ipfs/{leaf}?format=raw", token="").status == 404
-    done = fresh.patch(location, 2 * LEAF, CONTENT[2 * LEAF :])
-    assert done.headers["upload-cid"] == CID_OF_CONTENT
-    assert fresh("GET", f"/ipfs/{CID_OF_CONTENT}", token="").status == 404
-    assert fresh("GET", fresh.link(CID_OF_CONTENT), token="").data == CONTENT
+def test_a_private_upload_is_never_in_the_public_store(call, content):
+    location = call.create(len(content), network="private").headers["Location"]
+    assert call.patch(location, 0, content[: 2 * LEAF]).status == 204
+    leaf = CID.of_raw(content[:LEAF])
+    assert call("GET", f"/ipfs/{leaf}?format=raw", token="").status == 404
+    done = call.patch(location, 2 * LEAF, content[2 * LEAF :])
+    assert done.headers["upload-cid"] == compute_cid(content, profile=LEGACY)
+    assert call("GET", f"/ipfs/{compute_cid(content, profile=LEGACY)}", token="").status == 404
+    assert call("GET", call.link(compute_cid(content, profile=LEGACY)), token="").data == content
 
 
-def test_content_that_is_known_becomes_the_first_file(fresh):
-    first = fresh.stored(CONTENT, "first.bin")
-    location = fresh.create(len(CONTENT), filename="second.bin").headers["Location"]
-    assert fresh.patch(location, 0, CONTENT).headers["upload-cid"] == first["cid"]
-    by_upload = fresh.data("GET", f"/v3/files/public/{location.split('/')[-2]}")
+def test_content_that_is_known_becomes_the_first_file(call, content):
+    first = call.stored(content, "first.bin")
+    location = call.create(len(content), filename="second.bin").headers["Location"]
+    assert call.patch(location, 0, content).headers["upload-cid"] == first["cid"]
+    by_upload = call.data("GET", f"/v3/files/public/{location.split('/')[-2]}")
     assert (by_upload["id"], by_upload["name"]) == (first["id"], "first.bin")
 
 
-def test_an_archive_comes_by_tus_too(fresh, tmp_path):
+def test_an_archive_comes_by_tus_too(call, content, tmp_path):
     with Repository(tmp_path) as repository:
-        pin, _ = repository.add(CONTENT, UNIXFS_V1_2025)
+        pin, _ = repository.add(content, UNIXFS_V1_2025)
         car = b"".join(repository.export_car(CID.parse(pin.cid)))
-    location = fresh.create(len(car), car="true").headers["Location"]
-    assert fresh.patch(location, 0, car[:LEAF]).status == 204
-    assert fresh.patch(location, LEAF, car[LEAF:]).headers["upload-cid"] == pin.cid
-    broken = fresh.create(10, car="true").headers["Location"]
-    assert error_of(fresh.patch(broken, 0, b"no archive"))[0] == 400
-    assert fresh("HEAD", broken).status == 404
+    location = call.create(len(car), car="true").headers["Location"]
+    assert call.patch(location, 0, car[:LEAF]).status == 204
+    assert call.patch(location, LEAF, car[LEAF:]).headers["upload-cid"] == pin.cid
+    broken = call.create(10, car="true").headers["Location"]
+    assert error_of(call.patch(broken, 0, b"no archive"))[0] == 400
+    assert call("HEAD", broken).status == 404
 
 
 # Interruptions
@@ -209,67 +213,67 @@ def begin_patch(call, location, offset, size):
     return connection
 
 
-def test_what_arrived_before_a_break_counts(fresh):
-    location = fresh.create(len(CONTENT)).headers["Location"]
-    connection = begin_patch(fresh, location, 0, len(CONTENT))
-    connection.send(CONTENT[: LEAF + 5000])
+def test_what_arrived_before_a_break_counts(call, content):
+    location = call.create(len(content)).headers["Location"]
+    connection = begin_patch(call, location, 0, len(content))
+    connection.send(content[: LEAF + 5000])
     time.sleep(0.2)
     connection.close()
-    wait_until(lambda: fresh.offset(location) == LEAF + 5000)
-    done = fresh.patch(location, LEAF + 5000, CONTENT[LEAF + 5000 :])
-    assert done.headers["upload-cid"] == CID_OF_CONTENT
+    wait_until(lambda: call.offset(location) == LEAF + 5000)
+    done = call.patch(location, LEAF + 5000, content[LEAF + 5000 :])
+    assert done.headers["upload-cid"] == compute_cid(content, profile=LEGACY)
 
 
-def test_a_client_that_comes_back_ends_its_old_request(fresh):
-    location = fresh.create(len(CONTENT)).headers["Location"]
-    connection = begin_patch(fresh, location, 0, len(CONTENT))
-    connection.send(CONTENT[:LEAF])
+def test_a_client_that_comes_back_ends_its_old_request(call, content):
+    location = call.create(len(content)).headers["Location"]
+    connection = begin_patch(call, location, 0, len(content))
+    connection.send(content[:LEAF])
     time.sleep(0.2)  # and now it stands still
-    refused = fresh.patch(location, 0, CONTENT)
+    refused = call.patch(location, 0, content)
     assert error_of(refused)[0] in {409, 423}
-    offset = fresh.offset(location)
+    offset = call.offset(location)
     assert offset <= LEAF
     with pytest.raises((OSError, http.client.HTTPException)):
         connection.getresponse()
-    done = fresh.patch(location, offset, CONTENT[offset:])
-    assert done.headers["upload-cid"] == CID_OF_CONTENT
+    done = call.patch(location, offset, content[offset:])
+    assert done.headers["upload-cid"] == compute_cid(content, profile=LEGACY)
 
 
-def test_a_lost_reply_is_found_by_asking(fresh):
-    location = fresh.create(len(CONTENT)).headers["Location"]
-    fresh.node.lose_next(method="PATCH")
+def test_a_lost_reply_is_found_by_asking(call, content):
+    location = call.create(len(content)).headers["Location"]
+    call.node.lose_next(method="PATCH")
     with pytest.raises(urllib3.exceptions.ProtocolError):
-        fresh.patch(location, 0, CONTENT[:LEAF])
-    again = fresh.patch(location, 0, CONTENT[:LEAF])
+        call.patch(location, 0, content[:LEAF])
+    again = call.patch(location, 0, content[:LEAF])
     assert (error_of(again)[0], again.headers["Upload-Offset"]) == (409, str(LEAF))
-    assert fresh.offset(location) == LEAF
+    assert call.offset(location) == LEAF
 
 
-def test_the_last_reply_lost_leaves_the_file_and_its_cid(fresh):
-    location = fresh.create(len(CONTENT)).headers["Location"]
-    fresh.node.lose_next(method="PATCH")
+def test_the_last_reply_lost_leaves_the_file_and_its_cid(call, content):
+    location = call.create(len(content)).headers["Location"]
+    call.node.lose_next(method="PATCH")
     with pytest.raises(urllib3.exceptions.ProtocolError):
-        fresh.patch(location, 0, CONTENT)
-    head = fresh("HEAD", location)
-    assert head.headers["upload-cid"] == CID_OF_CONTENT
-    assert error_of(fresh.patch(location, 0, CONTENT))[0] == 409
-    assert len(fresh.files(cid=CID_OF_CONTENT)) == 1
+        call.patch(location, 0, content)
+    head = call("HEAD", location)
+    assert head.headers["upload-cid"] == compute_cid(content, profile=LEGACY)
+    assert error_of(call.patch(location, 0, content))[0] == 409
+    assert len(call.files(cid=compute_cid(content, profile=LEGACY))) == 1
 
 
-def test_faults_that_a_test_can_ask_for(fresh):
-    node = fresh.node
+def test_faults_that_a_test_can_ask_for(call):
+    node = call.node
     foreign = "http://127.0.0.1:9/v3/files/x/y"
     node.change_next(method="POST", headers={"Location": foreign})
-    assert fresh.create(3).headers["Location"] == foreign
-    location = fresh.create(3).headers["Location"]
+    assert call.create(3).headers["Location"] == foreign
+    location = call.create(3).headers["Location"]
     node.fail_next(status=410, method="HEAD")
-    assert fresh("HEAD", location).status == 410
+    assert call("HEAD", location).status == 410
     node.change_next(method="PATCH", headers={"upload-cid": compute_cid(b"other")})
-    assert fresh.patch(location, 0, b"abc").headers["upload-cid"] == compute_cid(b"other")
+    assert call.patch(location, 0, b"abc").headers["upload-cid"] == compute_cid(b"other")
     true_cid = compute_cid(b"abc").encode()
     node.change_next(method="GET", change=lambda body: body.replace(true_cid, b"pending"))
-    assert [file["cid"] for file in fresh.files()] == ["pending"]
-    assert [file["cid"] for file in fresh.files()] == [compute_cid(b"abc")]
+    assert [file["cid"] for file in call.files(cid=compute_cid(b"abc"))] == ["pending"]
+    assert [file["cid"] for file in call.files(cid=compute_cid(b"abc"))] == [compute_cid(b"abc")]
     assert node.faults_left == 0
 
 
@@ -287,6 +291,7 @@ def test_garbage_collection_leaves_unfinished_uploads_and_takes_deleted_ones(fre
     assert list(uploads.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_upload_whose_blocks_were_removed_is_gone(tmp_path):
     with running_node(tmp_path) as node:
         location = V3Caller(node).create(len(CONTENT)).headers["Location"]
@@ -322,6 +327,7 @@ def test_the_number_of_unfinished_uploads_is_limited(fresh, monkeypatch):
     assert fresh.create(1).status == 201
 
 
+@pytest.mark.slow
 def test_two_nodes_do_not_share_an_upload(tmp_path):
     with running_node(tmp_path) as one, running_node(tmp_path) as other:
         location = V3Caller(one).create(10).headers["Location"]
@@ -332,42 +338,58 @@ def test_two_nodes_do_not_share_an_upload(tmp_path):
 # Kills
 
 
+class Killed:
+    """One upload to nodes that are killed, each at another moment, until it is complete."""
+
+    def __init__(self, folder, content):
+        self.folder = folder
+        self.content = content
+        self.location = None
+        self.acknowledged = 0
+        self.cid = None
+
+    def run_once(self, seconds):
+        """Go on with a new node, which is killed after `seconds`; tell whether it was."""
+        process = NodeProcess(self.folder)
+        killer = threading.Timer(seconds, process.process.send_signal, [signal.SIGKILL])
+        killer.start()
+        try:
+            self._go_on(V3Caller(process))
+        except urllib3.exceptions.HTTPError:
+            return True
+        finally:
+            killer.cancel()
+            process.close()
+        return False
+
+    def _go_on(self, call, piece=700_001):
+        if self.location is None:
+            created = call.create(len(self.content))
+            self.location = urlsplit(created.headers["Location"]).path
+        head = call("HEAD", self.location)
+        assert head.status == 200
+        offset = int(head.headers["Upload-Offset"])
+        # Nothing that was acknowledged is lost, and at most one piece is sent twice.
+        assert self.acknowledged <= offset <= self.acknowledged + piece
+        self.cid = head.headers.get("upload-cid")
+        while self.cid is None:
+            reply = call.patch(self.location, offset, self.content[offset : offset + piece])
+            assert reply.status == 204, reply.data
+            offset = self.acknowledged = int(reply.headers["Upload-Offset"])
+            self.cid = reply.headers.get("upload-cid")
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_thirty_kills_lose_nothing_that_was_acknowledged(tmp_path):
-    content = random_bytes(24 << 20, seed=7)
-    wanted = compute_cid(content, profile=LEGACY)
-    piece = 700_001
-    location, acknowledged, kills, cid = None, 0, 0, None
-    while cid is None:
-        process = NodeProcess(tmp_path)
-        call = V3Caller(process)
-        stop = threading.Timer(
-            0.05 + 0.013 * (kills % 30), process.process.send_signal, [signal.SIGKILL]
-        )
-        if kills < 30:
-            stop.start()
-        try:
-            if location is None:
-                created = call.create(len(content))
-                location = urlsplit(created.headers["Location"]).path
-            head = call("HEAD", location)
-            assert head.status == 200
-            offset = int(head.headers["Upload-Offset"])
-            assert offset >= acknowledged
-            cid = head.headers.get("upload-cid")
-            while cid is None:
-                reply = call.patch(location, offset, content[offset : offset + piece])
-                assert reply.status == 204, reply.data
-                offset = acknowledged = int(reply.headers["Upload-Offset"])
-                cid = reply.headers.get("upload-cid")
-        except urllib3.exceptions.HTTPError:
-            kills += 1
-        finally:
-            stop.cancel()
-            process.close()
-    assert cid == wanted
-    assert kills >= 3
+    kills, uploads = 0, []
+    while kills < 30:
+        upload = Killed(tmp_path, random_bytes(12 << 20, seed=len(uploads)))
+        uploads.append(upload)
+        while upload.cid is None:
+            kills += upload.run_once(0.01 + 0.007 * (kills % 30))
     with Repository(tmp_path) as repository:
         assert list(repository.check()) == []
-        assert b"".join(repository.read(CID.parse(cid))) == content
+        for upload in uploads:
+            assert upload.cid == compute_cid(upload.content, profile=LEGACY)
+            assert b"".join(repository.read(CID.parse(upload.cid))) == upload.content

@@ -27,14 +27,14 @@ class V3Caller:
         assert response.status == 200, response.data
         return response.json()["data"]
 
-    def upload(self, content, name="file.txt", *, path="/v3/files", last=False, **fields):
+    def upload(self, content, filename="file.txt", *, path="/v3/files", last=False, **fields):
         """Upload a file; its fields come before it, or after it as in the official SDK."""
-        parts = [("file", (name, content))]
+        parts = [("file", (filename, content))]
         texts = [(key, str(value)) for key, value in ({"network": "public"} | fields).items()]
         return self("POST", path, fields=parts + texts if last else texts + parts)
 
-    def stored(self, content, name="file.txt", **fields):
-        response = self.upload(content, name, **fields)
+    def stored(self, content, filename="file.txt", **fields):
+        response = self.upload(content, filename, **fields)
         assert response.status == 200, response.data
         return response.json()["data"]
 

@@ -136,7 +136,8 @@ async def test_a_repeated_upload_stays_on_its_nodes(client, salt):
     before = await pin_of(client, record.cid)
     for _ in range(5):
         assert (await client.store([salt])).duplicate is True
-    assert (await pin_of(client, record.cid)).peers == before.peers
+    # Each pin is made again, which may still be going on.
+    assert list((await pin_of(client, record.cid)).peers) == list(before.peers)
 
 
 @pytest.mark.parametrize("copies", [1, 3, -1])

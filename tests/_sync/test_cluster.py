@@ -136,7 +136,8 @@ def test_a_repeated_upload_stays_on_its_nodes(client, salt):
     before = pin_of(client, record.cid)
     for _ in range(5):
         assert (client.store([salt])).duplicate is True
-    assert (pin_of(client, record.cid)).peers == before.peers
+    # Each pin is made again, which may still be going on.
+    assert list((pin_of(client, record.cid)).peers) == list(before.peers)
 
 
 @pytest.mark.parametrize("copies", [1, 3, -1])

@@ -1,8 +1,9 @@
 """Write what became of several items to standard error."""
 
 import sys
+from typing import Any
 
-from holdfast.cli import exit_codes, output
+from holdfast.cli import output
 from holdfast.cli.run import Run
 
 
@@ -15,9 +16,12 @@ def note(run: Run, text: str) -> None:
         output.write_error(text)
 
 
-def write_failure(run: Run, kind: str, item: str, error: Exception) -> None:
-    """Write the error of one item; with --json, `kind` is the name of the field for the item."""
-    report = exit_codes.describe(error)
+def write_failure(run: Run, kind: str, item: str, report: dict[str, Any]) -> None:
+    """Write the error of one item; with --json, `kind` is the name of the field for the item.
+
+    `report` comes from `exit_codes.describe`. Errors that are held for later would hold much more:
+    their tracebacks refer to all that was being read.
+    """
     if run.as_json:
         output.write_error_json({"error": {**report, kind: item}})
         return

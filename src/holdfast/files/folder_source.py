@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.files.folders import NO_FOLLOW, NO_WAIT, OpenFolder
+from holdfast.files.open_folders import NO_FOLLOW, NO_WAIT, OpenFolder
 from holdfast.files.source_folders import names_in, open_source_folder
 from holdfast.files.sources import (
     Source,

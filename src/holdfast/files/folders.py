@@ -10,28 +10,22 @@ each folder on the way is checked with ``lstat`` before it is used.
 import errno
 import os
 import stat
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from holdfast.errors import ConfigError
-
-HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.mkdir, os.rename} <= os.supports_dir_fd
-NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
-BINARY: Final = getattr(os, "O_BINARY", 0)
-DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
-# Without it, opening a pipe waits for somebody who writes into it.
-NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
-LINK_ERRORS: Final = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
-
-
-class OpenFolder(NamedTuple):
-    """What the functions of `os` need to use a name in an open folder."""
-
-    prefix: str
-    dir_fd: int | None
+from holdfast.files.open_folders import (
+    DIRECTORY,
+    HAS_DIR_FD,
+    OpenFolder,
+    check_owner,
+    create,
+    no_folder,
+    open_file,
+    open_folder,
+    read_file,
+)
 
 
 class Entries(NamedTuple):
@@ -91,9 +85,8 @@ class Folder:
 
     def create(self, name: str, mode: int = 0o666) -> BinaryIO:
         """Make the file `name`, which must not exist, and open it for writing."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY
         with self.opened() as place:
-            return os.fdopen(os.open(place.prefix + name, flags, mode, dir_fd=place.dir_fd), "w+b")
+            return os.fdopen(create(place, name, mode), "w+b")
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
         """Open the regular file `name` and return its descriptor.
@@ -101,13 +94,13 @@ class Folder:
         Raise `ConfigError` if `name` is a symbolic link, a pipe or anything else.
         """
         with self.opened() as place:
-            return _open(place, name, self.path, flags, mode)
+            return open_file(place, name, self.path, flags, mode)
 
     def read(self, name: str, limit: int) -> bytes | None:
         """Return the first `limit` bytes of the file `name`; None if it does not exist."""
         try:
             with self.opened() as place:
-                return _read(place, name, self.path, limit)
+                return read_file(place, name, self.path, limit)
         except FileNotFoundError:
             return None
 
@@ -135,16 +128,23 @@ class Folder:
             return False
         return True
 
-    def take(self, source: "Folder", names: Iterable[tuple[str, str]], limit: int) -> None:
+    def take(
+        self,
+        source: "Folder",
+        names: Iterable[tuple[str, str]],
+        limit: int,
+        above: OpenFolder | None = None,
+    ) -> None:
         """Move files, of at most `limit` bytes, from `source` into this folder.
 
         `names` are pairs of the old and the new name. If the new name has the same bytes already,
-        the old file is removed instead. `sync` makes the new names durable.
+        the old file is removed instead. `sync` makes the new names durable. `above` is the open
+        folder above both.
         """
-        with source.opened() as origin, self.opened() as place:
+        with source.opened(above) as origin, self.opened(above) as place:
             for old, new in names:
-                found = _read(place, new, self.path, limit)
-                if found is not None and found == _read(origin, old, source.path, limit):
+                found = read_file(place, new, self.path, limit)
+                if found is not None and found == read_file(origin, old, source.path, limit):
                     os.unlink(origin.prefix + old, dir_fd=origin.dir_fd)
                     continue
                 os.replace(
@@ -174,34 +174,42 @@ class Folder:
                         found.others.append(entry.name)
         return found
 
-    def sync(self) -> None:
-        """Make durable which files are in the folder."""
-        with self.opened() as place:
+    def sync(self, above: OpenFolder | None = None) -> None:
+        """Make durable which files are in the folder; `above` is the open folder above it."""
+        with self.opened(above) as place:
             if place.dir_fd is not None:
                 os.fsync(place.dir_fd)
 
     @contextmanager
-    def opened(self) -> Iterator[OpenFolder]:
-        """Open the folder while the block runs, after a check of each folder on the way to it."""
+    def opened(self, above: OpenFolder | None = None) -> Iterator[OpenFolder]:
+        """Open the folder while the block runs, after a check of each folder on the way to it.
+
+        `above` is the folder above it, if the caller has that open: then nothing else is checked.
+        """
         if not HAS_DIR_FD:
             yield self._check_by_path()
             return
-        descriptor = os.open(self._root, DIRECTORY)
+        outer = None if above is None else above.dir_fd
+        descriptor = self._open() if outer is None else open_folder(self.path, outer)
+        try:
+            yield OpenFolder("", descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _open(self) -> int:
+        """Open each folder on the way; return the descriptor of the last one."""
         path = self._root
+        descriptor = os.open(path, DIRECTORY)
         try:
             check_owner(os.fstat(descriptor), path)
             for name in self._names:
                 path /= name
-                try:
-                    inner = os.open(name, DIRECTORY | NO_FOLLOW, dir_fd=descriptor)
-                except OSError as error:
-                    raise _no_folder(path, error) from None
-                os.close(descriptor)
-                descriptor = inner
-                check_owner(os.fstat(descriptor), path)
-            yield OpenFolder("", descriptor)
-        finally:
+                outer, descriptor = descriptor, open_folder(path, descriptor)
+                os.close(outer)
+        except BaseException:
             os.close(descriptor)
+            raise
+        return descriptor
 
     def _check_by_path(self) -> OpenFolder:
         """Check each folder on the way, on a system that cannot open folders."""
@@ -211,85 +219,24 @@ class Folder:
             path /= name
             status = path.lstat()
             if not stat.S_ISDIR(status.st_mode) or _is_junction(status):
-                raise _no_folder(path, NotADirectoryError(errno.ENOTDIR, ""))
+                raise no_folder(path, NotADirectoryError(errno.ENOTDIR, ""))
             check_owner(status, path)
         return OpenFolder(f"{path}{os.sep}", None)
 
 
-def check_owner(status: os.stat_result, path: Path) -> None:
-    """Raise `ConfigError` if `path` belongs to another user.
+class HeldFolder:
+    """A folder that is open as long as this object exists. Any number of threads may use it.
 
-    It may belong to root if only root can write to it, for example a read-only store.
+    Attributes:
+        place: The open folder.
     """
-    if sys.platform == "win32":
-        return
-    others_write = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if status.st_uid == os.geteuid() or (status.st_uid == 0 and not others_write):
-        return
-    raise ConfigError(
-        f"{path} belongs to another user (id {status.st_uid}), who could change its content at "
-        "any time: use a folder of your own, or make this one yours with chown"
-    )
 
+    def __init__(self, folder: Folder) -> None:
+        self._open = ExitStack()
+        self.place = self._open.enter_context(folder.opened())
 
-def no_regular_file(path: Path) -> ConfigError:
-    """Return the error for a path that should be a file of Holdfast and is something else."""
-    return ConfigError(
-        f"{path} is not a regular file, and Holdfast does not follow symbolic links inside its "
-        "folders: remove it, or use another folder"
-    )
-
-
-def _open(place: OpenFolder, name: str, path: Path, flags: int, mode: int = 0o666) -> int:
-    """Open a regular file in the open folder at `path`; see `Folder.open`."""
-    if not NO_FOLLOW:
-        _refuse_other_kinds(place, name, path)
-    flags |= NO_FOLLOW | NO_WAIT | BINARY
-    try:
-        descriptor = os.open(place.prefix + name, flags, mode, dir_fd=place.dir_fd)
-    except OSError as error:
-        if error.errno in {*LINK_ERRORS, errno.EISDIR, errno.ENXIO}:
-            raise no_regular_file(path / name) from None
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise no_regular_file(path / name)
-    return descriptor
-
-
-def _read(place: OpenFolder, name: str, path: Path, limit: int) -> bytes | None:
-    """Return the first bytes of a file in the open folder at `path`; None if it does not exist."""
-    try:
-        descriptor = _open(place, name, path, os.O_RDONLY)
-    except FileNotFoundError:
-        return None
-    try:
-        size = min(os.fstat(descriptor).st_size, limit)
-        data = os.read(descriptor, size)
-        while len(data) < size and (more := os.read(descriptor, size - len(data))):
-            data += more
-    finally:
-        os.close(descriptor)
-    return data
-
-
-def _refuse_other_kinds(place: OpenFolder, name: str, path: Path) -> None:
-    """Raise `ConfigError` if `name` exists and is not a regular file."""
-    try:
-        status = os.stat(place.prefix + name, dir_fd=place.dir_fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISREG(status.st_mode):
-        raise no_regular_file(path / name)
-
-
-def _no_folder(path: Path, error: OSError) -> Exception:
-    if error.errno not in LINK_ERRORS:
-        return error
-    return ConfigError(
-        f"{path} is a symbolic link or not a folder, and Holdfast does not follow links inside its "
-        "folders: remove it, or use another folder"
-    )
+    def __del__(self) -> None:
+        self._open.close()
 
 
 def _is_junction(status: os.stat_result) -> bool:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.files.folders import DIRECTORY, HAS_DIR_FD, LINK_ERRORS, NO_FOLLOW, OpenFolder
+from holdfast.files.open_folders import DIRECTORY, HAS_DIR_FD, LINK_ERRORS, NO_FOLLOW, OpenFolder
 from holdfast.files.sources import changed_while_read
 
 LONGEST: Final = 4096  # characters of a path; Linux opens no longer one at once

@@ -136,7 +136,7 @@ def _words(reply: Reply, secret: Secret | None, table: ErrorTable) -> str | None
         if isinstance(text, str) and text.strip():
             return scrub(text.strip())[:MAX_DETAILS]
     if reply.media_type == "text/plain":
-        return _one_line(scrub(reply.body.decode(errors="replace")))
+        return _plain_text(scrub(reply.body.decode(errors="replace")))
     return None
 
 
@@ -147,10 +147,18 @@ def _member(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
-def _one_line(body: str) -> str | None:
+def _plain_text(body: str) -> str | None:
     """Return a plain text body as one line; None for HTML that is declared as plain text."""
-    text = " ".join(body.split())
-    if text.startswith("<"):
-        return None
-    printable = "".join(character for character in text if character.isprintable())
-    return printable[:MAX_WORDS] or None
+    text = one_line(body)
+    return None if text.startswith("<") else text or None
+
+
+def one_line(text: str) -> str:
+    r"""Return a text of a peer as one line of at most `MAX_WORDS` characters that can be shown.
+
+    Example:
+        >>> one_line("not\n  found\x1b")
+        'not found'
+    """
+    words = " ".join(text.split())
+    return "".join(character for character in words if character.isprintable())[:MAX_WORDS]

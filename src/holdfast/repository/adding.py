@@ -17,7 +17,7 @@ from holdfast.repository.rows import key_of
 from holdfast.repository.upkeep.garbage import discard
 
 BATCH_BYTES: Final = 8 << 20  # of the first transaction; each has twice as many as the one before
-MAX_BATCH_BYTES: Final = 32 << 20
+MAX_BATCH_BYTES: Final = 256 << 20
 BATCH_BLOCKS: Final = 1000
 
 

@@ -12,14 +12,17 @@ import re
 import secrets
 import sqlite3
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import wait
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID, DAG_PB
-from holdfast.files.folders import Folder
+from holdfast.files.folders import Folder, HeldFolder
+from holdfast.files.open_folders import OpenFolder, create
 from holdfast.repository.block_threads import BlockThreads
 from holdfast.repository.database.identity import FOLDER
 from holdfast.repository.owners import Owner
@@ -53,6 +56,7 @@ class BlockFiles:
         self._folder = Folder(root, FOLDER)
         self._owner = owner
         self._temporary = self._folder.below(TEMPORARY)
+        self._held: weakref.ref[HeldFolder] | None = None
         self.threads = BlockThreads()
         if not read_only:
             self._temporary.make()
@@ -70,20 +74,36 @@ class BlockFiles:
         children = [key_of(child) for child in linked_from(cid, data)]
         if len(data) < FILE_SIZE:
             return WrittenBlock(key_of(cid), len(data), data, None, children)
-        return WrittenBlock(key_of(cid), len(data), None, self._write_file([data]), children)
+        temporary = self._write_file([data], self.hold_folder())
+        return WrittenBlock(key_of(cid), len(data), None, temporary, children)
 
-    def write_leaf(self, cid: CID, pieces: Sequence[bytes | memoryview]) -> WrittenBlock:
-        """Do the same for the block of a leaf, which comes in pieces and links to nothing."""
+    def hold_folder(self) -> HeldFolder:
+        """Return the open folder of the temporary files. All that write at a time share it.
+
+        Each system call lets other threads run, and then waits for them. So a file of many leaves
+        holds the folder, and does not open it for each leaf.
+        """
+        folder = None if self._held is None else self._held()
+        if folder is None:
+            folder = HeldFolder(self._temporary)
+            self._held = weakref.ref(folder)
+        return folder
+
+    def write_leaf(
+        self, cid: CID, pieces: Sequence[bytes | memoryview], folder: HeldFolder | None = None
+    ) -> WrittenBlock:
+        """Do the same as `write` for a leaf, which comes in pieces and links to nothing."""
         size = sum(map(len, pieces))
         if size < FILE_SIZE:
             return WrittenBlock(key_of(cid), size, b"".join(pieces), None, [])
-        return WrittenBlock(key_of(cid), size, None, self._write_file(pieces), [])
+        temporary = self._write_file(pieces, folder or self.hold_folder())
+        return WrittenBlock(key_of(cid), size, None, temporary, [])
 
-    def _write_file(self, pieces: Sequence[bytes | memoryview]) -> str:
+    def _write_file(self, pieces: Sequence[bytes | memoryview], folder: HeldFolder) -> str:
         """Write a temporary file and make it durable; return its name."""
         temporary = f"{self._owner.name}-{secrets.token_hex(8)}"
         try:
-            descriptor = self._temporary.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            descriptor = create(folder.place, temporary)
             try:
                 for piece in pieces:
                     _write(descriptor, piece)
@@ -106,29 +126,32 @@ class BlockFiles:
             if block.temporary is not None:
                 place, name = _place(block.key)
                 names.setdefault(place, []).append((block.temporary, name))
-        folders = [self._folder.below(place) for place in names]
-        for folder, pairs in zip(folders, names.values(), strict=True):
-            self._name_files(folder, pairs)
-        self._sync(folders)
+        if names:
+            with self._folder.opened() as above:
+                for place, pairs in names.items():
+                    self._name_files(self._folder.below(place), pairs, above)
+                self._sync([self._folder.below(place) for place in names], above)
         return [self._insert_row(connection, block) for block in blocks]
 
-    def _name_files(self, folder: Folder, names: list[tuple[str, str]]) -> None:
+    def _name_files(self, folder: Folder, names: list[tuple[str, str]], above: OpenFolder) -> None:
         """Move temporary files into one of the 256 folders, which is made if it is missing.
 
         A file that has the name already may be damaged; the new one is known to be right.
         """
         try:
-            folder.take(self._temporary, names, MAX_BLOCK + 1)
+            folder.take(self._temporary, names, MAX_BLOCK + 1, above)
         except FileNotFoundError:
             folder.make()
             self._folder.sync()
-            folder.take(self._temporary, names, MAX_BLOCK + 1)
+            folder.take(self._temporary, names, MAX_BLOCK + 1, above)
 
-    def _sync(self, folders: list[Folder]) -> None:
+    def _sync(self, folders: list[Folder], above: OpenFolder) -> None:
         """Make the names in several folders durable, all at once: their syncs share the work."""
-        syncs = [self.threads.submit(folder.sync) for folder in folders[1:]]
-        for folder in folders[:1]:
-            folder.sync()
+        syncs = [self.threads.submit(folder.sync, above) for folder in folders[1:]]
+        try:
+            folders[0].sync(above)
+        finally:
+            wait(syncs)  # none of them may use `above` after it is closed
         for sync in syncs:
             sync.result()
 

@@ -8,8 +8,8 @@ from typing import Final, ParamSpec, TypeVar
 from holdfast.forks import ForkAware
 from holdfast.repository.database.errors import closed_error
 
-THREADS: Final = 4  # most of the time they wait for the disk
-AT_ONCE: Final = 2 * THREADS  # jobs that run or wait
+THREADS: Final = 8  # most of the time they wait for the disk
+AT_ONCE: Final = THREADS + 4  # jobs that run or wait
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

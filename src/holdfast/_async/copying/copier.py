@@ -1,10 +1,11 @@
 """One copy: the target is asked first, then the content is sent by the best method."""
 
+import hashlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from holdfast._async.copying.places import is_on_network
+from holdfast._async.copying.places import find_pin, has_content, is_on_network
 from holdfast._async.copying.uploading import AsyncUploading, needs_name
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.runtime import run_blocking
@@ -14,13 +15,12 @@ from holdfast.files.copy_journal import CopyJournal
 from holdfast.files.sources import Progress
 from holdfast.provider import (
     AsyncExporting,
-    AsyncFinding,
     AsyncImporting,
     AsyncPinning,
     AsyncUpdating,
     has_capability,
 )
-from holdfast.records import Added, Copied, Pin, PinFilter, PinInfo, same_value
+from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 
 KEYVALUES: Final = ("keyvalues",)
 
@@ -57,8 +57,9 @@ class AsyncCopier:
 
     async def copy(self, pin: Pin, progress: Progress) -> Copied:
         """Copy the content of `pin`, and note that in the journal."""
+        CID.parse(pin.cid)  # a source can list any text, and this one is sent to the target
         journal = self.journal
-        about = repr([pin.cid, pin.name, sorted(pin.keyvalues.items())])
+        about = _line_of(pin)
         if journal is not None:
             noted = await run_blocking(journal.find, about)
             if noted is not None:
@@ -70,7 +71,7 @@ class AsyncCopier:
 
     async def _copy(self, pin: Pin, progress: Progress) -> Copied:
         found = await find_pin(self._target, pin.cid)
-        if found is not None and found.state == "pinned":
+        if found is not None and has_content(found):
             return await self._renamed(pin, found)
         if has_capability(self._target, AsyncImporting):
             return await self._by_archive(pin, self._target, progress)
@@ -91,7 +92,13 @@ class AsyncCopier:
             changed, dropped = {}, KEYVALUES
         if name is not None or changed:
             dropped += await self._update(pin.cid, name, changed)
-        return Copied(cid=pin.cid, name=pin.name or found.name, duplicate=True, dropped=dropped)
+        return Copied(
+            cid=pin.cid,
+            name=pin.name or found.name,
+            duplicate=True,
+            dropped=dropped,
+            state=found.state,
+        )
 
     async def _update(
         self, cid: str, name: str | None, keyvalues: Mapping[str, Any]
@@ -198,15 +205,6 @@ class _Counted(AsyncIterator[bytes]):
             await pieces.aclose()
 
 
-async def find_pin(provider: Any, cid: str) -> Pin | None:
-    """Return the pin of `cid` at `provider`; None if there is none, or it cannot be asked."""
-    if not has_capability(provider, AsyncFinding):
-        return None
-    async for pin in provider.find_pins(PinFilter(cid=cid), limit=1):
-        return pin
-    return None
-
-
 def _check(added: Added, pin: Pin) -> None:
     if CID.parse(added.cid) != CID.parse(pin.cid):
         raise VerificationError(f"the target stored {pin.cid} as {added.cid}", cid=pin.cid)
@@ -218,6 +216,12 @@ def _not_sent(target: object, pin: Pin) -> str:
 
 def _name(provider: object) -> str:
     return type(provider).__name__
+
+
+def _line_of(pin: Pin) -> str:
+    """Return what a journal calls a pin. It is short, whatever the name and the key-values are."""
+    about = repr([pin.name, sorted(pin.keyvalues.items())])
+    return f"{pin.cid} {hashlib.sha256(about.encode()).hexdigest()[:16]}"
 
 
 def _for_journal(copied: Copied) -> dict[str, Any]:

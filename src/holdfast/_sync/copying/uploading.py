@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast import arguments
 from holdfast._sync.client.plain_adding import PlainAdding
+from holdfast._sync.copying.places import find_pin
 from holdfast._sync.folder_download.download import download_folder
 from holdfast._sync.folder_download.entries import FolderOptions
 from holdfast._sync.runtime import run_blocking
@@ -120,11 +121,14 @@ class Uploading:
     def _checked(
         self, added: Added, cid: CID, profile: Profile, size: int
     ) -> tuple[Added, int] | None:
-        """Return a new pin if it has the right CID; else remove it, and return None."""
+        """Return a new pin if it has the right CID; else remove it, and return None.
+
+        If the source has a pin of that CID, it stays: that one may be copied at the same time.
+        """
         if CID.parse(added.cid) == cid:
             return added, size
         self._refused.add(profile.name)
-        if added.duplicate is False:
+        if added.duplicate is False and find_pin(self._source, added.cid) is None:
             self._target.delete(added.cid)
         return None
 

@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -58,6 +58,7 @@ class FileDetails:
         self._read_only = read_only
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._empty: sqlite3.Connection | None = None
 
     # Files
 
@@ -148,8 +149,8 @@ class FileDetails:
             if self._connection is not None:
                 yield self._connection
                 return
-            with closing(_empty()) as connection:
-                yield connection
+            self._empty = self._empty or _make_empty()
+            yield self._empty
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
@@ -192,13 +193,14 @@ class FileDetails:
     def close(self) -> None:
         """Close the database."""
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            for connection in (self._connection, self._empty):
+                if connection is not None:
+                    connection.close()
+            self._connection = self._empty = None
 
 
-def _empty() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None)
+def _make_empty() -> sqlite3.Connection:
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     _make_tables(connection)
     connection.create_function("fold", 1, str)  # there is nothing to compare
     return connection

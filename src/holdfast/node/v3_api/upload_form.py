@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import IO, Any, Final
 
 from holdfast.content.cid import CID
+from holdfast.content.media_types import told_type
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import Part
@@ -142,7 +143,7 @@ class UploadForm(FormParser):
         top, *below = self._path.split(b"\0")
         options = read_upload_options(self._fields, self._grant)
         self._options = options = replace(options, name=options.name or top.decode())
-        media_type = "directory" if below else self._type
+        media_type = "directory" if below else told_type(self._type, top.decode())
         check_type(self._grant, media_type)
         network = self._networks.named(options.network)
         network.check_group(options.group_id)

@@ -17,7 +17,8 @@ from holdfast.content.blocks import check_block, inline_block
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError, ProviderError, VerificationError
 from holdfast.files.atomic import sync_folder
-from holdfast.files.folders import Folder, no_regular_file
+from holdfast.files.folders import Folder
+from holdfast.files.open_folders import no_regular_file
 from holdfast.repository.block_files import FILE_SIZE, BlockFiles, WrittenBlock, linked_from
 from holdfast.repository.database import schema
 from holdfast.repository.database.errors import is_full
