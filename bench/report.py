@@ -34,6 +34,15 @@ MANY = """## Many files
 `upload_many` sends 2,000 files of 10 kB to the node, 64 at a time. The workers by hand are 64
 threads or tasks that take the same files and call `upload` of the same client."""
 
+KUBO = """## Kubo as the provider
+
+`AsyncClient.store` with the provider `kubo`, 16 at once, against `kubo-rpc-client` and Kubo's own
+command `ipfs add`, which is a new process for each document. Each has a Kubo of its own. For each
+document we send two requests: is it pinned under a name already, and the document itself.
+`Client.download` verifies the file, and synchronises it to the disk before it gets its name;
+`ipfs get` does neither. `Client.copy` copies a file of 128 MiB from one Kubo to another, and
+verifies every block on the way; the other is `ipfs dag export | ipfs dag import`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plot:
@@ -183,7 +192,8 @@ def make_page(results: Results, plots: Collection[str]) -> str:
     about["goals"] = _goal_table(results)
     about["unavailable"] = _unavailable(results)
     pieces = [each.work for each in results.figures.values() if each.section == "pieces"]
-    about["many"] = _many(results)
+    about["many"] = _section(MANY, results, ["upload_many-blocking", "upload_many-async-64"])
+    about["kubo"] = _section(KUBO, results, ["kubo-store", "kubo-download", "kubo-copy"])
     about["pieces"] = _table(results, list(dict.fromkeys(pieces)))
     growth = [growth_work(work) for work in GROWTH]
     about["growth"] = _table(results, [*growth, *(f"{work}-memory" for work in growth)])
@@ -200,10 +210,10 @@ def make_page(results: Results, plots: Collection[str]) -> str:
     return re.sub("\n{3,}", "\n\n", re.sub(r"\{\{(.+?)\}\}", replace, template))
 
 
-def _many(results: Results) -> str:
-    """Return the section about many files, if they were measured."""
-    table = _table(results, ["upload_many-blocking", "upload_many-async-64"])
-    return f"{MANY}\n\n{table}" if table else ""
+def _section(text: str, results: Results, works: Sequence[str]) -> str:
+    """Return a section with the figures of some works, if they were measured."""
+    table = _table(results, works)
+    return f"{text}\n\n{table}" if table else ""
 
 
 def _goal_table(results: Results) -> str:
@@ -247,7 +257,12 @@ def in_words(work: str) -> str:
     """Return the name of a work as readers see it."""
     name, is_async, count = work.partition("-async-")
     words = f"{name}, {count} at once" if is_async else work
-    return words.removeprefix("node-").replace("-blocking", "").replace("-", ", ")
+    return (
+        words.removeprefix("node-")
+        .removeprefix("kubo-")
+        .replace("-blocking", "")
+        .replace("-", ", ")
+    )
 
 
 def _unavailable(results: Results) -> str:

@@ -2,13 +2,14 @@
 
 import json
 import os
+import random
 import secrets
 import signal
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,20 @@ QUICK = {
 }
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports of this machine that nobody listens on now."""
-    with ExitStack() as stack:
-        servers = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
-        ]
-        return [server.getsockname()[1] for server in servers]
+# Below the ports that systems give to connections: nobody takes one before an engine listens on it,
+# or while that is down.
+PORTS = range(20_000, 32_000)
+_taken: set[int] = set()
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens on, each time another."""
+    while True:
+        port = random.choice(PORTS)  # noqa: S311
+        if port not in _taken:
+            _taken.add(port)
+            with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+                return port
 
 
 class ClusterPeer:
@@ -57,8 +65,8 @@ class ClusterPeer:
         self.folder.mkdir()
         self.kubo = Kubo(folder / f"kubo-of-{name}", is_online=True)
         self._daemon: subprocess.Popen[bytes] | None = None
-        ports = free_ports(5)
-        self._kubo_api, self._kubo_gateway, self._swarm, self._api, self._libp2p = ports
+        self._kubo_api, self._kubo_gateway, self._swarm = (free_port() for _ in range(3))
+        self._api, self._libp2p = free_port(), free_port()
         self.api_url = f"http://127.0.0.1:{self._api}"
         self._variables = {
             **QUICK,

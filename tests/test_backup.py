@@ -1,17 +1,23 @@
 """The commands `backup` and `restore`: all pins as one file."""
 
+import hashlib
 import json
 import os
 import random
 import signal
 import subprocess
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from holdfast import Client
-from holdfast.content.car import CarReader
+from holdfast.content.car import CarReader, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.errors import MalformedError, UnsupportedError
+from holdfast.files.backup_file import BackupFile, BackupPins
+from holdfast.records import Pin
 from holdfast.repository import Repository
 from tests.commands import HOLDFAST, Commands
 from tests.gateways import ODD_LAYOUT
@@ -193,6 +199,86 @@ def test_content_that_cannot_be_read_is_named_and_the_rest_is_in_the_file(
     expected = pins(store)
     del expected[pin.cid]
     assert pins(tmp_path / "there") == expected
+
+
+def test_an_incomplete_backup_does_not_replace_an_older_one(commands, store, file):
+    before = file.read_bytes()
+    (path,) = [
+        each for each in store.rglob("*") if each.is_file() and each.stat().st_size == 100_010
+    ]
+    path.unlink()
+    result = commands.run("backup", file, "--path", store)
+    assert (result.returncode, result.stdout.decode()) == (10, f"{file}.incomplete\n")
+    assert file.read_bytes() == before
+    assert len(Path(f"{file}.incomplete").read_bytes()) < len(before)
+
+
+def with_list(page, times=1):
+    """Return a file whose list of pins has this page."""
+    cid, _ = listed = block_of(page)
+    links = [{"/": str(cid)}] * times
+    manifest = {"created": 1, "kind": "holdfast backup 1", "pages": links, "pins": 1}
+    first = block_of(json.dumps(manifest).encode())
+    return b"".join(write_car([first[0]], [first, listed]))
+
+
+def block_of(data):
+    return CID(1, 0x0129, 0x12, hashlib.sha256(data).digest()), data
+
+
+ROW = {
+    "cid": {"/": "bafkqaaa"},
+    "keyvalues": [],
+    "name": "",
+    "size": 0,
+    "files": 0,
+    "type": "",
+    "created": 1,
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cid": {"/": 5}},
+        {"cid": {"/": "../../id?x="}},
+        {"name": ["a"]},
+        {"size": "large"},
+        {"size": 0.5},
+        {"keyvalues": [["a", {"b": 1}]]},
+        {"keyvalues": [[1, "a"]]},
+        {"type": None},
+    ],
+)
+def test_a_list_of_pins_that_nobody_wrote_is_refused(tmp_path, change):
+    path = tmp_path / "file"
+    path.write_bytes(with_list(json.dumps([ROW]).encode()))
+    with closing(BackupFile(path.open("rb"), "file")) as good:
+        assert [pin.cid for pin in good.pins()] == ["bafkqaaa"]
+    path.write_bytes(with_list(json.dumps([{**ROW, **change}]).encode()))
+    refused = pytest.raises(MalformedError, match="file is not a backup")
+    with closing(BackupFile(path.open("rb"), "file")) as bad, refused:
+        list(bad.pins())
+
+
+def test_a_list_that_is_nested_too_deeply_is_refused(commands, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(with_list(b"[" * 900_000 + b"]" * 900_000))
+    result = commands.run("restore", path, "--path", tmp_path / "there")
+    assert result.returncode == 14
+    assert f"error: {path} is not a backup" in result.stderr.decode()
+
+
+def test_a_list_that_has_a_page_many_times_is_refused(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(with_list(json.dumps([ROW]).encode(), times=20_000))
+    with pytest.raises(MalformedError, match="file is not a backup"):
+        BackupFile(path.open("rb"), "file")
+
+
+def test_a_list_that_could_not_be_read_again_is_not_written():
+    with pytest.raises(UnsupportedError, match="shorten the longest names"):
+        BackupPins([Pin(id="", cid="bafkqaaa", name="x" * (2 << 20))])
 
 
 def test_a_full_disk_leaves_the_older_backup(commands, store, small_disk):

@@ -514,6 +514,16 @@ def test_connections_are_listed_and_tested(archive, server):
     assert TOKEN not in json.dumps(told)
 
 
+def test_a_connection_may_have_several_addresses(commands, server, other_server):
+    commands.write_user_file(
+        '[connections.nodes]\nprovider = "cluster"\n'
+        f'pin_api_url = ["{server.url}", "{other_server.url}"]\n'
+    )
+    server.reply(200, {"id": "12D3KooW", "version": "1.1.6", "ipfs": {"error": ""}})
+    shown = f"nodes  cluster  {server.url}, {other_server.url}  "
+    assert shown in commands.run("connections").stdout.decode()
+
+
 def test_a_store_is_not_made_by_its_test(commands):
     commands.write_user_file('[connections.disk]\nprovider = "local"\npath = "disk"\n')
     result = commands.run("connections")

@@ -200,3 +200,23 @@ def test_a_moment_that_no_calendar_has_is_shown_as_its_number(commands, timestam
     cid = commands.text("store", text)
     assert commands.text("receive", cid) == f"To:   a\nSent: {timestamp}\n\nb"
     assert commands.json("receive", cid)["timestamp"] == timestamp
+
+
+def test_links_are_signed_and_written(commands, empty_node):
+    variables = {
+        "HOLDFAST_PROVIDER": "pinata",
+        "HOLDFAST_PROVIDER_TOKEN": empty_node.token,
+        "HOLDFAST_PIN_API_URL": empty_node.api_url,
+        "HOLDFAST_GATEWAY_URL": empty_node.api_url,
+        "HOLDFAST_PROVIDER_OPTIONS": '{"network": "private"}',
+    }
+    cid = commands.text("store", "[1,2]", **variables)
+    assert commands.json("retrieve", cid, **variables) == [1, 2]
+    told = commands.json("link", cid, "--expires", "60", **variables)
+    assert told["url"].startswith(f"{empty_node.api_url}/files/{cid}?")
+    assert (told["cid"], told["expires"]) == (cid, 60)
+    link = commands.text("upload-link", "--max-bytes", "5", "--type", "image/*", **variables)
+    assert link.startswith(empty_node.api_url)
+    code, lines = commands.failure("link", cid)
+    assert code == 3
+    assert "makes no signed links; share the address of url()" in lines[0]

@@ -1,6 +1,7 @@
 """The command `copy`."""
 
 import json
+import os
 import signal
 import subprocess
 
@@ -109,6 +110,55 @@ def test_what_the_target_cannot_have_is_named(commands, tmp_path, node):
     assert result.returncode == 3
     error = json.loads(result.stderr.splitlines()[0])["error"]
     assert (error["name"], error["cid"]) == ("UnsupportedError", pin.cid)
+
+
+def test_after_a_run_with_failures_the_target_is_asked_again(commands, tmp_path):
+    """Pins that the target has lost since are copied again."""
+    cids = stored(tmp_path)
+    lost = b"lost" * 50_000
+    with Repository(tmp_path / "here") as repository:
+        repository.add(lost, UNIXFS_V1_2025, name="lost")
+        (path,) = [
+            each
+            for each in (tmp_path / "here").rglob("*")
+            if each.is_file() and each.stat().st_size == len(lost)
+        ]
+        path.unlink()
+    arguments = ("copy", "--from", "here", "--to", "there")
+    assert commands.run(*arguments).returncode == 10
+    with Client.init(path=tmp_path / "there") as client:
+        client.revoke(cids[0])
+    assert commands.run(*arguments).returncode == 10
+    assert set(pins(tmp_path)) == set(cids)
+
+
+def test_a_journal_is_for_one_token_and_for_one_day(commands, tmp_path, node):
+    cids = stored(tmp_path)
+    folder = commands.folder.parent / "data" / "holdfast" / "copies"
+    arguments = ("copy", "--from", "here", "--to", "service")
+
+    def use(token):
+        (tmp_path / "token").touch(0o600)
+        (tmp_path / "token").write_text(token)
+        commands.write_user_file(
+            f'[connections.here]\nprovider = "local"\npath = "{tmp_path / "here"}"\n'
+            f'[connections.service]\nprovider = "pinning"\ntoken_file = "{tmp_path / "token"}"\n'
+            f'pin_api_url = "{node.config.pin_api_url}"\n'
+            f'gateway_url = "{node.config.gateway_url[0]}"\n'
+        )
+
+    use("an-expired-token-of-mine")
+    assert commands.run(*arguments).returncode == 8
+    (old,) = folder.iterdir()
+    use(node.token)
+    result = commands.run(*arguments)
+    assert result.returncode == 0, result.stderr
+    assert list(folder.iterdir()) == [old]
+    os.utime(old, (1, 1))
+    assert commands.run(*arguments).returncode == 0
+    assert list(folder.iterdir()) == []
+    with Client.init(node.config) as client:
+        assert {pin.cid for pin in client.iter_pins()} >= set(cids)
 
 
 def test_connections_must_be_known(commands):

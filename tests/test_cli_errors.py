@@ -297,3 +297,11 @@ def test_json_that_is_no_message_can_be_had_otherwise(commands):
     cid = commands.text("store", "[1]")
     code, lines = commands.failure("receive", cid)
     assert (code, "`holdfast retrieve`" in lines[1]) == (5, True)
+
+
+def test_a_key_for_v3_is_told_which_provider_to_use(scripted, server):
+    words = "This key does not have the required scopes associated with it"
+    server.reply(403, {"error": {"reason": "NO_SCOPES_FOUND", "details": words}})
+    code, lines = scripted.failure("store", "1")
+    assert (code, lines[0]) == (9, f"error: {words}")
+    assert lines[-1] == "hint: the key may be for the service's v3 API: use --provider pinata"

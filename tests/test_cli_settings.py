@@ -128,11 +128,11 @@ def test_what_is_wrong_in_a_file_names_the_file(commands, text, words):
     assert "secret-in-a-broken-line" not in "".join(lines)
 
 
-def test_what_no_variable_can_set_is_not_sent_there(commands):
+def test_a_project_has_no_options_of_a_provider(commands):
     (commands.folder / "holdfast.toml").write_text("provider_options = {}\n")
     _, lines = commands.failure("store", "1")
-    words = f"which is shared: remove it, and set it in {commands.user_file}"
-    assert lines[0].endswith(words)
+    places = f"{commands.user_file} or HOLDFAST_PROVIDER_OPTIONS"
+    assert lines[0].endswith(f"which is shared: remove it, and set it in {places}")
 
 
 def test_config_shows_what_is_wrong_beside_all_the_rest(commands):

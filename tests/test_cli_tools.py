@@ -219,7 +219,7 @@ def test_every_command_has_help_and_json(commands, command):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("holdfast re", ["retrieve", "receive", "revoke", "repair"]),
+        ("holdfast re", ["retrieve", "receive", "revoke", "restore", "repair"]),
         ("holdfast car ", ["export", "import"]),
         ("holdfast store --prov", ["--provider"]),
         ("holdfast store --provider p", ["pinning"]),

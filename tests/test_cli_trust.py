@@ -86,6 +86,25 @@ def test_a_project_may_choose_pinning_for_a_token_without_a_provider(commands, s
     assert request.headers["authorization"] == f"Bearer {TOKEN}"
 
 
+def test_a_project_cannot_choose_who_gets_links_to_private_files(commands, server):
+    private = {"HOLDFAST_PROVIDER_OPTIONS": '{"network": "private"}'}
+    variables = {
+        "HOLDFAST_PROVIDER": "pinata",
+        "HOLDFAST_PROVIDER_TOKEN": TOKEN,
+        "HOLDFAST_PIN_API_URL": server.url,
+        **private,
+    }
+    project = write_project_file(commands, f'gateway_url = "{server.url}"\n')
+    code, lines = commands.failure("retrieve", HELLO_CID, **variables)
+    assert code == 3
+    words = f"error: {project}: gateway_url decides who gets links to your private files"
+    assert lines[0].startswith(words)
+    assert server.requests == []
+    server.reply(401, {"error": {"code": 401, "message": "Not Authorized"}})
+    gateway = ("--gateway-url", server.url)
+    assert commands.failure("retrieve", HELLO_CID, *gateway, **variables)[0] == 8
+
+
 def test_a_project_file_that_others_may_write_is_ignored(commands):
     file = write_project_file(commands, "rate_limit = 4321\n")
     assert commands.json("config")["rate_limit"]["source"] == str(file)

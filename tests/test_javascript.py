@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from holdfast import Client, compute_cid
 
 HERE = Path(__file__).parent / "js"
+LEGACY = "kubo-legacy-cidv1"  # the layout of the service
 
 pytestmark = [
     pytest.mark.slow,  # packages are fetched
@@ -101,3 +103,98 @@ def test_pinata_sdk(javascript_packages, empty_node, tmp_path):
     assert out["unpin"] == "OK"
     assert out["unpinAgain"]["reason"] == "CURRENT_USER_HAS_NOT_PINNED_CID"
     assert out["refused"]["reason"] == "INVALID_CREDENTIALS"
+
+
+def test_pinata(javascript_packages, empty_node, tmp_path):
+    out = run("pinata.mjs", empty_node.api_url, empty_node.token)
+    message = "Congratulations! You are communicating with the Pinata API!"
+    assert out["auth"] == {"message": message}
+
+    contents = {
+        "file": b"hello",
+        "json": b'{"hello":"world","n":1.5}',
+        "base64": b"base64 content",
+        "url": b"from a url",
+        "grouped": b"in a group",
+        "signed": b"signed content",
+        "secret": b"a secret",
+    }
+    for name, content in contents.items():
+        assert out[name]["cid"] == compute_cid(content), name
+    assert (out["fileAgain"]["id"], out["fileAgain"]["is_duplicate"]) == (out["file"]["id"], True)
+    assert out["v0"]["cid"] == compute_cid(b"version 0", profile="unixfs-v0-2015")
+    assert out["expiring"]["expires_at"] > time.time()
+    medium = bytes((index * 7 + (index >> 9)) % 256 for index in range(3 << 20))
+    assert out["medium"]["cid"] == compute_cid(medium, profile=LEGACY)
+    for folder, names in (("folder", "ab"), ("signedFolder", "cd")):
+        (tmp_path / folder).mkdir()
+        for name in names:
+            (tmp_path / folder / f"{name}.txt").write_text(name)
+        assert out[folder]["cid"] == compute_cid(tmp_path / folder)
+        assert (out[folder]["number_of_files"], out[folder]["mime_type"]) == (2, "directory")
+
+    group = out["group"]["id"]
+    assert out["groupGot"] == out["group"]
+    assert (out["groupUpdated"]["id"], out["groupUpdated"]["name"]) == (group, "high tides")
+    assert [each["name"] for each in out["groupList"]["groups"]] == ["other", "high tides"]
+    assert [each["id"] for each in out["groupByName"]["groups"]] == [group]
+    assert [each["id"] for each in out["groupNext"]["groups"]] == [group]
+    assert [each["status"] for each in out["added"] + out["removed"]] == ["OK"] * 3
+    assert ids(out["inGroup"]) == {out[name]["id"] for name in ("grouped", "json", "file")}
+    assert ids(out["inGroupAfter"]) == {out[name]["id"] for name in ("grouped", "file")}
+    assert ids(out["noGroup"]).isdisjoint(ids(out["inGroupAfter"]))
+    assert (out["groupDeleted"], out["groupGone"]["status"]) == ("OK", 404)
+
+    everything = ("grouped", "medium", "v0", "folder", "url", "base64", "json", "file")
+    assert [each["id"] for each in out["list"]] == [out[name]["id"] for name in everything]
+    assert [each["id"] for each in out["page"]["files"]] == [
+        out[name]["id"] for name in everything[:3]
+    ]
+    assert ids(out["oldest"]) == ids(out["byCid"]) == {out["file"]["id"]}
+    assert ids(out["byName"]) == ids(out["byType"]) == ids(out["byKey"]) == {out["json"]["id"]}
+    assert ids(out["byOtherKey"]) == ids(out["pending"]) == set()
+    assert out["got"]["keyvalues"] == {"kind": "json"}
+    assert out["updated"]["name"] == "renamed.json"
+    assert out["updated"]["keyvalues"] == {"kind": "json", "more": "yes"}
+    assert out["deleted"] == [{"id": out["url"]["id"], "status": "OK"}]
+    assert out["deletedAgain"][0]["status"] != "OK"
+    assert out["gone"]["status"] == 404
+    assert (out["pinned"]["status"], out["pinned"]["name"]) == ("prechecking", "by cid")
+    assert [job["id"] for job in out["queue"]["jobs"]] == [out["queued"]["id"]]
+    assert (out["cancelled"], out["count"]) == ("OK", len(everything) - 1)
+
+    assert (out["signed"]["name"], out["signed"]["keyvalues"]) == ("signed.txt", {"by": "link"})
+    assert (out["signedType"]["status"], out["signedSize"]["status"]) == (400, 413)
+    assert out["secret"]["network"] == "private"
+    assert ids(out["secretList"]) == {out["secret"]["id"]}
+    assert ids(out["secretPublic"]) == set()
+    assert out["linkText"] == out["secretGot"]["data"] == "a secret"
+    assert (out["leak"], out["unsigned"]) == (404, 403)
+    assert out["publicGot"]["data"] == "hello"
+    assert (out["swap"]["status"], out["keys"]["status"], out["wrong"]["status"]) == (501, 501, 401)
+
+
+@pytest.mark.parametrize(("size", "arguments"), [(200, ["public"]), (100, ["private"])])
+def test_pinata_by_tus(javascript_packages, empty_node, size, arguments):
+    out = run("tus.mjs", empty_node.api_url, empty_node.token, str(size), *arguments)
+    assert out["cid"] == large_cid(size)
+    assert (out["name"], out["keyvalues"]) == ("large", {"by": "tus"})
+    methods = [request.split()[0] for request in empty_node.requests]
+    pieces = -(-size * ((1 << 20) + 1) // ((50 << 20) + 1))
+    assert methods == ["POST", *["PATCH"] * pieces, "GET"]
+
+
+def test_pinata_by_tus_with_a_signed_address_and_a_lost_piece(javascript_packages, empty_node):
+    empty_node.fail_next(status=500, method="PATCH")
+    out = run("tus.mjs", empty_node.api_url, empty_node.token, "95", "public", "signed")
+    assert out["cid"] == large_cid(95)
+
+
+def large_cid(size):
+    block = bytes(((index * 31) ^ (index >> 8)) % 256 for index in range(1 << 20))
+    pieces = b"".join(bytes([number]) + block for number in range(size))
+    return compute_cid(pieces, profile=LEGACY)
+
+
+def ids(page):
+    return {file["id"] for file in page["files"]}

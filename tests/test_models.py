@@ -243,6 +243,32 @@ def test_loopback_and_allow_insecure_permit_plain_http():
         ClientConfig(pin_api_url=f"http://{host}", allow_insecure=True)
 
 
+def test_only_a_cluster_has_several_addresses(monkeypatch):
+    one, two = "https://one.example", "https://two.example/api"
+    both = ClientConfig(provider="cluster", pin_api_url=[f"{one}/", two])
+    assert both.api_urls == both.pin_api_url == (one, two)
+    assert both.api_url == one
+    assert ClientConfig(provider="kubo", pin_api_url=[one]).pin_api_url == one
+    monkeypatch.setenv("HOLDFAST_PIN_API_URL", f"{one}, {two}")
+    assert ClientConfig.from_env(provider="cluster").api_urls == (one, two)
+    for provider in ("pinning", "kubo", "local"):
+        with pytest.raises(ConfigError, match=f"provider '{provider}' takes one address"):
+            ClientConfig(provider=provider, pin_api_url=[one, two])
+    with pytest.raises(ConfigError, match="names no address"):
+        ClientConfig(provider="cluster", pin_api_url=[])
+
+
+def test_a_token_goes_over_plain_http_to_no_address_of_several():
+    urls = ["http://127.0.0.1:9094", "http://10.0.0.1:9094"]
+    ClientConfig(provider="cluster", pin_api_url=urls)
+    for order in (urls, urls[::-1]):
+        with pytest.raises(ConfigError, match="plain HTTP"):
+            ClientConfig(provider="cluster", pin_api_url=order, provider_token="alice:secret")
+    with pytest.raises(ConfigError, match="without a user name") as caught:
+        ClientConfig(provider="cluster", pin_api_url=[*urls, "http://bob:hush@10.0.0.2"])
+    assert "hush" not in str(caught.value)
+
+
 def test_profiles_go_with_their_cid_version():
     for profile, version in PROFILES.items():
         ClientConfig(profile=profile, cid_version=version)

@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 
 from holdfast.content.blocks import BlockCache
 from holdfast.content.car import CarReader
-from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.cid import CID, DAG_PB, RAW
 from holdfast.content.dag_pb import Link, encode
 from holdfast.content.hashes import IDENTITY
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
@@ -25,7 +25,8 @@ from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.held_bytes import HeldBytes
 from holdfast.content.unixfs.layouts import LayoutProof
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk, feed_known
-from holdfast.errors import VerificationError
+from holdfast.errors import MalformedError, VerificationError
+from holdfast.files.seen_cids import SpilledCIDs
 from holdfast.node.gateway.archives import ArchiveWalk, Selection
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.repository import Repository
@@ -111,6 +112,72 @@ def test_a_walk_over_all_blocks_leaves_out_identity_cids():
     blocks[root] = block
     assert list(needs(DagWalk(root), blocks)) == [root, leaf]
     assert list(needs(DagWalk(inline), blocks)) == []
+
+
+def chain(length):
+    """Directories, each in the next; the root and the blocks."""
+    blocks = Blocks()
+    cid = CID.of_raw(b"leaf")
+    blocks[cid] = b"leaf"
+    for _ in range(length):
+        block = encode([Link(cid, b"a", 4)], data.DIRECTORY)
+        cid = replace(CID.of_raw(block), codec=DAG_PB)
+        blocks[cid] = block
+    return cid, blocks
+
+
+def test_a_dag_may_be_deep_but_not_endless(monkeypatch):
+    monkeypatch.setattr("holdfast.content.unixfs.dag_walk.DEEPEST", 40)
+    root, blocks = chain(40)
+    assert len(list(needs(DagWalk(root), blocks))) == 41
+    root, blocks = chain(41)
+    with pytest.raises(MalformedError, match="deeper than 40 levels"):
+        list(needs(DagWalk(root), blocks))
+
+
+def test_a_dag_that_is_too_wide_at_many_levels_is_refused(monkeypatch):
+    monkeypatch.setattr("holdfast.content.unixfs.dag_walk.MAX_LINKS_HELD", 100)
+    blocks = Blocks()
+    cid = CID.of_raw(b"leaf")
+    for level in range(4):
+        others = [Link(CID.of_raw(b"%d %d" % (level, each)), b"", 4) for each in range(40)]
+        block = encode([Link(cid, b"", 4), *others], data.DIRECTORY)
+        cid = replace(CID.of_raw(block), codec=DAG_PB)
+        blocks[cid] = block
+    with pytest.raises(MalformedError, match="too wide at too many levels"):
+        list(needs(DagWalk(cid), blocks))
+
+
+def test_a_walk_says_which_new_blocks_are_needed_next():
+    leaves = [CID.of_raw(b"%d" % number) for number in range(6)]
+    inline = CID(1, RAW, IDENTITY, b"x")
+    links = [leaves[0], leaves[1], leaves[0], inline, leaves[1], *leaves[2:]]
+    block = encode([Link(cid, b"", 1) for cid in links], data.DIRECTORY)
+    walk = DagWalk(replace(CID.of_raw(block), codec=DAG_PB))
+    assert walk.needed_next(8) == []
+    walk.feed(block)
+    assert walk.need == leaves[0]
+    assert walk.needed_next(3) == leaves[1:4]
+    walk.feed(b"0")
+    assert walk.needed_next(8) == leaves[2:]
+    large = encode([Link(cid, b"", 3 << 20) for cid in leaves], data.DIRECTORY)
+    walk = DagWalk(replace(CID.of_raw(large), codec=DAG_PB))
+    walk.feed(large)
+    assert walk.needed_next(8) == leaves[1:3]  # a few MiB
+
+
+def test_seen_cids_are_found_in_memory_and_on_disk():
+    seen = SpilledCIDs(in_memory=10)
+    cids = [CID.of_raw(b"%d" % number) for number in range(35)]
+    for number, cid in enumerate(cids):
+        assert cid not in seen
+        seen.add(cid)
+        seen.add(cids[number // 2])
+    assert all(cid in seen for cid in cids)
+    assert replace(cids[0], codec=DAG_PB) not in seen
+    assert CID.of_raw(b"other") not in seen
+    seen.close()
+    seen.close()
 
 
 def test_every_walk_verifies_the_block_unless_it_is_verified():

@@ -66,6 +66,19 @@ const CLIENTS = {
       }
     }
   },
+  async 'kubo-rpc-client'() {
+    const { create } = await import('kubo-rpc-client')
+    const kubo = create({ url: `${url}/api/v0` })
+    const options = { cidVersion: 1, rawLeaves: true, chunker: 'size-1048576', pin: true }
+    return {
+      store: async (document) => (await kubo.add(JSON.stringify(document), options)).cid.toString(),
+      async retrieve(cid) {
+        const pieces = []
+        for await (const piece of kubo.cat(cid)) pieces.push(piece)
+        return JSON.parse(Buffer.concat(pieces).toString())
+      }
+    }
+  },
   async 'ipfs-unixfs-importer'() {
     const { importer } = await import('ipfs-unixfs-importer')
     const { fixedSize } = await import('ipfs-unixfs-importer/chunker')

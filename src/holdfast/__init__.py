@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holdfast._async.providers.cluster import AsyncClusterProvider
     from holdfast._async.providers.kubo import AsyncKuboProvider
     from holdfast._async.providers.local import AsyncLocalProvider
+    from holdfast._async.providers.pinata import AsyncPinataProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
     from holdfast._async.reads.block_reader import AsyncBlockReader
     from holdfast._async.workers import AsyncOutcomes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast._sync.providers.cluster import ClusterProvider
     from holdfast._sync.providers.kubo import KuboProvider
     from holdfast._sync.providers.local import LocalProvider
+    from holdfast._sync.providers.pinata import PinataProvider
     from holdfast._sync.providers.pinning import PinProvider
     from holdfast._sync.reads.block_reader import BlockReader
     from holdfast._sync.workers import Outcomes
@@ -61,6 +63,7 @@ __all__ = [
     "AsyncLocalProvider",
     "AsyncOutcomes",
     "AsyncPinProvider",
+    "AsyncPinataProvider",
     "AsyncStorageProvider",
     "BaseProvider",
     "Blob",
@@ -82,6 +85,7 @@ __all__ = [
     "PinFilter",
     "PinInfo",
     "PinProvider",
+    "PinataProvider",
     "Retries",
     "StorageProvider",
     "StoreOptions",
@@ -105,6 +109,7 @@ _LAZY = {
     "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncOutcomes": "holdfast._async.workers",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
+    "AsyncPinataProvider": "holdfast._async.providers.pinata",
     "AsyncStorageProvider": "holdfast.provider",
     "BaseProvider": "holdfast._sync.providers.base",
     "Blob": "holdfast.files.blob",
@@ -126,6 +131,7 @@ _LAZY = {
     "PinFilter": "holdfast.records",
     "PinInfo": "holdfast.records",
     "PinProvider": "holdfast._sync.providers.pinning",
+    "PinataProvider": "holdfast._sync.providers.pinata",
     "Retries": "holdfast.config",
     "StorageProvider": "holdfast.provider",
     "StoreOptions": "holdfast.records",

@@ -13,6 +13,7 @@ from holdfast.records import PinFilter, PinInfo, StoreOptions, now_ms
 
 DEFAULT_FILE_NAME: Final = "client-file"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MAX_SECONDS: Final = 10**9  # of a link, some 30 years
 LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 DEFAULT_FOLDER_NAME: Final = "client-folder"  # of the root of a file system, which has no name
 
@@ -152,6 +153,41 @@ def check_wait(wait: Any) -> None:
         raise TypeError(f"wait must be a number of seconds, not {type(wait).__name__}")
     if not (wait >= 0 and math.isfinite(wait)):
         raise ValueError("wait must be a number of seconds, and not negative")
+
+
+def link_seconds(expires: Any) -> int:
+    """Return for how many whole seconds a link works; raise an error unless that is 1 or more."""
+    seconds = expires.total_seconds() if isinstance(expires, timedelta) else expires
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        kind = type(expires).__name__
+        raise TypeError(f"expires must be a number of seconds or a timedelta, not {kind}")
+    if not 1 <= seconds <= MAX_SECONDS:
+        raise ValueError(f"expires must be from 1 to {MAX_SECONDS:,} seconds from now")
+    return int(seconds)
+
+
+def check_max_bytes(max_bytes: Any) -> None:
+    """Raise an error unless `max_bytes` is None or a whole number of at least 1."""
+    if max_bytes is None:
+        return
+    if isinstance(max_bytes, bool) or not isinstance(max_bytes, int):
+        raise TypeError(f"max_bytes must be a whole number, not {type(max_bytes).__name__}")
+    if max_bytes < 1:
+        raise ValueError("max_bytes must be at least 1; leave it out for no limit")
+
+
+def media_types(types: Any) -> tuple[str, ...]:
+    """Return media types such as ``image/*`` as a tuple; raise an error for anything else."""
+    if types is None:
+        return ()
+    if isinstance(types, str | bytes):
+        raise TypeError(f"types must be a list of media types, not {type(types).__name__}")
+    found = tuple(types)
+    for each in found:
+        check_text("a media type of types", each)
+    if not found:
+        raise ValueError("types has no media type; leave it out to allow all")
+    return found
 
 
 def check_progress(progress: Any) -> None:

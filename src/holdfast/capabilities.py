@@ -15,15 +15,6 @@ from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
 
 
 @runtime_checkable
-class Linkable(Protocol):
-    """Returns links to its content."""
-
-    @abstractmethod
-    def url(self, cid: str) -> str:
-        """Return a link to `cid` that can be shared."""
-
-
-@runtime_checkable
 class Reconfigurable(Protocol):
     """Can be copied with other options and the same connections."""
 
@@ -298,6 +289,7 @@ REFUSALS: Final[Mapping[str, str]] = {
     "Directories": "cannot store directories; upload the files one by one",
     "CarImport": "cannot import archives; upload the files",
     "CarExport": "cannot export archives; download the files",
+    "Signing": "makes no signed links; share the address of url()",
     "Exporting": "cannot give content block by block; download it and upload it there",
     "Importing": "cannot store archives; download the content and upload it there",
 }

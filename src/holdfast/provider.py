@@ -35,7 +35,6 @@ from holdfast.capabilities import (
     Exporting,
     Finding,
     Importing,
-    Linkable,
     Listing,
     Openable,
     Pinning,
@@ -46,6 +45,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.sources import Progress, Source
+from holdfast.link_capabilities import AsyncSigning, Linkable, Signing
 from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "AsyncListing",
     "AsyncOpenable",
     "AsyncPinning",
+    "AsyncSigning",
     "AsyncStorageProvider",
     "AsyncUpdating",
     "Browsing",
@@ -83,6 +84,7 @@ __all__ = [
     "Pinning",
     "Progress",
     "Reconfigurable",
+    "Signing",
     "Source",
     "StorageProvider",
     "Updating",

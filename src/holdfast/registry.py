@@ -52,6 +52,12 @@ _PINNING: Final[dict[str, Any]] = {
 BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "local": BuiltIn(module="providers.local", class_name="LocalProvider", on_this_machine=True),
     "pinning": BuiltIn(**_PINNING),
+    "pinata": BuiltIn(
+        module="providers.pinata",
+        class_name="PinataProvider",
+        api_url="https://api.pinata.cloud",
+        needs_token=True,
+    ),
     "kubo": BuiltIn(
         module="providers.kubo", class_name="KuboProvider", api_url="http://127.0.0.1:5001"
     ),

@@ -136,7 +136,8 @@ async def test_a_repeated_upload_stays_on_its_nodes(client, salt):
     before = await pin_of(client, record.cid)
     for _ in range(5):
         assert (await client.store([salt])).duplicate is True
-    assert (await pin_of(client, record.cid)).peers == before.peers
+    # Each pin is made again, which may still be going on.
+    assert list((await pin_of(client, record.cid)).peers) == list(before.peers)
 
 
 @pytest.mark.parametrize("copies", [1, 3, -1])
@@ -167,7 +168,8 @@ async def test_the_other_version_of_a_cid_is_the_same_pin(cluster, salt):
 
 
 async def test_names_and_key_values_may_be_in_any_language(client, salt):
-    name, keyvalues = 'ünï "cøde" & 🌊=%20', {"schlüssel &=%": "wert\n&=+ 🌊", "empty": ""}
+    name = 'ünï "cøde" & 🌊=%20'
+    keyvalues = {"schlüssel &=%": f"wert\n&=+ 🌊 {salt}", "empty": ""}
     record = await client.store([salt], name=name, keyvalues=keyvalues)
     pin = await pin_of(client, record.cid)
     assert (pin.name, pin.keyvalues) == (name, keyvalues)

@@ -174,12 +174,12 @@ async def test_an_upload_goes_on_at_another_peer(own_cluster, tmp_path):
             killed.append(done)
             first.stop(kill=True)
 
-    # On two nodes at the most: one may be the one that is killed.
     config = own_cluster.provider_config(timeouts={"total": 30})
     async with await AsyncClient.init(config) as client:
         record = await client.upload(large, progress=progress)
         assert killed
         assert record.cid == compute_cid(large)
-        (pin,) = await client.pins(cid=record.cid)
+        pin = await client.pin(record.cid, wait=30)
         assert list(pin.peers.values()) == ["pinned", "pinned"]
+        assert first.name not in pin.peers
         assert (await client.download(record.cid)).read() == large.read_bytes()

@@ -249,6 +249,18 @@ async def test_a_pin_that_the_peers_gave_up_is_an_error(client, server):
         await client.pin(HELLO_CID, wait=5)
 
 
+async def test_errors_of_many_peers_are_told_in_one_short_line(client, server):
+    lost = states(*["pin_error"] * 500)
+    for about in lost["peer_map"].values():
+        about["error"] = "no space\n\x1b[2Jleft " * 20
+    for body in (PIN, states("pin_queued", "pin_queued"), PIN, lost):
+        server.reply(200, body, headers=JSON)
+    with pytest.raises(ProviderError, match=r"peer0 pin_error \(no space") as caught:
+        await client.pin(HELLO_CID, wait=5)
+    assert len(str(caught.value)) < 1_000
+    assert str(caught.value).isprintable()
+
+
 # What is sent
 
 

@@ -1,6 +1,7 @@
 """Copies of content at another provider, under the same CIDs."""
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -223,6 +224,20 @@ async def test_a_source_that_lies_pins_nothing_at_the_target(node, there):
             await provider.aclose()
     assert await there.pins() == []
     assert there.provider.repository.collect_garbage().blocks == 0
+
+
+async def test_a_block_that_the_source_lost_pins_nothing_at_the_target(node, service, there):
+    content = os.urandom(1_000_000)  # no cache has it
+    pin, _ = node.repository.add(content, ODD_LAYOUT, name="x")
+    lost = [each for each in node.repository.path.rglob("*") if each.is_file()]
+    block = CID.of_raw(content[:100_000])
+    (lost,) = [each for each in lost if each.name.endswith(block.digest.hex())]
+    lost.unlink()
+    (outcome,) = [each async for each in service.copy_pins(to=there)]
+    assert isinstance(outcome.error, (NotFoundError, VerificationError))
+    assert await there.pins() == []
+    assert there.provider.repository.collect_garbage().blocks == 0
+    await service.revoke(pin.cid)
 
 
 # Many pins, with a journal

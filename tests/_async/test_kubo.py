@@ -1,7 +1,9 @@
 """The provider for Kubo, on a real Kubo: what users do with it."""
 
 import io
+import json
 import os
+import re
 from dataclasses import replace
 
 import pytest
@@ -58,6 +60,22 @@ async def test_the_flows_of_the_spec(client, salt):
     assert await client.revoke(file.cid) is True
     with pytest.raises(ProviderError, match="not pinned"):
         await client.revoke(file.cid)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["blocks", "gateway"])
+async def test_a_message_goes_from_one_client_to_another(kubo, client, way, salt):
+    note = await client.send("alice", f"héllo {salt}")
+    assert note.data.recipient_id == "alice"
+    assert note.size == len(
+        json.dumps(note.data.to_dict(), separators=(",", ":"), ensure_ascii=False)
+    )
+    assert kubo.call("cat", arg=note.cid).startswith(b'{"recipientId":"alice","payload":')
+    changes = {} if way == "blocks" else {"gateway_url": kubo.gateway_url}
+    async with await AsyncClient.init(kubo.provider_config(**changes)) as other:
+        assert await other.receive(note.cid) == note.data
+    (pin,) = await client.pins(cid=note.cid)
+    assert re.fullmatch(r"client-\d{13}", pin.name)
 
 
 async def test_parts_of_a_file_are_read(client, salt):

@@ -130,6 +130,32 @@ async def test_a_kubo_that_stops_answering_is_a_timeout(steady_kubo):
         assert (await client.download(record.cid)).read() == b"known"
 
 
+async def test_a_kubo_that_stops_in_the_middle_is_a_timeout(steady_kubo, tmp_path):
+    data = os.urandom(30_000_000)
+    config = steady_kubo.provider_config(timeouts={"read": 1, "write": 1, "total": 2})
+    async with await AsyncClient.init(config) as client:
+        record = await client.upload(data)
+        for call in (
+            lambda progress: client.upload(os.urandom(30_000_000), progress=progress),
+            lambda progress: client.download(record.cid, to=tmp_path / "copy", progress=progress),
+        ):
+            stops = []
+
+            def progress(done, _total, stops=stops):
+                if done >= 10_000_000 and not stops:
+                    stops.append(done)
+                    steady_kubo.signal("STOP")
+
+            try:
+                with pytest.raises(RequestTimeoutError):
+                    await call(progress)
+            finally:
+                steady_kubo.signal("CONT")
+            assert stops
+        assert list(tmp_path.iterdir()) == []
+        assert (await client.download(record.cid)).read() == data
+
+
 @contextmanager
 def stopped(kubo):
     """Stop the process of Kubo for a while (SIGSTOP)."""
@@ -177,6 +203,17 @@ async def test_a_folder_is_sent_again_to_a_kubo_that_was_killed(steady_kubo, tmp
         assert record.cid == compute_cid(tmp_path)
         data = (tmp_path / "29.bin").read_bytes()
         assert (await client.download(f"{record.cid}/29.bin")).read() == data
+
+
+async def test_a_download_goes_on_after_kubo_was_killed(steady_kubo, tmp_path):
+    data = os.urandom(30_000_000)
+    progress, killed = restarting(steady_kubo, 10_000_000)
+    config = steady_kubo.provider_config(retries={"attempts": 4})
+    async with await AsyncClient.init(config) as client:
+        record = await client.upload(data)
+        await client.download(record.cid, to=tmp_path / "copy", progress=progress)
+    assert killed
+    assert (tmp_path / "copy").read_bytes() == data
 
 
 async def test_a_stream_to_a_kubo_that_was_killed_is_a_network_error(steady_kubo):

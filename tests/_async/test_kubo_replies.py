@@ -162,6 +162,14 @@ async def test_denied_access_is_an_authentication_error(client, server):
     assert caught.value.status == 403
 
 
+async def test_a_proxy_that_asks_for_credentials_is_an_authentication_error(client, server):
+    headers = {"Content-Type": "text/html", "WWW-Authenticate": "Basic"}
+    server.reply(401, b"<html>401 Authorization Required</html>", headers=headers)
+    with pytest.raises(AuthenticationError, match=r"^HTTP error 401$") as caught:
+        await client.test_connection()
+    assert caught.value.status == 401
+
+
 async def test_content_that_is_not_found_in_time_is_a_timeout(client, server):
     error = {"Message": "context deadline exceeded", "Code": 0, "Type": "error"}
     server.reply(500, error)

@@ -176,12 +176,12 @@ def test_an_upload_goes_on_at_another_peer(own_cluster, tmp_path):
             killed.append(done)
             first.stop(kill=True)
 
-    # On two nodes at the most: one may be the one that is killed.
     config = own_cluster.provider_config(timeouts={"total": 30})
     with Client.init(config) as client:
         record = client.upload(large, progress=progress)
         assert killed
         assert record.cid == compute_cid(large)
-        (pin,) = client.pins(cid=record.cid)
+        pin = client.pin(record.cid, wait=30)
         assert list(pin.peers.values()) == ["pinned", "pinned"]
+        assert first.name not in pin.peers
         assert (client.download(record.cid)).read() == large.read_bytes()

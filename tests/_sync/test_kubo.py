@@ -3,7 +3,9 @@
 """The provider for Kubo, on a real Kubo: what users do with it."""
 
 import io
+import json
 import os
+import re
 from dataclasses import replace
 
 import pytest
@@ -60,6 +62,22 @@ def test_the_flows_of_the_spec(client, salt):
     assert client.revoke(file.cid) is True
     with pytest.raises(ProviderError, match="not pinned"):
         client.revoke(file.cid)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["blocks", "gateway"])
+def test_a_message_goes_from_one_client_to_another(kubo, client, way, salt):
+    note = client.send("alice", f"héllo {salt}")
+    assert note.data.recipient_id == "alice"
+    assert note.size == len(
+        json.dumps(note.data.to_dict(), separators=(",", ":"), ensure_ascii=False)
+    )
+    assert kubo.call("cat", arg=note.cid).startswith(b'{"recipientId":"alice","payload":')
+    changes = {} if way == "blocks" else {"gateway_url": kubo.gateway_url}
+    with Client.init(kubo.provider_config(**changes)) as other:
+        assert other.receive(note.cid) == note.data
+    (pin,) = client.pins(cid=note.cid)
+    assert re.fullmatch(r"client-\d{13}", pin.name)
 
 
 def test_parts_of_a_file_are_read(client, salt):

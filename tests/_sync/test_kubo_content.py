@@ -44,16 +44,36 @@ def test_files_have_our_cids_and_kubo_reads_them(kubo, profile):
                 record = client.upload(source)
                 assert (size, record.cid) == (size, compute_cid(data, profile=profile))
             assert kubo.call("cat", arg=record.cid) == data
+            assert sum(link["Size"] for link in links_of(kubo, record.cid)) == (
+                size if size > PROFILES[profile].chunk_size else 0  # a file of one block has none
+            )
+            check_export(kubo, record.cid)
+            assert (client.download(record.cid)).read() == data
 
 
-def test_a_file_of_more_than_one_full_node_has_our_cid(kubo, memory_folder):
-    """1024 chunks of 1 MiB, and one byte: zeros, so that Kubo keeps one chunk."""
+def links_of(kubo, cid, **options):
+    (listed,) = json.loads(kubo.call("ls", arg=cid, **options))["Objects"]
+    return listed["Links"]
+
+
+def check_export(kubo, cid):
+    """Kubo has all blocks of `cid`."""
+    archive = CarReader()
+    assert archive.update(kubo.call("dag/export", arg=cid, offline=True))
+    archive.finish()
+    assert [str(root) for root in archive.roots] == [cid]
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_file_of_about_one_full_node_has_our_cid(kubo, beyond, memory_folder):
+    """1024 chunks of 1 MiB: zeros, so that Kubo keeps one or two of them."""
     large = memory_folder / "zeros"
     with large.open("wb") as file:
-        file.truncate((1 << 30) + 1)
+        file.truncate((1 << 30) + beyond)
     with Client.init(config_of(kubo, "unixfs-v1-2025")) as client:
         record = client.upload(large)
     assert record.cid == compute_cid(large)
+    check_export(kubo, record.cid)
 
 
 @each_profile
@@ -65,13 +85,12 @@ def test_directories_have_our_cids_and_kubo_lists_them(kubo, profile, vector, me
         record = client.upload(folder)
         assert record.cid == cid
         assert [pin.cid for pin in client.pins(cid=cid)] == [cid]
-    (listed,) = json.loads(kubo.call("ls", arg=cid))["Objects"]
     shown = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
-    assert sorted(link["Name"] for link in listed["Links"]) == sorted(shown)
-    archive = CarReader()
-    assert archive.update(kubo.call("dag/export", arg=cid, offline=True))
-    archive.finish()
-    assert [str(root) for root in archive.roots] == [cid]
+    assert sorted(link["Name"] for link in links_of(kubo, cid)) == sorted(shown)
+    files = [path for path in folder.iterdir() if path.name in shown and path.is_file()]
+    for path in files[:1]:
+        assert kubo.call("cat", arg=f"/ipfs/{cid}/{path.name}") == path.read_bytes()
+    check_export(kubo, cid)
 
 
 @pytest.mark.parametrize("count", [5_000, 5_461, 5_462, 5_700])
@@ -83,10 +102,8 @@ def test_a_directory_near_the_threshold_of_shards_has_our_cid(kubo, profile, cou
     with Client.init(config_of(kubo, profile)) as client:
         record = client.upload(memory_folder)
     assert record.cid == compute_cid(memory_folder, profile=profile)
-    (listed,) = json.loads(kubo.call("ls", arg=record.cid, size=False, resolve_type=False))[
-        "Objects"
-    ]
-    assert len(listed["Links"]) == count
+    assert len(links_of(kubo, record.cid, size=False, resolve_type=False)) == count
+    check_export(kubo, record.cid)
 
 
 UNUSUAL = {
@@ -104,13 +121,14 @@ UNUSUAL = {
 }
 
 
-@pytest.mark.parametrize("way", ["gateway", "trustless gateway", "blocks"])
+@pytest.mark.parametrize("way", ["gateway", "trustless gateway", "blocks", "stream"])
 @pytest.mark.parametrize("name", UNUSUAL)
 def test_what_kubo_has_cut_in_unusual_ways_is_read(kubo, trustless_kubo, way, name):
     node = trustless_kubo if way == "trustless gateway" else kubo
-    data = data_of(5_000 if name == "inline" else 700_000)
+    size = 6_000_000 if way == "stream" else 700_000
+    data = data_of(5_000 if name == "inline" else size)
     cid = node.add(data, **{"cid_version": 1, **UNUSUAL[name]})
-    address = {} if way == "blocks" else {"gateway_url": node.gateway_url}
+    address = {"gateway_url": node.gateway_url} if "gateway" in way else {}
     with Client.init(node.provider_config(**address)) as client:
         assert (client.download(cid)).read() == data
         with client.open(cid) as file:

@@ -3,7 +3,8 @@ const { GATEWAY, HTTPS_PROXY: node } = process.env;
 const original = globalThis.fetch;
 
 globalThis.fetch = (address, options) => {
-  const local = String(address).replace(GATEWAY, node).replace("https://api.pinata.cloud", node);
+  const service = /https:\/\/(api|uploads)\.pinata\.cloud/;
+  const local = String(address).replace(GATEWAY, node).replace(service, node);
   if (!node || !local.startsWith(node)) throw new Error(`${address} is not on this machine`);
   return original(local, options);
 };

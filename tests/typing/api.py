@@ -1,7 +1,7 @@
 """User code that must type-check: it is read by mypy, never run."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, assert_type
 
@@ -19,6 +19,7 @@ from holdfast import (
     ClientMessage,
     ClientRecord,
     ContentFile,
+    Copied,
     LocalProvider,
     Outcome,
     Outcomes,
@@ -161,12 +162,19 @@ def pins(client: Client) -> None:
     assert_type(client.iter_pins(cid="cid", since=datetime.now(UTC), until=5), Iterator[Pin])
     assert_type(client.pins(keyvalues={"b": 1}, limit=3), list[Pin])
     assert_type(client.pin("cid").state, Literal["queued", "pinning", "pinned"])
+    assert_type(client.signed_url("cid", expires=timedelta(hours=1)), str)
+    assert_type(client.signed_upload_url(expires=5, max_bytes=5, types=["image/*"]), str)
+    assert_type(client.copy("cid", to=client), Copied)
+    assert_type(client.copy_pins(to=client, journal="x", name="a"), Outcomes[Pin, Copied])
 
 
 async def async_pins(client: AsyncClient) -> None:
     assert_type(await client.pin("cid"), Pin)
+    assert_type(await client.signed_url("cid", expires=1.5), str)
     assert_type(client.iter_pins(), AsyncIterator[Pin])
     assert_type([pin async for pin in client.iter_pins()], list[Pin])
+    assert_type(await client.copy("cid", to=client), Copied)
+    assert_type(client.copy_pins(to=client, limit=5), AsyncOutcomes[Pin, Copied])
 
 
 def providers(config: ClientConfig, storage: StorageProvider) -> None:

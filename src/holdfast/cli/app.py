@@ -16,7 +16,7 @@ COMMAND_MODULES: Final = {
     "downloading": ("download",),
     "listing": ("ls",),
     "pins": ("pin", "update", "list"),
-    "sharing": ("open", "test-connection"),
+    "sharing": ("open", "link", "upload-link", "test-connection"),
     "offline": ("cid", "verify"),
     "copying": ("copy",),
     "backups": ("backup", "restore"),

@@ -28,37 +28,45 @@ FILE = Annotated[str, typer.Argument(metavar="FILE", callback=not_empty, help='T
 
 @command(commands, *CONNECTED)
 def backup(run: Run, file: FILE) -> None:
-    """Write all pins with their content, names and key-values to one file.
+    """Write all pins to one file.
 
-    The file is an archive (CAR). It appears complete, or not at all. Pins whose content cannot be
-    read are named, and the exit code is that of the first.
+    The file has their content, names and key-values. It is an archive (CAR), and appears complete,
+    or not at all. Pins whose content cannot be read are named, and the exit code is that of the
+    first. Then an older backup of the same name stays, and the new one is FILE.incomplete.
     """
     with run.client() as client, _opened(run, file) as (out, commit):
         with run.progress_bar("backup", hidden=file == "-") as show:
             written = _Written(run, client, out, show)
             written.run()
-        commit()
+        path = commit(is_complete=not written.code)
     if file != "-":
-        facts = {"path": file, "pins": written.done, "size": written.size, "cid": written.cid}
-        run.emit(facts, file)
+        facts = {"path": path, "pins": written.done, "size": written.size, "cid": written.cid}
+        run.emit(facts, path)
     note(run, written.summary())
     if written.code:
         raise typer.Exit(written.code)
 
 
 @contextmanager
-def _opened(run: Run, file: str) -> Iterator[tuple[Any, Callable[[], None]]]:
-    """Yield the file to write to, and the function that gives it its name."""
+def _opened(run: Run, file: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
+    """Yield the file to write to, and the function that gives it its name and returns that."""
     from holdfast.files.atomic import PendingFile
 
     if file == "-":
         out = run.standard_output()
         if out.isatty():
             raise UsageError("a backup cannot be shown on a terminal: name a file, or use > FILE")
-        yield out, out.flush
+        yield out, lambda **_: out.flush()
         return
     with PendingFile(file) as pending:
-        yield pending, pending.commit
+
+        def commit(*, is_complete: bool) -> str:
+            if not is_complete and pending.target.exists():
+                pending.target = Path(f"{file}.incomplete")
+            pending.commit()
+            return str(pending.target)
+
+        yield pending, commit
 
 
 class _Written:
@@ -78,7 +86,7 @@ class _Written:
         self._client = client
         self._out = out
         self._show = show
-        self._failed: list[tuple[str, Exception]] = []
+        self._failed: list[tuple[str, dict[str, Any]]] = []
         self.done = self.code = self.size = 0
         self.cid = ""
 
@@ -94,8 +102,8 @@ class _Written:
             for cid in pins.cids():
                 self._add(cid, writer)
             self.size = writer.size
-        for cid, error in self._failed:
-            write_failure(self._run, "cid", cid, error)
+        for cid, failure in self._failed:
+            write_failure(self._run, "cid", cid, failure)
 
     def _add(self, cid: str, writer: "BackupWriter") -> None:
         from holdfast.provider import Exporting, ask
@@ -103,7 +111,7 @@ class _Written:
         try:
             writer.add(self._counted(ask(self._client.provider, Exporting).export_archive(cid)))
         except ClientError as error:
-            self._failed.append((cid, error))
+            self._failed.append((cid, exit_codes.describe(error)))
             self.code = self.code or exit_codes.family_of(error).code
         else:
             self.done += 1
@@ -124,9 +132,10 @@ class _Written:
 
 @command(commands, *CONNECTED)
 def restore(run: Run, file: FILE) -> None:
-    """Store all pins of a backup, with their names and key-values; write a line for each.
+    """Store all pins of a backup.
 
-    What the provider has is not sent again, so the same command continues after an interruption.
+    They get their names and key-values. There is a line for each. What the provider has is not sent
+    again, so the same command continues after an interruption.
     """
     import holdfast
     from holdfast.cli.backup_provider import BackupProvider
@@ -142,7 +151,7 @@ def restore(run: Run, file: FILE) -> None:
             report.take_all(source.copy_pins(to=client, journal=journal, progress=report.progress))
         if opened.damage:
             note(run, opened.damage)
-        if not report.code:
+        if journal is not None and report.is_over:
             journal.unlink(missing_ok=True)
     if report.code:
         raise typer.Exit(report.code)

@@ -2,8 +2,9 @@
 
 import hashlib
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -25,6 +26,7 @@ commands = group()
 AT_ONCE: Final = 8  # copies under way at the same time
 FATAL: Final = (AuthenticationError, PermissionDeniedError)  # no other pin would fare better
 WAIT: Final = 60.0
+BELIEVED_FOR: Final = 24 * 3600  # seconds after the last line of a journal
 
 
 @command(commands)
@@ -70,9 +72,10 @@ def copy(
         float, typer.Option(metavar="SECONDS", min=0, help="How long to wait until it is fetched.")
     ] = WAIT,
 ) -> None:
-    """Copy content to another provider, under the same CIDs; write a line for each pin.
+    """Copy content to another provider.
 
-    What the target has is not sent again, so the same command continues after an interruption.
+    The CIDs stay the same. There is a line for each pin. What the target has is not sent again, so
+    the same command continues after an interruption.
     """
     wanted: dict[str, Any] = {"name": name, "keyvalues": parse_keyvalues(keyvalue)}
     if cids and (name is not None or wanted["keyvalues"]):
@@ -92,7 +95,7 @@ def copy(
                 journal = journal_for(client, target)
                 options |= {"journal": journal, "progress": report.progress, **wanted}
                 report.take_all(client.copy_pins(to=target, **options))
-                if not report.code:
+                if journal is not None and report.is_over:
                     journal.unlink(missing_ok=True)
     if report.code:
         raise typer.Exit(report.code)
@@ -112,28 +115,42 @@ def _copy_each(
     return Outcomes(WorkGroup(copy_one, cids, AT_ONCE))
 
 
-def journal_for(client: "Client", target: "Client") -> Path:
-    """Return the path of the journal for this source and target."""
+def journal_for(client: "Client", target: "Client") -> Path | None:
+    """Return the path of the journal for this source, target and tokens; None if there can be none.
+
+    It is for a command that was interrupted. After some time the target may have lost what it had,
+    so an old journal is removed: then the target is asked again.
+    """
     from holdfast._sync.copying.places import place_of
     from holdfast.files.locations import data_folder
 
-    names = "\n".join(place_of(each.provider).name for each in (client, target))
+    places = [place_of(each.provider) for each in (client, target)]
+    names = "\n".join(place.name for place in places)
+    about = "\n".join([names, *(place.fingerprint(names) for place in places)])
     folder = data_folder() / "copies"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{hashlib.sha256(names.encode()).hexdigest()[:16]}.journal"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None  # then the target is asked what it has
+    for each in folder.glob("*.journal"):
+        with suppress(OSError):  # another command may have removed it
+            if time.time() - each.stat().st_mtime > BELIEVED_FOR:
+                each.unlink()
+    return folder / f"{hashlib.sha256(about.encode()).hexdigest()[:16]}.journal"
 
 
 def _show_missing(
     run: Run, client: "Client", target: "Client", cids: list[str] | None, wanted: dict[str, Any]
 ) -> None:
     """Write a line for each pin: whether the target has it."""
-    from holdfast._sync.copying.copier import find_pin
+    from holdfast._sync.copying.places import find_pin, has_content
     from holdfast._sync.workers import Outcomes, WorkGroup
     from holdfast.content.reference import Reference
     from holdfast.records import Pin
 
     def look(pin: Pin) -> bool:
-        return find_pin(target.provider, pin.cid) is not None
+        found = find_pin(target.provider, Reference.parse_cid(pin.cid))
+        return found is not None and has_content(found)
 
     def chosen() -> Iterator[Pin]:
         for cid in map(Reference.parse_cid, cids or ()):
@@ -157,6 +174,7 @@ class Report:
 
     Attributes:
         code: The exit code of the first that failed, or 0.
+        is_over: Whether all were tried.
     """
 
     def __init__(self, run: Run, done: str) -> None:
@@ -165,8 +183,8 @@ class Report:
         self._counts = {"new": 0, "there": 0, "earlier": 0, "failed": 0}
         self._bytes = 0
         self._show: Callable[..., None] | None = None
-        self._held: list[tuple[str, Exception]] = []
-        self._is_over = False
+        self._held: list[tuple[str, dict[str, Any]]] = []
+        self.is_over = False
         self.code = 0
 
     def use_bar(self, show: Callable[..., None] | None) -> None:
@@ -186,14 +204,14 @@ class Report:
                 self._take(outcome)
                 if isinstance(outcome.error, FATAL):
                     return
-        self._is_over = True
+        self.is_over = True
 
     def _take(self, outcome: "Outcome[Any, Any]") -> None:
         item = getattr(outcome.item, "cid", outcome.item)
         if outcome.error is not None:
             self.code = self.code or exit_codes.family_of(outcome.error).code
             self._counts["failed"] += 1
-            self._held.append((item, outcome.error))
+            self._held.append((item, exit_codes.describe(outcome.error)))
             if self._show is None:
                 self._tell_failures()
             return
@@ -209,8 +227,8 @@ class Report:
             self.progress(self._bytes, None)
 
     def _tell_failures(self) -> None:
-        for item, error in self._held:
-            write_failure(self._run, "cid", item, error)
+        for item, failure in self._held:
+            write_failure(self._run, "cid", item, failure)
         self._held.clear()
 
     @contextmanager
@@ -224,5 +242,5 @@ class Report:
             parts = [f"{self._words}: {counts['new'] + counts['earlier']:,} pins"]
             parts += [f"there already: {counts['there']:,}"] if counts["there"] else []
             parts += [f"failed: {counts['failed']:,}"] if counts["failed"] else []
-            parts += [] if self._is_over else ["to go on, run the same command again"]
+            parts += [] if self.is_over else ["to go on, run the same command again"]
             note(self._run, "; ".join(parts))

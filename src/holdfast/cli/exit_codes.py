@@ -158,13 +158,14 @@ def describe(error: BaseException) -> dict[str, Any]:
         isinstance(error, OSError) and error.strerror and not isinstance(error, errors.ClientError)
     ):
         message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    notes = [note for note in getattr(error, "__notes__", ()) if note != remedy]
     details = getattr(error, "reason", "") or getattr(error, "details", None)
     return {
         "name": family.kind.__name__ if isinstance(error, ImportError) else type(error).__name__,
         "message": message,
         **({"details": details} if details and details != message else {}),
         "remedy": remedy,
-        **({"notes": error.__notes__} if getattr(error, "__notes__", None) else {}),
+        **({"notes": notes} if notes else {}),
         "exitCode": family.code,
     }
 

@@ -43,10 +43,17 @@ def node(
         list[str] | None,
         typer.Option(metavar="URL", help="A gateway from which pinByHash fetches; repeatable."),
     ] = None,
+    v3_profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The layout of files uploaded by the v3 API; default kubo-legacy-cidv1.",
+        ),
+    ] = None,
 ) -> None:
     """Run a node over the embedded store until interrupted.
 
-    It serves the pinning API and the gateway protocols. To use your own token, set
+    It serves the pinning API, the v3 API and the gateway protocols. To use your own token, set
     HOLDFAST_NODE_TOKEN or give --token-file.
     """
     from holdfast.node.foreground import read_tokens, serve
@@ -64,6 +71,7 @@ def node(
             tokens=read_tokens(None if token_file is None else Path(token_file)),
             rate_limit=rate_limit,
             gateways=gateway or (),
+            v3_profile=v3_profile,
             announce=announce,
         )
     except ConfigError as error:

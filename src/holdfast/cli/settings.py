@@ -162,6 +162,17 @@ def _refuse_destinations(found: Layer, own: Layer, project: str) -> None:
         place = own_place(name)
         error = f"{project}: {name} decides where your {secret} is sent: set {name} in {place}"
         found[name] = chosen._replace(error=error)
+    gateway = found.get("gateway_url")
+    if gateway is not None and _is_from(project, gateway) and _signs_links(found):
+        place = own_place("gateway_url")
+        error = f"{project}: gateway_url decides who gets links to your private files: set it in "
+        found["gateway_url"] = gateway._replace(error=error + place)
+
+
+def _signs_links(found: Layer) -> bool:
+    """Return whether reads use signed links, which are credentials for the gateway they name."""
+    options = found.get("provider_options")
+    return options is not None and (options.value or {}).get("network") == "private"
 
 
 def _warn_of_another_provider(chosen: Setting | None, own: Layer, project: str) -> None:

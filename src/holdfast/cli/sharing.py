@@ -1,4 +1,4 @@
-"""Commands that open links and test the connection."""
+"""Commands that open and sign links, and test the connection."""
 
 import warnings
 from typing import Annotated
@@ -11,6 +11,9 @@ from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
 
 commands = group()
+EXPIRES = Annotated[
+    int, typer.Option("--expires", min=1, metavar="SECONDS", help="For how long it works.")
+]
 REMEDY = "use a gateway: `holdfast node`, then `--gateway-url http://127.0.0.1:5080/ipfs`"
 
 
@@ -44,3 +47,36 @@ def open_link(
     if not show and not opened:
         warnings.warn("no browser was found; open the link yourself", UserWarning, stacklevel=1)
     run.emit({"cid": str(Reference.parse(cid)), "url": link, "opened": opened}, link)
+
+
+@command(commands, *CONNECTED)
+def link(run: Run, cid: PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
+    """Write a link to private content that works for a while, for anybody who has it."""
+    from holdfast.content.reference import Reference
+
+    with run.client() as client:
+        signed = client.signed_url(cid, expires=expires)
+    run.emit({"cid": str(Reference.parse(cid)), "url": signed, "expires": expires}, signed)
+
+
+@command(commands, *CONNECTED, name="upload-link")
+def upload_link(
+    run: Run,
+    expires: EXPIRES = 3600,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, metavar="BYTES", help="The largest file that it takes.")
+    ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="TYPE",
+            show_default=False,
+            help="A media type that it takes, such as 'image/*'. Repeatable.",
+        ),
+    ] = None,
+) -> None:
+    """Write a link to which others can upload for a while, without your token."""
+    with run.client() as client:
+        signed = client.signed_upload_url(expires=expires, max_bytes=max_bytes, types=types or None)
+    run.emit({"url": signed, "expires": expires}, signed)

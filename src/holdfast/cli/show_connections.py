@@ -118,7 +118,8 @@ class _Test(threading.Thread):
         if is_on_this_machine(provider):
             return str(Path(self._value("path") or data_folder()).expanduser())
         usual = usual_api_url(provider) if provider in BUILT_IN else "-"
-        return self._value("pin_api_url") or usual
+        given = self._value("pin_api_url") or usual
+        return given if isinstance(given, str) else ", ".join(given)
 
     def _value(self, name: str) -> Any:
         setting = self._settings.get(name)

@@ -133,6 +133,7 @@ class _Several:
     def _tell(self, file: str, found: Any) -> None:
         if isinstance(found, Exception):
             self.code = self.code or exit_codes.family_of(found).code
+            found = exit_codes.describe(found)
         else:
             self._hidden += found[1]
         if self._held is None:
@@ -141,7 +142,7 @@ class _Several:
             self._held.append((file, found))
 
     def _write(self, file: str, found: Any) -> None:
-        if isinstance(found, Exception):
+        if isinstance(found, dict):
             write_failure(self._run, "path", file, found)
         else:
             record = found[0]

@@ -196,12 +196,13 @@ def _check_together(config: ClientConfig) -> None:
         raise ConfigError(f"pin_api_url: provider {config.provider!r} takes one address, not more")
     if config.provider_token is not None or not registry.may_lack_token(config.provider):
         for url in config.api_urls:
-            _check_secure("pin_api_url", url, config)
+            check_secure("pin_api_url", url, config)
     if config.gateway_token is not None and config.gateway_url is not None:
-        _check_secure("gateway_url", config.gateway_url[0], config)
+        check_secure("gateway_url", config.gateway_url[0], config)
 
 
-def _check_secure(name: str, url: str, config: ClientConfig) -> None:
+def check_secure(name: str, url: str, config: ClientConfig) -> None:
+    """Raise `ConfigError` if a token would be sent to `url` over plain HTTP."""
     parts = urlsplit(url)
     if (
         parts.scheme == "http"

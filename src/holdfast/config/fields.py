@@ -166,8 +166,9 @@ _ROWS: Final = (
     Field("allow_insecure", checks.flag, readers.flag,
           "Allow a token to be sent over plain HTTP to another machine.",
           endpoint=True, option=Option("connection", flags="--allow-insecure")),
-    Field("provider_options", checks.options, None,
-          "Options that only one provider needs. They may be secret and are never shown.",
+    Field("provider_options", checks.options, readers.options,
+          "Options that only one provider needs; in the environment, a JSON object. They may be "
+          "secret and are never shown.",
           secret=True, sent_to="provider", endpoint=True),
 )
 # fmt: on

@@ -4,7 +4,8 @@ Each takes the name of the variable and its text, and returns the value or raise
 that names the variable. The field's check then applies to the value.
 """
 
-from typing import Final
+import json
+from typing import Any, Final
 
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
@@ -63,3 +64,15 @@ def numbers(variable: str, value: str) -> dict[str, float]:
         }
     except ValueError:
         raise ConfigError(f"{variable} must be numbers by name, such as name=5") from None
+
+
+def options(variable: str, value: str) -> dict[str, Any]:
+    """Read a JSON object, such as ``{"network": "private"}``. Its values may be secret."""
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict):
+        return found
+    del value, found
+    raise ConfigError(f'{variable} must be a JSON object, such as {{"name": "value"}}')

@@ -31,7 +31,7 @@ from holdfast.content.car import (
 from holdfast.content.car_header import decode_header
 from holdfast.content.cid import CID
 from holdfast.content.hashes import FUNCTIONS, SHA2_256
-from holdfast.errors import InvalidCIDError, MalformedError, VerificationError
+from holdfast.errors import InvalidCIDError, MalformedError, UnsupportedError, VerificationError
 from holdfast.files.seen_cids import SpilledCIDs
 from holdfast.records import Pin, now_ms
 
@@ -52,6 +52,16 @@ class BackupPins:
         # There may be millions of pins.
         self._file = tempfile.SpooledTemporaryFile(PAGE_BYTES)  # noqa: SIM115 - see `close`
         self._pages: list[tuple[CID, int]] = []
+        try:
+            count = self._add_all(pins)
+            pages = [{"/": str(cid)} for cid, _ in self._pages]
+            about = {"created": now_ms(), "kind": KIND, "pages": pages, "pins": count}
+            self.manifest = _block(about)
+        except BaseException:
+            self.close()
+            raise
+
+    def _add_all(self, pins: Iterable[Pin]) -> int:
         rows: list[dict[str, Any]] = []
         size = count = 0
         for pin in pins:
@@ -63,8 +73,7 @@ class BackupPins:
                 rows, size = [], 0
         if rows:
             self._add(rows)
-        links = [{"/": str(cid)} for cid, _ in self._pages]
-        self.manifest = _block({"created": now_ms(), "kind": KIND, "pages": links, "pins": count})
+        return count
 
     def _add(self, rows: list[dict[str, Any]]) -> None:
         cid, data = _block(rows)
@@ -96,6 +105,22 @@ def _row(pin: Pin) -> dict[str, Any]:
     return {"cid": {"/": pin.cid}, "keyvalues": pairs, **facts}
 
 
+def _pin(row: Any) -> Pin:
+    """Return the pin in a row; raise an error if it is wrong."""
+    facts = {name: row[name] for name in FIELDS}
+    cid, keyvalues = row["cid"]["/"], dict(row["keyvalues"])
+    texts = (cid, facts["name"], facts["type"], *keyvalues)
+    numbers = (facts["files"], *(facts[name] or 0 for name in ("size", "created")))
+    if not (
+        all(isinstance(each, str) for each in texts)
+        and all(isinstance(each, int) for each in numbers)
+        and all(isinstance(each, str | int | float) for each in keyvalues.values())
+    ):
+        raise TypeError("a value has the wrong type")
+    CID.parse(cid)
+    return Pin(id="", cid=cid, keyvalues=keyvalues, **facts)
+
+
 def _json(value: Any) -> bytes:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return text.encode()
@@ -103,6 +128,10 @@ def _json(value: Any) -> bytes:
 
 def _block(value: Any) -> Block:
     data = _json(value)
+    if len(data) > MAX_BLOCK:
+        raise UnsupportedError(
+            "the list of pins is too long for a backup: shorten the longest names and key-values"
+        )
     return CID(1, DAG_JSON, SHA2_256, FUNCTIONS[SHA2_256].new(data).digest()), data
 
 
@@ -152,7 +181,6 @@ class BackupFile:
 
     Attributes:
         root: The CID of the manifest.
-        count: The number of pins.
         damage: Where and how the file is damaged, "" if the places of all blocks are known.
     """
 
@@ -167,42 +195,37 @@ class BackupFile:
             "CREATE TABLE blocks (key BLOB PRIMARY KEY, start INTEGER, size INTEGER) WITHOUT ROWID;"
         )
         try:
-            self.root, self.count, self._pages = self._read()
+            self.root, self._pages = self._read()
         except BaseException:
             self.close()
             raise
 
-    def _read(self) -> tuple[CID, int, list[CID]]:
+    def _read(self) -> tuple[CID, list[CID]]:
         self._file.seek(0)
         root = self._read_header()
         self._find_blocks()
         manifest = self._json(root)
         try:
-            if manifest["kind"] == KIND:
-                return root, manifest["pins"], [CID.parse(each["/"]) for each in manifest["pages"]]
+            pages = [CID.parse(each["/"]) for each in manifest["pages"]]
+            if manifest["kind"] == KIND and len({*pages}) == len(pages):
+                return root, pages
         except (KeyError, TypeError, InvalidCIDError):
             pass
         raise self._not_a_backup()
 
     def pins(self) -> Iterator[Pin]:
-        """Yield the pins, as they were when the backup was made, the oldest first.
-
-        So those that are restored have about the same order.
-        """
+        """Yield the pins, as they were when the backup was made, the oldest first."""
         for page in reversed(self._pages):
-            rows = self._json(page)
             try:
-                for row in reversed(rows):
-                    facts = {name: row[name] for name in FIELDS}
-                    yield Pin(id="", cid=row["cid"]["/"], keyvalues=dict(row["keyvalues"]), **facts)
+                for row in reversed(self._json(page)):
+                    yield _pin(row)
             except (KeyError, TypeError, ValueError):
                 raise self._not_a_backup() from None
 
     def block(self, cid: CID) -> bytes:
         """Return the block of `cid`; raise UnprovenError if the file does not have it."""
-        found = self._index.execute(
-            "SELECT start, size FROM blocks WHERE key = ?", (_key(cid),)
-        ).fetchone()
+        sql = "SELECT start, size FROM blocks WHERE key = ?"
+        found = self._index.execute(sql, (_key(cid),)).fetchone()
         if found is None:
             raise missing_block(cid)
         start, size = found
@@ -221,7 +244,7 @@ class BackupFile:
     def _json(self, cid: CID) -> Any:
         try:
             return json.loads(self.block(cid))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._not_a_backup() from None
         except VerificationError as error:
             raise MalformedError(
@@ -232,10 +255,8 @@ class BackupFile:
         return MalformedError(f"{self._name} is not a backup, or of a newer version of Holdfast")
 
     def _read_header(self) -> CID:
-        size = self._length(MAX_HEADER)
-        header = b"" if size is None else self._file.read(size)
         try:
-            (root,) = decode_header(header)
+            (root,) = decode_header(self._file.read(self._length(MAX_HEADER) or 0))
         except (MalformedError, ValueError):
             raise self._not_a_backup() from None
         return root
@@ -243,9 +264,8 @@ class BackupFile:
     def _length(self, limit: int) -> int | None:
         """Return the length of the next section; None if there is none, or it is not valid."""
         start = self._file.tell()
-        head = self._file.read(varint.MAX_BYTES)
         try:
-            size, end = varint.decode(head)
+            size, end = varint.decode(self._file.read(varint.MAX_BYTES))
         except ValueError:
             return None
         self._file.seek(start + end)

@@ -19,6 +19,7 @@ from holdfast.errors import ConfigError
 from holdfast.files.locks import try_lock
 
 KIND: Final = "holdfast copy 1"
+BEGINNING: Final = f'{{"kind":"{KIND}"'.encode()
 ROUNDS: Final = 100_000  # of the hash that tells two tokens apart
 LONGEST_LINE: Final = 1 << 20
 
@@ -33,6 +34,13 @@ class Place(NamedTuple):
 
     name: str
     token: Secret | None = None
+
+    def fingerprint(self, salt: str) -> str:
+        """Return enough of a slow hash to notice another token, and too little to find this one."""
+        if self.token is None:
+            return ""
+        digest = hashlib.pbkdf2_hmac("sha256", self.token.reveal().encode(), salt.encode(), ROUNDS)
+        return digest[:3].hex()
 
 
 class CopyJournal:
@@ -80,7 +88,10 @@ class CopyJournal:
             file.seek(0)
             while line := file.readline(LONGEST_LINE):
                 if not line.endswith(b"\n") and len(line) < LONGEST_LINE:
-                    break  # incomplete: the process was killed while it wrote it
+                    # The process was killed while it wrote the line; or this is another file.
+                    if not number and line[: len(BEGINNING)] != BEGINNING[: len(line)]:
+                        self._check_header(None)
+                    break
                 self._take(number, line)
                 self._end += len(line)
                 number += 1
@@ -108,12 +119,12 @@ class CopyJournal:
             found = f"{value.get('source')} to {value.get('target')}"
             raise ConfigError(
                 f"the journal {self._path} is of another copy, from {found}, not from {wanted} "
-                "with the same tokens: give another path"
+                "with the same tokens: give another path, or remove the file"
             )
 
     def _header(self, salt: str) -> dict[str, Any]:
         names = {role: place.name for role, place in self._places.items()}
-        tokens = [_fingerprint(place.token, salt) for place in self._places.values()]
+        tokens = [place.fingerprint(salt) for place in self._places.values()]
         return {"kind": KIND, **names, "salt": salt, "tokens": tokens}
 
     def find(self, pin: str) -> dict[str, Any] | None:
@@ -131,8 +142,9 @@ class CopyJournal:
     def add(self, pin: str, facts: Mapping[str, Any]) -> None:
         """Note that a pin is copied."""
         with self._lock:
-            self._lines[_key(pin)] = self._end
+            start = self._end
             self._write({"pin": pin, **facts})
+            self._lines[_key(pin)] = start
 
     def _write(self, value: Mapping[str, Any]) -> None:
         if self._descriptor is None:
@@ -167,11 +179,3 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 def _key(pin: str) -> bytes:
     """Return a short key: there may be millions of pins."""
     return hashlib.sha256(pin.encode()).digest()[:16]
-
-
-def _fingerprint(token: Secret | None, salt: str) -> str:
-    """Return enough of a slow hash to notice another token, and too little to find this one."""
-    if token is None:
-        return ""
-    digest = hashlib.pbkdf2_hmac("sha256", token.reveal().encode(), salt.encode(), ROUNDS)
-    return digest[:3].hex()

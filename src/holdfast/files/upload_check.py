@@ -1,7 +1,7 @@
 """Uploads whose CID is computed while they are sent, and compared with the provider's."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from holdfast.content.cid import CID, DAG_PB
@@ -82,6 +82,12 @@ class WrittenLayout:
         may_read = source.size is not None and source.repeatable
         self._learn(profile, cid, partial(_layout_of, source, cid) if may_read else None)
 
+    def compare_data(self, data: bytes, cid: CID) -> None:
+        """Raise VerificationError if `cid` names other bytes than `data`, as `compare` does."""
+        check = WriteCheck(self._guess)
+        check.update(data)
+        self._learn(check.profile_of(cid), cid, partial(_layout_of_pieces, [data], cid))
+
     def checked_folder(self, folder: FolderSource, *, verify: bool = True) -> CheckedFolder:
         """Return the files of `folder`; with `verify`, hashed while they are read."""
         return CheckedFolder(folder, self._guess if verify else None)
@@ -144,12 +150,16 @@ def compare_json(text: str, cid: str) -> None:
 
 def _layout_of(source: Source, cid: CID) -> Profile | None:
     """Return the known layout in which `source`, read again, has `cid`."""
-    layouts = Layouts(candidates_for(cid))
     try:
-        for chunk in source.chunks():
-            layouts.update(chunk)
+        return _layout_of_pieces(source.chunks(), cid)
     except OSError:  # the file has changed since it was sent
         return None
+
+
+def _layout_of_pieces(pieces: Iterable[bytes], cid: CID) -> Profile | None:
+    layouts = Layouts(candidates_for(cid))
+    for piece in pieces:
+        layouts.update(piece)
     return next((each for each, root in layouts.roots().items() if root == cid), None)
 
 

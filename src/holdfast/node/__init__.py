@@ -1,7 +1,8 @@
-"""The local node: the pinning API and the gateway protocols over one repository.
+"""The local node: the service's APIs and the gateway protocols over one repository.
 
-- `application`: the ASGI application, which routes requests to the three folders below it
+- `application`: the ASGI application, which routes requests to the four folders below it
 - `pinning_api/`: pin, unpin and list, as the pinning service does
+- `v3_api/`: files, resumable uploads, groups and private files, as its newer API has them
 - `gateway/`: read content under ``/ipfs/{cid}``
 - `page/`: the page for browsers
 - `http_server/`: connections, request bodies and replies, within limits of time and memory

@@ -20,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
             tokens=read_tokens(options.token_file, options.token),
             rate_limit=options.rate_limit,
             gateways=options.gateway,
+            v3_profile=options.v3_profile,
             announce=_print_lines,
         )
     except KeyboardInterrupt:
@@ -50,6 +51,9 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="a gateway from which pinByHash fetches content; repeatable",
+    )
+    parser.add_argument(
+        "--v3-profile", help="the layout of files uploaded by the v3 API; default kubo-legacy-cidv1"
     )
     return parser
 

@@ -1,9 +1,10 @@
-"""The node as an ASGI application: the pinning API, the gateway and the page, within limits."""
+"""The node as an ASGI application: its two APIs, the gateway and the page, within limits."""
 
+import asyncio
 import errno
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
@@ -27,6 +28,7 @@ from holdfast.node.page import Page
 from holdfast.node.pinning_api.endpoints import PinningEndpoints
 from holdfast.node.pinning_api.query_runner import QueryRunner
 from holdfast.node.settings import NodeSettings
+from holdfast.node.v3_api.endpoints import V3Endpoints
 from holdfast.repository import Repository
 
 logger = logging.getLogger("holdfast.node")
@@ -38,16 +40,22 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
     """Return the application over `repository`, which the caller closes."""
     resources = Resources()
     api = PinningEndpoints(repository, settings, resources.memory)
+    v3 = V3Endpoints(repository, settings, api)
     reader = CachedRepository(repository, Cache(settings.cache_bytes))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        beside = asyncio.create_task(v3.run_beside())
         yield
+        beside.cancel()
+        with suppress(asyncio.CancelledError):
+            await beside
         await run_in_threadpool(api.jobs.close)
+        await run_in_threadpool(v3.close)
         await run_in_threadpool(resources.close)
 
     app = _LeanStarlette(
-        routes=[*api.routes(), *gateway.routes(reader), *Page(reader).routes()],
+        routes=[*api.routes(), *v3.routes(), *gateway.routes(reader), *Page(reader).routes()],
         exception_handlers={
             Refusal: _refused,
             HTTPException: _not_found,

@@ -14,7 +14,7 @@ from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.node.http_server.acceptor import raise_descriptor_limit
 from holdfast.node.node_server import NodeServer, check_host, page_url
-from holdfast.node.settings import SCOPES, NodeSettings, NodeToken
+from holdfast.node.settings import DEFAULT_V3_PROFILE, SCOPES, NodeSettings, NodeToken
 from holdfast.repository import Repository
 
 TOKEN_VARIABLE: Final = "HOLDFAST_NODE_TOKEN"  # noqa: S105 - a name
@@ -68,6 +68,7 @@ def serve(
     tokens: Sequence[NodeToken],
     rate_limit: int | None,
     gateways: Sequence[str],
+    v3_profile: str | None = None,
     announce: Callable[[Addresses], None],
 ) -> None:
     """Run a node until it is interrupted; call `announce` with its addresses once it listens."""
@@ -79,6 +80,7 @@ def serve(
         tokens=tuple(tokens) or (NodeToken(token=generated or ""),),
         rate_limit=rate_limit,
         gateways=(checks.gateways("--gateway", list(gateways)) or ()) if gateways else (),
+        v3_profile=v3_profile or DEFAULT_V3_PROFILE,
     )
     raise_descriptor_limit()
     with Repository(path) as repository:

@@ -4,15 +4,20 @@ import hmac
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, PROFILES
+from holdfast.errors import ConfigError
 from holdfast.node.memory import CACHE_LIMIT
 
 SCOPES: Final = frozenset(
     {
         *("pinJSONToIPFS", "pinFileToIPFS", "pinByHash", "pinJobs", "unpin", "hashMetadata"),
         *("pinList", "userPinnedDataTotal"),
+        *("org:read", "org:write", "org:files:read", "org:files:write"),
+        *("org:groups:read", "org:groups:write"),
     }
 )
 DEFAULT_KEY: Final = "holdfast"
+DEFAULT_V3_PROFILE: Final = KUBO_LEGACY_CIDV1.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +50,18 @@ class NodeToken:
         ) and self.is_bearer(secret)
 
     def allows(self, scope: str | None) -> bool:
-        """Return whether the token may use an endpoint of this scope; None is always allowed."""
-        return scope is None or self.scopes is None or scope in self.scopes
+        """Return whether the token may use an endpoint of this scope; None is always allowed.
+
+        Of the scopes of the v3 API, one to write includes the one to read, and one for ``org``
+        includes the one for its files.
+        """
+        if scope is None or self.scopes is None:
+            return True
+        parts = scope.split(":")
+        wider = {scope, scope.replace(":read", ":write")}
+        if parts[0] == "org":
+            wider |= {f"org:{parts[-1]}", "org:write"}
+        return bool(wider & self.scopes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +76,7 @@ class NodeSettings:
         max_upload: The most bytes of an upload; the service's own limit.
         idle_seconds: How long the body of a request may stall.
         cache_bytes: The bytes of the cache of verified blocks, which all requests share.
+        v3_profile: The layout of files that are uploaded by the v3 API; that of the service.
     """
 
     tokens: tuple[NodeToken, ...]
@@ -70,3 +86,9 @@ class NodeSettings:
     max_upload: int = 25_000_000_000
     idle_seconds: float = 60.0
     cache_bytes: int = CACHE_LIMIT
+    v3_profile: str = DEFAULT_V3_PROFILE
+
+    def __post_init__(self) -> None:
+        if self.v3_profile not in PROFILES:
+            names = ", ".join(PROFILES)
+            raise ConfigError(f"v3_profile must be one of {names}, not {self.v3_profile!r}")

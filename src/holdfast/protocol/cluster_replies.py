@@ -19,7 +19,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply
-from holdfast.protocol.status_errors import ErrorTable, failure, provider_error
+from holdfast.protocol.status_errors import ErrorTable, failure, one_line, provider_error
 from holdfast.records import Pin, PinState
 
 CLUSTER_ERRORS: Final = ErrorTable(
@@ -102,7 +102,7 @@ class PeerStates:
             f"{name} {status}" + (f" ({self.errors[name]})" if self.errors.get(name) else "")
             for name, status in self.statuses.items()
         )
-        return ", ".join(found) or "no peer reports it"
+        return one_line(", ".join(found)) or "no peer reports it"
 
 
 def reply_error(reply: Reply, token: Secret | None) -> ClientError:

@@ -12,7 +12,7 @@ from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import directory_error
 from holdfast.errors import ProviderError
 from holdfast.protocol import host_privacy
-from holdfast.protocol.http import Reply, Request, origin
+from holdfast.protocol.http import Reply, Request, SignedURL, origin
 from holdfast.protocol.status_errors import failure, provider_error
 
 DEFAULT_GATEWAYS: Final = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
@@ -36,11 +36,14 @@ class Gateway:
     """The gateway at `base_url`. No other host gets its `token`.
 
     Attributes:
+        link: The signed link to the only file that it serves; None if it serves any content.
+            Blocks and archives have other addresses, for which the link is not signed.
         peer: The host, for messages.
     """
 
     base_url: str
     token: Secret | None = None
+    link: SignedURL | None = None
     peer: str = field(init=False, repr=False, compare=False)
     _for_content: Mapping[str, str | Secret] = field(init=False, repr=False, compare=False)
 
@@ -55,7 +58,7 @@ class Gateway:
         if start or stop is not None:
             last = "" if stop is None else stop - 1
             headers = {**headers, "Range": f"bytes={start}-{last}"}
-        return Request("GET", f"{self.base_url}/{reference}", headers)
+        return Request("GET", self.link or f"{self.base_url}/{reference}", headers)
 
     def block(self, cid: CID) -> Request:
         """Build the request for one block."""

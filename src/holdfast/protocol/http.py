@@ -8,7 +8,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from holdfast._version import __version__
-from holdfast.config.secret import Secret
+from holdfast.config.secret import MASK, Secret
 from holdfast.protocol import host_privacy
 
 USER_AGENT = f"holdfast/{__version__}"
@@ -20,6 +20,20 @@ EMPTY_LENGTHS = {"POST": 0, "PUT": 0, "PATCH": 0}  # methods that announce a bod
 PLAIN_URL = re.compile(r"(https?://[\w.:\[\]-]+)(/[!$-;=?-Z_a-z~]*)", re.ASCII)
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 MAX_REPLY = 1 << 20  # an API's reply is a few hundred bytes; an error page may be larger
+
+
+class SignedURL(str):
+    """A URL whose query is a credential. Its `repr` masks the query.
+
+    Example:
+        >>> SignedURL("https://example.com/files/bafkqaaa?X-Signature=5f2a")
+        'https://example.com/files/bafkqaaa?********'
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(f"{self.partition('?')[0]}?{MASK}")
 
 
 class StreamBody(Protocol):

@@ -128,7 +128,7 @@ class PinPages:
         cursor = self._cursor
         pins, self._cursor = self._list.read(reply, self.wanted, cursor)
         new = {pin.id: pin for pin in pins if pin.id not in self._seen}
-        self._rows += len(pins)
+        self._rows += len(pins) or PAGE_LIMIT  # so that empty pages come to an end too
         self._bytes += len(reply.body)
         if words := self._objection(pins, new=len(new)):
             raise failure(words, reply, secret=self._list.token)

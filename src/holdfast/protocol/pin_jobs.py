@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
+from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.protocol import json_text
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from holdfast.protocol.pinning import PinningAPI
 
 JOBS: Final = 100  # of one CID, of which the newest are asked for
-DONE: Final = "backfilled"
-QUEUED: Final = "prechecking"
+DONE: Final = "backfilled"  # of the older API; in v3 such a job still waits
+QUEUED: Final = frozenset({"prechecking", DONE})
 FAILURES: Final[Mapping[str, str]] = {
     "expired": "it did not find the content in time; check that a node or gateway serves it",
     "over_free_limit": "it is larger than the plan of the account allows",
@@ -56,7 +57,7 @@ def start_job(api: "PinningAPI", cid: str, metadata: str | None, info: PinInfo) 
         raise failure(
             "the provider's reply names no job for the CID (id, ipfsHash)", reply, secret=api.token
         ) from None
-    return replace(pin, state=_state(value.get("status"), pin, reply, api))
+    return replace(pin, state=state_of(value.get("status"), pin, reply, api.token))
 
 
 def look_at_job(api: "PinningAPI", pin: Pin) -> Exchange[PinState | None]:
@@ -69,13 +70,13 @@ def look_at_job(api: "PinningAPI", pin: Pin) -> Exchange[PinState | None]:
         raise failure("the provider's reply is not a list of jobs (rows)", reply, secret=api.token)
     for row in rows:
         if str(row.get("id")) == pin.id and row.get("status") != DONE:
-            return _state(row.get("status"), pin, reply, api)
+            return state_of(row.get("status"), pin, reply, api.token)
     return None
 
 
-def _state(status: Any, pin: Pin, reply: Reply, api: "PinningAPI") -> PinState:
+def state_of(status: Any, pin: Pin, reply: Reply, token: Secret) -> PinState:
     """Return the state for the service's word; raise ProviderError if the job has failed."""
     if isinstance(status, str) and status in FAILURES:
         words = f"the provider could not pin {pin.cid}: {FAILURES[status]}"
-        raise failure(words, reply, details=status, secret=api.token)
-    return "queued" if status == QUEUED else "pinning"
+        raise failure(words, reply, details=status, secret=token)
+    return "queued" if status in QUEUED else "pinning"

@@ -72,13 +72,17 @@ class PinList:
 
     def matches(self, pin: Pin) -> bool:
         """Return whether `pin` is wanted: services differ in how exact their filters are."""
-        wanted = self.wanted
-        return (
-            (wanted.cid is None or CID.parse(pin.cid) == CID.parse(wanted.cid))
-            and (not wanted.keyvalues or wanted.fits(pin.keyvalues))
-            and (wanted.since is None or wanted.since <= (pin.created or 0))
-            and (wanted.until is None or (pin.created or 0) <= wanted.until)
-        )
+        return fits(pin, self.wanted)
+
+
+def fits(pin: Pin, wanted: PinFilter) -> bool:
+    """Return whether `pin` is wanted, whatever its name."""
+    return (
+        (wanted.cid is None or CID.parse(pin.cid) == CID.parse(wanted.cid))
+        and (not wanted.keyvalues or wanted.fits(pin.keyvalues))
+        and (wanted.since is None or wanted.since <= (pin.created or 0))
+        and (wanted.until is None or (pin.created or 0) <= wanted.until)
+    )
 
 
 def _moved(cursor: str, count: int) -> str:
@@ -130,7 +134,7 @@ def _read_pin(row: dict[str, Any]) -> Pin:
         size=int(row["size"]),
         files=int(row.get("number_of_files") or 1),
         type=str(row.get("mime_type") or ""),
-        created=_milliseconds(row["date_pinned"]),
+        created=read_time(row["date_pinned"]),
     )
 
 
@@ -141,7 +145,8 @@ def read_id(value: Any) -> str:
     return str(value)
 
 
-def _milliseconds(text: str) -> int:
+def read_time(text: str) -> int:
+    """Return a time of the service in milliseconds; raise a built-in error for another text."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

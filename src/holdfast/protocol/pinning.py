@@ -14,7 +14,7 @@ from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm, FormFile
 from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.protocol.pin_list import PinList
-from holdfast.protocol.status_errors import failure, provider_error
+from holdfast.protocol.status_errors import advise, failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
 
 # The service's names for the members of its bodies. The spec writes the first one ``pinContent``.
@@ -22,15 +22,28 @@ CONTENT: Final = "pinataContent"
 METADATA: Final = "pinataMetadata"
 OPTIONS: Final = "pinataOptions"
 JSON_TYPE: Final = {"Content-Type": "application/json"}
+FORBIDDEN: Final = 403
+NO_SCOPES: Final = b"NO_SCOPES_FOUND"  # the older calls' error for keys that are made for v3
+V3_KEY: Final = "the key may be for the service's v3 API: use {}"
 
 
 @dataclass(frozen=True, slots=True)
 class PinningAPI:
-    """The API at `base_url`: a `PinAPI`."""
+    """The API at `base_url`: a `PinAPI`.
+
+    Attributes:
+        base_url: The address of the API.
+        token: The credential.
+        cid_version: The version of new CIDs.
+        group: The id of the group to which uploads are added; None for none.
+        without_scopes: What to do where the key lacks the scopes of the older calls.
+    """
 
     base_url: str
     token: Secret
     cid_version: int
+    group: str | None = None
+    without_scopes: str = V3_KEY
     # The same for all requests.
     _credential: dict[str, Secret] = field(init=False, repr=False, compare=False)
     _options: str = field(init=False, repr=False, compare=False)
@@ -38,7 +51,8 @@ class PinningAPI:
     def __post_init__(self) -> None:
         credential = {"Authorization": self.token.prefixed("Bearer ")}
         object.__setattr__(self, "_credential", credential)
-        object.__setattr__(self, "_options", json_text.to_text({"cidVersion": self.cid_version}))
+        options = {"cidVersion": self.cid_version} | ({"groupId": self.group} if self.group else {})
+        object.__setattr__(self, "_options", json_text.to_text(options))
 
     def add_json(self, text: str, info: PinInfo) -> Exchange[Added]:
         """Pin the JSON `text`, which goes into the body as it is."""
@@ -184,7 +198,12 @@ class PinningAPI:
     def _check(self, reply: Reply) -> None:
         """Raise the error of a failed call."""
         if not reply.ok:
-            raise provider_error(reply, secret=self.token)
+            error = provider_error(reply, secret=self.token)
+            if reply.status == FORBIDDEN and NO_SCOPES in reply.body:
+                words = self.without_scopes
+                note, remedy = words.format('provider="pinata"'), words.format("--provider pinata")
+                advise(error, note, remedy)
+            raise error
 
     def read_json(self, reply: Reply) -> Any:
         """Return the JSON value of a successful reply, or None; raise the error of another."""

@@ -97,6 +97,12 @@ def failure(
     return table.classes.get(reply.status, ProviderError)(message, **known)
 
 
+def advise(error: ProviderError, note: str, remedy: str | None = None) -> None:
+    """Add to `error` what to do: a note, and the command line's `remedy`, if that differs."""
+    error.add_note(note)
+    vars(error)["remedy"] = remedy or note
+
+
 def retry_after(reply: Reply) -> float | None:
     """Return the wait in seconds that `reply` asks for, as a number or a date.
 
@@ -130,7 +136,7 @@ def _words(reply: Reply, secret: Secret | None, table: ErrorTable) -> str | None
         if isinstance(text, str) and text.strip():
             return scrub(text.strip())[:MAX_DETAILS]
     if reply.media_type == "text/plain":
-        return _one_line(scrub(reply.body.decode(errors="replace")))
+        return _plain_text(scrub(reply.body.decode(errors="replace")))
     return None
 
 
@@ -141,10 +147,18 @@ def _member(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
-def _one_line(body: str) -> str | None:
+def _plain_text(body: str) -> str | None:
     """Return a plain text body as one line; None for HTML that is declared as plain text."""
-    text = " ".join(body.split())
-    if text.startswith("<"):
-        return None
-    printable = "".join(character for character in text if character.isprintable())
-    return printable[:MAX_WORDS] or None
+    text = one_line(body)
+    return None if text.startswith("<") else text or None
+
+
+def one_line(text: str) -> str:
+    r"""Return a text of a peer as one line of at most `MAX_WORDS` characters that can be shown.
+
+    Example:
+        >>> one_line("not\n  found\x1b")
+        'not found'
+    """
+    words = " ".join(text.split())
+    return "".join(character for character in words if character.isprintable())[:MAX_WORDS]

@@ -2,7 +2,7 @@
 
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Self
 
 from holdfast.content.cid import CID
@@ -13,6 +13,7 @@ from holdfast.repository.database.group_commit import Change
 from holdfast.repository.leases import check_lease, end_lease, extend_lease
 from holdfast.repository.owners import Owner
 from holdfast.repository.pins import add_pin
+from holdfast.repository.rows import key_of
 from holdfast.repository.upkeep.garbage import discard
 
 BATCH_BYTES: Final = 8 << 20  # of the first transaction; each has twice as many as the one before
@@ -75,6 +76,18 @@ class Adding:
         self._clear_pending()
         # A large add needs few transactions, and a small one holds little without a lease.
         self._batch_bytes = min(2 * self._batch_bytes, MAX_BATCH_BYTES)
+
+    def lease(self, cids: Iterable[CID]) -> bool:
+        """Lease blocks that are in the store; return False if one is missing, and lease none."""
+        sql = "SELECT id FROM blocks WHERE key = ? AND NOT dying"
+        with self._database.writing() as connection:
+            rows = [connection.execute(sql, (key_of(cid),)).fetchone() for cid in cids]
+            found = [row[0] for row in rows if row is not None]
+            if len(found) < len(rows):
+                return False
+            lease = extend_lease(connection, self._lease, self._owner, found)
+        self._lease = lease
+        return True
 
     def pin(self, cid: CID, **about: Any) -> tuple[Pin, bool]:
         """Insert the other blocks, pin `cid` and end the add.

@@ -35,6 +35,11 @@ class ArchiveImport:
         self._reader = CarReader()
         self._count = 0
 
+    @property
+    def roots(self) -> list[CID]:
+        """The roots that the header of the archive names, as far as it was read."""
+        return list(dict.fromkeys(self._reader.roots))
+
     def update(self, piece: bytes) -> None:
         """Take the next bytes, and add the blocks that they complete, verified."""
         for cid, data in self._reader.update(piece):
@@ -51,7 +56,7 @@ class ArchiveImport:
         self._reader.finish()
         self._check_roots()
         self._adding.flush()
-        roots = list(dict.fromkeys(self._reader.roots))
+        roots = self.roots
         if not roots:
             raise MalformedError("CAR: the archive names no root, so there is nothing to pin")
         return self._pin_dags(roots, self._count, **about)

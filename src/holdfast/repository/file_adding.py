@@ -9,6 +9,7 @@ the caller receives the next bytes. The tree over the leaves grows in their orde
 """
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Final
@@ -26,11 +27,15 @@ MAX_PIECES: Final = 64  # of one leaf, before they are joined
 class FileAdding:
     """Makes the DAG of a file, which comes in pieces, and puts its blocks into `adding`.
 
-    It is a `FileImporter` with threads. A file of one leaf needs none of them.
+    It is a `FileImporter` with threads. A file of one leaf needs none of them. `on_leaf` is called
+    with each leaf, in order, once `adding` has its block.
     """
 
-    def __init__(self, adding: Adding, profile: Profile) -> None:
+    def __init__(
+        self, adding: Adding, profile: Profile, on_leaf: Callable[[Part], None] | None = None
+    ) -> None:
         self._adding = adding
+        self._on_leaf = on_leaf
         self._profile = profile
         self._tree = Tree(profile, adding.put)
         self._pieces: list[bytes | memoryview] = []  # of the current leaf
@@ -79,14 +84,32 @@ class FileAdding:
         leaf = leaf_part(self._profile, block_hash.digest(), size)
         return leaf, self._adding.files.write_leaf(leaf.cid, [head, *pieces, tail], self._folder)
 
+    def _take_all(self) -> None:
+        while self._jobs:
+            self._take(*self._jobs.popleft().result())
+
     def _take(self, leaf: Part, block: WrittenBlock) -> None:
         self._adding.take(block)
         self._tree.add(leaf)
+        if self._on_leaf is not None:
+            self._on_leaf(leaf)
+
+    def resume(self, leaves: Iterable[Part], rest: bytes) -> None:
+        """Begin after `leaves`, which are in the store, and the bytes `rest` of the next leaf."""
+        for leaf in leaves:
+            self._tree.add(leaf)
+            self._count += 1
+        self.update(rest)
+
+    def settle(self) -> bytes:
+        """Wait for the threads; return the bytes that wait for the rest of their leaf."""
+        self._take_all()
+        self._pieces = [b"".join(self._pieces)]
+        return bytes(self._pieces[0])
 
     def finish(self) -> Part:
         """Return the DAG of the file."""
-        while self._jobs:
-            self._take(*self._jobs.popleft().result())
+        self._take_all()
         if self._size or not self._count:
             self._take(*self._make_leaf(self._pieces, self._size))
         self._pieces, self._size, self._folder = [], 0, None

@@ -37,10 +37,17 @@ class QueryStoppedError(Exception):
 class PinQuery:
     """Which pins to return, and in which order. A field that is None selects all pins.
 
-    `contains` searches the name and the CID; `sort` is one of `SORTS`.
+    `contains` searches the name and the CID; `sort` is one of `SORTS`. `type` is the beginning of
+    the media type. `ids` and `other_ids` are JSON arrays of the ids that are wanted or not wanted.
+    `after` is the time and the id of the pin after which the result begins, in the order of time.
     """
 
     held: bool | None = True
+    id: str | None = None
+    ids: str | None = None
+    other_ids: str | None = None
+    type: str | None = None
+    after: tuple[int, str] | None = None
     cid: str | None = None
     cid_contains: str | None = None
     name_contains: str | None = None
@@ -64,6 +71,10 @@ class PinQuery:
         if self.held is not None:
             conditions.append("removed IS NULL" if self.held else "removed IS NOT NULL")
         for condition, value in (
+            ("uuid = ?", self.id),
+            ("uuid IN (SELECT value FROM json_each(?))", self.ids),
+            ("uuid NOT IN (SELECT value FROM json_each(?))", self.other_ids),
+            ("instr(fold(type), fold(?)) = 1", self.type),
             ("key = ?", None if self.cid is None else _key_of_text(self.cid)),
             ("instr(cid, ?) > 0", self.cid_contains),
             ("instr(fold(name), fold(?)) > 0", self.name_contains),
@@ -78,6 +89,11 @@ class PinQuery:
             if value is not None:
                 conditions.append(condition)
                 values.append(value)
+        if self.after is not None:
+            sign = "<" if self.descending else ">"
+            last = "(SELECT max(id) FROM pins AS last WHERE last.created = ? AND last.uuid = ?)"
+            conditions.append(f"(created, id) {sign} (?, {last})")
+            values += (self.after[0], *self.after)
         return " AND ".join(conditions) or "1", values
 
     def order(self) -> str:

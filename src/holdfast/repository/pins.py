@@ -18,12 +18,15 @@ COLUMNS: Final = "uuid, cid, name, keyvalues, size, files, type, created, remove
 
 
 def add_pin(connection: sqlite3.Connection, cid: CID, **about: Any) -> tuple[Pin, bool]:
-    """Pin `cid`; return the pin, and whether it existed. The caller has begun a transaction."""
+    """Pin `cid`; return the pin, and whether it existed. The caller has begun a transaction.
+
+    `about` has the other fields of the pin. Without an `id` it gets a random one.
+    """
     found = find_pin(connection, cid)
     if found is not None:
         # The CID as the caller gave it: both versions name the same content.
         return replace(found, cid=str(cid)), True
-    pin = Pin(id=str(uuid.uuid4()), cid=str(cid), created=now_ms(), **about)
+    pin = Pin(cid=str(cid), created=now_ms(), **{"id": str(uuid.uuid4()), **about})
     connection.execute(
         "INSERT INTO pins (uuid, cid, key, name, keyvalues, size, files, type, created)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

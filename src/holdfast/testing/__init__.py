@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.node.settings import NodeToken
     from holdfast.testing._async.provider_tests import AsyncProviderTests
     from holdfast.testing._sync.provider_tests import ProviderTests
-    from holdfast.testing.faults import Part
+    from holdfast.testing.fault_kinds import Part
     from holdfast.testing.recorded_requests import Recorded
     from holdfast.testing.running_nodes import RunningNode, running_node
     from holdfast.testing.scripted_reply import Scripted
@@ -44,7 +44,7 @@ __all__ = [
 _LAZY = {
     "AsyncProviderTests": "holdfast.testing._async.provider_tests",
     "NodeToken": "holdfast.node.settings",
-    "Part": "holdfast.testing.faults",
+    "Part": "holdfast.testing.fault_kinds",
     "ProviderTests": "holdfast.testing._sync.provider_tests",
     "Recorded": "holdfast.testing.recorded_requests",
     "RunningNode": "holdfast.testing.running_nodes",

@@ -1,130 +1,26 @@
-"""Faults that a test injects into the replies of a node.
+"""The queue of faults that a test injects into the replies of a node.
 
-Faults wait in a queue. Each applies to the reply of the next request that it matches. Invalid
-values raise an error when the fault is created, in the test that asks for it.
+Each fault applies to the reply of the next request that it matches.
 """
 
 import asyncio
-import json
-import re
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias, get_args
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.node.http_server.asgi_extensions import CONNECTION, DIRECT
-
-Part: TypeAlias = Literal["any", "api", "gateway"]
-"""The part of a node that receives a request: its pinning API, or its gateway, ``/ipfs/…``."""
+from holdfast.testing.fault_kinds import (
+    BodyFault,
+    ChangedReply,
+    CutBody,
+    Delay,
+    ErrorReply,
+    Fault,
+    LostReply,
+    check_whole,
+)
 
 INVERTED = bytes(255 - value for value in range(256))
-HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
-HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
-# The body determines these. To send wrong ones, use `ScriptedServer`.
-FRAMING = frozenset({"content-length", "transfer-encoding"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """A fault of one reply. It applies to requests to the part `on`."""
-
-    on: Part
-
-    def __post_init__(self) -> None:
-        if self.on not in get_args(Part):
-            raise ValueError(f"on must be one of {', '.join(get_args(Part))}, not {self.on!r}")
-
-    def matches(self, path: str) -> bool:
-        """Return whether the fault applies to requests for `path`."""
-        return self.on == "any" or (self.on == "gateway") == path.startswith("/ipfs/")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorReply(Fault):
-    """A reply that is sent instead of the node's. The node does not receive the request."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @classmethod
-    def of(cls, *, on: Part, status: int, headers: Mapping[str, str], body: Any) -> Self:
-        """Return the reply with this `body`: bytes are sent unchanged, None is empty, else JSON."""
-        check_whole("status", status)
-        if not 300 <= status <= 599:
-            raise ValueError(f"status must be that of a failure, 300 to 599, not {status}")
-        for name, value in headers.items():
-            check_header(name, value)
-        fields = {name.lower(): value for name, value in headers.items()}
-        if not isinstance(body, bytes | None):
-            body = json.dumps(body).encode()
-            fields.setdefault("content-type", "application/json")
-        if body and status == 304:
-            raise ValueError("body must be left out: a reply of status 304 has none")
-        data = body or b""
-        return cls(
-            on=on, status=status, headers={**fields, "content-length": str(len(data))}, body=data
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delay(Fault):
-    """A wait before the node receives the request."""
-
-    seconds: float
-
-    def __post_init__(self) -> None:
-        Fault.__post_init__(self)
-        if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float):
-            raise TypeError(f"seconds must be a number, not {self.seconds!r}")
-        if not self.seconds >= 0:
-            raise ValueError(f"seconds must be 0 or more, not {self.seconds}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BodyFault(Fault):
-    """A fault in the body of a reply after its first `after` bytes.
-
-    It stays in the queue until a reply has a body of that length.
-    """
-
-    after: int
-
-    def __post_init__(self) -> None:
-        Fault.__post_init__(self)
-        check_whole("after", self.after)
-        if self.after < 0:
-            raise ValueError(f"after must be 0 or more, not {self.after}")
-
-
-class CorruptBody(BodyFault):
-    """All bytes after the first `after` are wrong."""
-
-    __slots__ = ()
-
-
-class CutBody(BodyFault):
-    """The connection is closed after the first `after` bytes, even if the body ends there."""
-
-    __slots__ = ()
-
-
-def check_whole(name: str, value: object) -> None:
-    """Raise TypeError unless `value` is an int."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be a whole number, not {value!r}")
-
-
-def check_header(name: object, value: object) -> None:
-    """Raise an error for a header field that cannot be sent, or that the body determines."""
-    if not isinstance(name, str) or not isinstance(value, str):
-        raise TypeError(f"headers must be text, not {name!r}: {value!r}")
-    if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
-        raise ValueError(f"headers must be one line of Latin-1 each, not {name!r}: {value!r}")
-    if name.lower() in FRAMING:
-        raise ValueError(f"headers must not have {name}: it follows from the body")
 
 
 class FaultQueue:
@@ -197,6 +93,12 @@ class FaultQueue:
             await _send_error(fault, receive, send)
         elif isinstance(fault, BodyFault):
             await self._serve_faulty_body(fault, app, scope, receive, send)
+        elif isinstance(fault, LostReply):
+            await app(_without_direct(scope), receive, _send_nothing)
+            scope["extensions"][CONNECTION].close()
+            await _wait_for_disconnect(receive)
+        elif isinstance(fault, ChangedReply):
+            await app(_without_direct(scope), receive, _changing(fault, send))
         elif isinstance(fault, Delay) and not await self._wait(fault.seconds):
             await _wait_for_disconnect(receive)
         else:
@@ -211,7 +113,10 @@ class FaultQueue:
         target = scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
         with self._lock:
             self._requests.append(f"{scope['method']} {target}")
-            fault = next((each for each in self._queue if each.matches(scope["path"])), None)
+            matching = (
+                each for each in self._queue if each.matches(scope["method"], scope["path"])
+            )
+            fault = next(matching, None)
             if fault is not None and not isinstance(fault, BodyFault):
                 self._queue.remove(fault)
             return fault
@@ -258,10 +163,43 @@ class FaultQueue:
             if is_cut:
                 scope["extensions"][CONNECTION].close()
 
-        extensions = {key: each for key, each in scope["extensions"].items() if key != DIRECT}
-        await app({**scope, "extensions": extensions}, receive, send_with_fault)
+        await app(_without_direct(scope), receive, send_with_fault)
         if is_cut:
             await _wait_for_disconnect(receive)
+
+
+def _without_direct(scope: Scope) -> Scope:
+    """Return `scope` for an application whose whole reply goes through `send`."""
+    extensions = {key: each for key, each in scope["extensions"].items() if key != DIRECT}
+    return {**scope, "extensions": extensions}
+
+
+async def _send_nothing(_: Message) -> None:
+    """Drop a part of a reply."""
+
+
+def _changing(fault: ChangedReply, send: Send) -> Send:
+    """Return a `send` that holds the reply back until it is complete, and then changes it."""
+    start: Message = {}
+    body = b""
+
+    async def send_changed(message: Message) -> None:
+        nonlocal start, body
+        if message["type"] == "http.response.start":
+            start = message
+            return
+        body += message.get("body", b"")
+        if message.get("more_body"):
+            return
+        fields = {name.lower(): value for name, value in start["headers"]}
+        fields |= {name.lower().encode(): each.encode() for name, each in fault.headers.items()}
+        if fault.change is not None and body:
+            body = fault.change(body)
+            fields[b"content-length"] = str(len(body)).encode()
+        await send({**start, "headers": list(fields.items())})
+        await send({"type": "http.response.body", "body": body})
+
+    return send_changed
 
 
 async def _send_error(reply: ErrorReply, receive: Receive, send: Send) -> None:

@@ -2,7 +2,7 @@
 
 import secrets
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,16 @@ from holdfast.config import ClientConfig, Retries
 from holdfast.node.node_server import NodeServer, page_url
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
-from holdfast.testing.faults import CorruptBody, CutBody, Delay, ErrorReply, FaultQueue, Part
+from holdfast.testing.fault_kinds import (
+    ChangedReply,
+    CorruptBody,
+    CutBody,
+    Delay,
+    ErrorReply,
+    LostReply,
+    Part,
+)
+from holdfast.testing.faults import FaultQueue
 
 # Short waits, so that tests of errors are quick. A `Retry-After` of a second or more is not waited
 # for, but raises the error at once.
@@ -25,7 +34,8 @@ class RunningNode:
     """A running node that can inject faults into its replies.
 
     Each `…_next` method adds a fault for the next `times` replies. `on` selects the requests: those
-    to the pinning ``"api"``, to the ``"gateway"``, or to ``"any"``. A request gets at most one
+    to the ``"api"``, to the ``"gateway"``, or to ``"any"``. Some take a `method` too, such as
+    ``"PATCH"``. A request gets at most one
     fault, the oldest that matches it. A fault is used up by the reply that it changes. A cut or a
     corruption stays until a reply has a body that is long enough, and later faults wait for it.
 
@@ -65,6 +75,7 @@ class RunningNode:
         status: int = 503,
         times: int = 1,
         on: Part = "any",
+        method: str | None = None,
         body: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
@@ -83,7 +94,8 @@ class RunningNode:
             ...         print(error)
             the plan is used up
         """
-        fault = ErrorReply.of(status=status, body=body, headers=headers or {}, on=on)
+        fields = headers or {}
+        fault = ErrorReply.of(status=status, body=body, headers=fields, on=on, method=method)
         self._faults.add(fault, times)
 
     def delay_next(self, seconds: float, *, times: int = 1, on: Part = "any") -> None:
@@ -132,6 +144,40 @@ class RunningNode:
             b'hello'
         """
         self._faults.add(CutBody(after=after, on=on), times)
+
+    def lose_next(self, *, times: int = 1, on: Part = "any", method: str | None = None) -> None:
+        """Process the next requests, but close the connection without a reply.
+
+        Example:
+            >>> from holdfast import Client
+            >>> with running_node() as node, Client.init(node.config) as client:
+            ...     node.lose_next(method="POST")
+            ...     record = client.upload(b"hello")  # it is sent again
+            ...     len(node.requests)
+            2
+        """
+        self._faults.add(LostReply(on=on, method=method), times)
+
+    def change_next(
+        self,
+        *,
+        headers: Mapping[str, str] | None = None,
+        change: Callable[[bytes], bytes] | None = None,
+        times: int = 1,
+        on: Part = "any",
+        method: str | None = None,
+    ) -> None:
+        """Process the next requests, but reply with other `headers`, or with a changed body.
+
+        Example:
+            >>> from holdfast import Client
+            >>> with running_node() as node, Client.init(node.config) as client:
+            ...     node.change_next(change=lambda body: body.replace(b"bafkrei", b"bafkqei"))
+            ...     client.store([1, 2, 3]).cid[:7]
+            'bafkqei'
+        """
+        fault = ChangedReply(on=on, method=method, headers=headers or {}, change=change)
+        self._faults.add(fault, times)
 
     def heal(self) -> None:
         """Remove the remaining faults and the recorded requests.
@@ -183,6 +229,7 @@ class Settings(TypedDict, total=False):
     max_upload: int
     idle_seconds: float
     cache_bytes: int
+    v3_profile: str
 
 
 @contextmanager

@@ -2,9 +2,10 @@
 
 from holdfast._async.client.copies import AsyncCopyCalls
 from holdfast._async.client.folders import AsyncFolderCalls
+from holdfast._async.client.links import AsyncLinkCalls
 
 
-class AsyncClient(AsyncCopyCalls, AsyncFolderCalls):
+class AsyncClient(AsyncCopyCalls, AsyncFolderCalls, AsyncLinkCalls):
     """Stores JSON, files and messages by content, and reads them back.
 
     Make one with `init`, use it from any number of tasks, and close it, best with ``async with``.

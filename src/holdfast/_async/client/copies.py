@@ -9,8 +9,8 @@ from typing import Any, Final
 from holdfast import arguments
 from holdfast._async.client.base import AsyncClientBase
 from holdfast._async.client.many import AsyncManyCalls
-from holdfast._async.copying.copier import AsyncCopier, find_pin
-from holdfast._async.copying.places import place_of
+from holdfast._async.copying.copier import AsyncCopier
+from holdfast._async.copying.places import find_pin, place_of
 from holdfast._async.folder_download.tally import Tally
 from holdfast._async.providers.imports import ignore
 from holdfast._async.runtime import run_blocking

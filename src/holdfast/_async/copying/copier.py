@@ -1,26 +1,26 @@
 """One copy: the target is asked first, then the content is sent by the best method."""
 
+import hashlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from holdfast._async.copying.places import is_on_network
+from holdfast._async.copying.places import find_pin, has_content, is_on_network
 from holdfast._async.copying.uploading import AsyncUploading, needs_name
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.runtime import run_blocking
 from holdfast.content.cid import CID
-from holdfast.errors import UnsupportedError, VerificationError
+from holdfast.errors import ProviderError, UnsupportedError, VerificationError
 from holdfast.files.copy_journal import CopyJournal
 from holdfast.files.sources import Progress
 from holdfast.provider import (
     AsyncExporting,
-    AsyncFinding,
     AsyncImporting,
     AsyncPinning,
     AsyncUpdating,
     has_capability,
 )
-from holdfast.records import Added, Copied, Pin, PinFilter, PinInfo, same_value
+from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 
 KEYVALUES: Final = ("keyvalues",)
 
@@ -57,8 +57,9 @@ class AsyncCopier:
 
     async def copy(self, pin: Pin, progress: Progress) -> Copied:
         """Copy the content of `pin`, and note that in the journal."""
+        CID.parse(pin.cid)  # a source can list any text, and this one is sent to the target
         journal = self.journal
-        about = repr([pin.cid, pin.name, sorted(pin.keyvalues.items())])
+        about = _line_of(pin)
         if journal is not None:
             noted = await run_blocking(journal.find, about)
             if noted is not None:
@@ -70,7 +71,7 @@ class AsyncCopier:
 
     async def _copy(self, pin: Pin, progress: Progress) -> Copied:
         found = await find_pin(self._target, pin.cid)
-        if found is not None:
+        if found is not None and has_content(found):
             return await self._renamed(pin, found)
         if has_capability(self._target, AsyncImporting):
             return await self._by_archive(pin, self._target, progress)
@@ -91,7 +92,13 @@ class AsyncCopier:
             changed, dropped = {}, KEYVALUES
         if name is not None or changed:
             dropped += await self._update(pin.cid, name, changed)
-        return Copied(cid=pin.cid, name=pin.name or found.name, duplicate=True, dropped=dropped)
+        return Copied(
+            cid=pin.cid,
+            name=pin.name or found.name,
+            duplicate=True,
+            dropped=dropped,
+            state=found.state,
+        )
 
     async def _update(
         self, cid: str, name: str | None, keyvalues: Mapping[str, Any]
@@ -151,7 +158,11 @@ class AsyncCopier:
         target = self._target
         if not self._may_pin or not has_capability(target, AsyncPinning):
             raise self._no_method(pin)
-        new = await wait_for_pin(target, await target.pin(pin.cid, info), self._wait)
+        try:
+            new = await wait_for_pin(target, await target.pin(pin.cid, info), self._wait)
+        except ProviderError as error:
+            error.add_note(f"it was asked to fetch it: {_not_sent(target, pin)}")
+            raise
         return Copied(cid=pin.cid, name=pin.name, how="pin", dropped=dropped, state=new.state)
 
     def _info(self, pin: Pin) -> tuple[PinInfo, tuple[str, ...]]:
@@ -162,8 +173,7 @@ class AsyncCopier:
         return PinInfo(name=pin.name, keyvalues=keyvalues, given=bool(pin.name)), dropped
 
     def _no_method(self, pin: Pin) -> UnsupportedError:
-        target, source = _name(self._target), _name(self._source)
-        why = f"{target} takes no archives, and would store {pin.cid} under another CID"
+        source, why = _name(self._source), _not_sent(self._target, pin)
         if has_capability(self._target, AsyncPinning):
             return UnsupportedError(
                 f"{why}; and {source} is not on the network, from which it could fetch it by its "
@@ -195,22 +205,23 @@ class _Counted(AsyncIterator[bytes]):
             await pieces.aclose()
 
 
-async def find_pin(provider: Any, cid: str) -> Pin | None:
-    """Return the pin of `cid` at `provider`; None if there is none, or it cannot be asked."""
-    if not has_capability(provider, AsyncFinding):
-        return None
-    async for pin in provider.find_pins(PinFilter(cid=cid), limit=1):
-        return pin
-    return None
-
-
 def _check(added: Added, pin: Pin) -> None:
     if CID.parse(added.cid) != CID.parse(pin.cid):
         raise VerificationError(f"the target stored {pin.cid} as {added.cid}", cid=pin.cid)
 
 
+def _not_sent(target: object, pin: Pin) -> str:
+    return f"{_name(target)} takes no archives, and would store {pin.cid} under another CID"
+
+
 def _name(provider: object) -> str:
     return type(provider).__name__
+
+
+def _line_of(pin: Pin) -> str:
+    """Return what a journal calls a pin. It is short, whatever the name and the key-values are."""
+    about = repr([pin.name, sorted(pin.keyvalues.items())])
+    return f"{pin.cid} {hashlib.sha256(about.encode()).hexdigest()[:16]}"
 
 
 def _for_journal(copied: Copied) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast import arguments
 from holdfast._async.client.plain_adding import AsyncPlainAdding
+from holdfast._async.copying.places import find_pin
 from holdfast._async.folder_download.download import download_folder
 from holdfast._async.folder_download.entries import FolderOptions
 from holdfast._async.runtime import run_blocking
@@ -26,6 +27,7 @@ from holdfast.errors import (
 from holdfast.files.blob import Blob
 from holdfast.files.folder_check import AMBIGUOUS
 from holdfast.files.folder_source import FolderSource
+from holdfast.files.folder_target.names import is_refusal
 from holdfast.files.importing import import_folder
 from holdfast.files.sources import Progress, open_source
 from holdfast.provider import AsyncDirectories, Reconfigurable, ask, has_capability
@@ -97,7 +99,7 @@ class AsyncUploading:
         except (UnprovenError, MalformedError, UnsupportedError, NotADirectoryError):
             return None
         except OSError as error:
-            if error.strerror is not None and "the entry is refused" in error.strerror:
+            if is_refusal(error):
                 return None
             raise
         return await run_blocking(FolderSource.of, to, include_hidden=True)
@@ -117,11 +119,14 @@ class AsyncUploading:
     async def _checked(
         self, added: Added, cid: CID, profile: Profile, size: int
     ) -> tuple[Added, int] | None:
-        """Return a new pin if it has the right CID; else remove it, and return None."""
+        """Return a new pin if it has the right CID; else remove it, and return None.
+
+        If the source has a pin of that CID, it stays: that one may be copied at the same time.
+        """
         if CID.parse(added.cid) == cid:
             return added, size
         self._refused.add(profile.name)
-        if added.duplicate is False:
+        if added.duplicate is False and await find_pin(self._source, added.cid) is None:
             await self._target.delete(added.cid)
         return None
 

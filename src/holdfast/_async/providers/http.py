@@ -1,5 +1,6 @@
 """The base class of providers that write through an HTTP API and read through gateways."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, AsyncContextManager, ClassVar, Self, TypeVar  # noqa: UP035
 
@@ -33,16 +34,19 @@ class AsyncHTTPProvider(AsyncBaseProvider):
         self._session = session or AsyncSession(_open_transport(config), config)
         first, *others = config.gateway_url or self.default_gateways
         self._first_gateway = Gateway(first, config.gateway_token)
-        gateways = Gateways([self._first_gateway, *map(Gateway, others)], self._session.avoided)
-        reader = AsyncGatewayReader(
+        gateways = [self._first_gateway, *map(Gateway, others)]
+        super().__init__(config, reader=self._read_from(gateways, config))
+
+    def _read_from(self, gateways: Iterable[Gateway], config: ClientConfig) -> AsyncGatewayReader:
+        """Return a reader of `gateways` with the limits of `config`."""
+        return AsyncGatewayReader(
             self._session,
-            gateways,
+            Gateways(gateways, self._session.avoided),
             verify=config.verify,
             max_unverified=config.max_unverified_bytes,
             hedge_after=config.hedge_after,
             cache=_open_cache(config),
         )
-        super().__init__(config, reader=reader)
 
     @property
     def partial_folder(self) -> Path | None:

@@ -4,9 +4,10 @@
 
 from holdfast._sync.client.copies import CopyCalls
 from holdfast._sync.client.folders import FolderCalls
+from holdfast._sync.client.links import LinkCalls
 
 
-class Client(CopyCalls, FolderCalls):
+class Client(CopyCalls, FolderCalls, LinkCalls):
     """Stores JSON, files and messages by content, and reads them back.
 
     Make one with `init`, use it from any number of threads, and close it, best with ``with``.

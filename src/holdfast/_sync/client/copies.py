@@ -11,8 +11,8 @@ from typing import Any, Final
 from holdfast import arguments
 from holdfast._sync.client.base import ClientBase
 from holdfast._sync.client.many import ManyCalls
-from holdfast._sync.copying.copier import Copier, find_pin
-from holdfast._sync.copying.places import place_of
+from holdfast._sync.copying.copier import Copier
+from holdfast._sync.copying.places import find_pin, place_of
 from holdfast._sync.folder_download.tally import Tally
 from holdfast._sync.providers.imports import ignore
 from holdfast._sync.runtime import run_blocking

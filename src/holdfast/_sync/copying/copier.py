@@ -2,27 +2,27 @@
 # by scripts/generate_sync.py. Change the original instead.
 """One copy: the target is asked first, then the content is sent by the best method."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from holdfast._sync.copying.places import is_on_network
+from holdfast._sync.copying.places import find_pin, has_content, is_on_network
 from holdfast._sync.copying.uploading import Uploading, needs_name
 from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast._sync.runtime import run_blocking
 from holdfast.content.cid import CID
-from holdfast.errors import UnsupportedError, VerificationError
+from holdfast.errors import ProviderError, UnsupportedError, VerificationError
 from holdfast.files.copy_journal import CopyJournal
 from holdfast.files.sources import Progress
 from holdfast.provider import (
     Exporting,
-    Finding,
     Importing,
     Pinning,
     Updating,
     has_capability,
 )
-from holdfast.records import Added, Copied, Pin, PinFilter, PinInfo, same_value
+from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 
 KEYVALUES: Final = ("keyvalues",)
 
@@ -59,8 +59,9 @@ class Copier:
 
     def copy(self, pin: Pin, progress: Progress) -> Copied:
         """Copy the content of `pin`, and note that in the journal."""
+        CID.parse(pin.cid)  # a source can list any text, and this one is sent to the target
         journal = self.journal
-        about = repr([pin.cid, pin.name, sorted(pin.keyvalues.items())])
+        about = _line_of(pin)
         if journal is not None:
             noted = run_blocking(journal.find, about)
             if noted is not None:
@@ -72,7 +73,7 @@ class Copier:
 
     def _copy(self, pin: Pin, progress: Progress) -> Copied:
         found = find_pin(self._target, pin.cid)
-        if found is not None:
+        if found is not None and has_content(found):
             return self._renamed(pin, found)
         if has_capability(self._target, Importing):
             return self._by_archive(pin, self._target, progress)
@@ -93,7 +94,13 @@ class Copier:
             changed, dropped = {}, KEYVALUES
         if name is not None or changed:
             dropped += self._update(pin.cid, name, changed)
-        return Copied(cid=pin.cid, name=pin.name or found.name, duplicate=True, dropped=dropped)
+        return Copied(
+            cid=pin.cid,
+            name=pin.name or found.name,
+            duplicate=True,
+            dropped=dropped,
+            state=found.state,
+        )
 
     def _update(self, cid: str, name: str | None, keyvalues: Mapping[str, Any]) -> tuple[str, ...]:
         """Change a pin at the target; return what it does not keep."""
@@ -151,7 +158,11 @@ class Copier:
         target = self._target
         if not self._may_pin or not has_capability(target, Pinning):
             raise self._no_method(pin)
-        new = wait_for_pin(target, target.pin(pin.cid, info), self._wait)
+        try:
+            new = wait_for_pin(target, target.pin(pin.cid, info), self._wait)
+        except ProviderError as error:
+            error.add_note(f"it was asked to fetch it: {_not_sent(target, pin)}")
+            raise
         return Copied(cid=pin.cid, name=pin.name, how="pin", dropped=dropped, state=new.state)
 
     def _info(self, pin: Pin) -> tuple[PinInfo, tuple[str, ...]]:
@@ -162,8 +173,7 @@ class Copier:
         return PinInfo(name=pin.name, keyvalues=keyvalues, given=bool(pin.name)), dropped
 
     def _no_method(self, pin: Pin) -> UnsupportedError:
-        target, source = _name(self._target), _name(self._source)
-        why = f"{target} takes no archives, and would store {pin.cid} under another CID"
+        source, why = _name(self._source), _not_sent(self._target, pin)
         if has_capability(self._target, Pinning):
             return UnsupportedError(
                 f"{why}; and {source} is not on the network, from which it could fetch it by its "
@@ -195,22 +205,23 @@ class _Counted(Iterator[bytes]):
             pieces.close()
 
 
-def find_pin(provider: Any, cid: str) -> Pin | None:
-    """Return the pin of `cid` at `provider`; None if there is none, or it cannot be asked."""
-    if not has_capability(provider, Finding):
-        return None
-    for pin in provider.find_pins(PinFilter(cid=cid), limit=1):
-        return pin
-    return None
-
-
 def _check(added: Added, pin: Pin) -> None:
     if CID.parse(added.cid) != CID.parse(pin.cid):
         raise VerificationError(f"the target stored {pin.cid} as {added.cid}", cid=pin.cid)
 
 
+def _not_sent(target: object, pin: Pin) -> str:
+    return f"{_name(target)} takes no archives, and would store {pin.cid} under another CID"
+
+
 def _name(provider: object) -> str:
     return type(provider).__name__
+
+
+def _line_of(pin: Pin) -> str:
+    """Return what a journal calls a pin. It is short, whatever the name and the key-values are."""
+    about = repr([pin.name, sorted(pin.keyvalues.items())])
+    return f"{pin.cid} {hashlib.sha256(about.encode()).hexdigest()[:16]}"
 
 
 def _for_journal(copied: Copied) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 """What is known about a provider that content is copied from or to."""
 
 import os
+from typing import Any
 from urllib.parse import urlsplit
 
 from holdfast._sync.providers.http import HTTPProvider
@@ -11,6 +12,8 @@ from holdfast.files.copy_journal import Place
 from holdfast.files.locations import data_folder
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS
 from holdfast.protocol.host_privacy import WORLD, privacy
+from holdfast.provider import Finding, has_capability
+from holdfast.records import Pin, PinFilter
 
 
 def place_of(provider: object) -> Place:
@@ -25,7 +28,22 @@ def place_of(provider: object) -> Place:
     if isinstance(provider, HTTPProvider):
         return Place(f"{kind} {config.api_url}", config.provider_token)
     path = os.path.realpath(data_folder() if config.path is None else config.path)
-    return Place(f"{kind} {path}")
+    address = "" if config.pin_api_url is None else f" {config.pin_api_url}"
+    return Place(f"{kind} {path}{address}", config.provider_token)
+
+
+def find_pin(provider: Any, cid: str) -> Pin | None:
+    """Return the pin of `cid` at `provider`; None if there is none, or it cannot be asked."""
+    if not has_capability(provider, Finding):
+        return None
+    for pin in provider.find_pins(PinFilter(cid=cid), limit=1):
+        return pin
+    return None
+
+
+def has_content(pin: Pin) -> bool:
+    """Return whether a provider has the content of `pin`, perhaps not at all of its nodes yet."""
+    return pin.state == "pinned" or "pinned" in (pin.peers or {}).values()
 
 
 def is_on_network(provider: object) -> bool:

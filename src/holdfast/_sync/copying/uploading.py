@@ -10,6 +10,7 @@ from typing import Any
 
 from holdfast import arguments
 from holdfast._sync.client.plain_adding import PlainAdding
+from holdfast._sync.copying.places import find_pin
 from holdfast._sync.folder_download.download import download_folder
 from holdfast._sync.folder_download.entries import FolderOptions
 from holdfast._sync.runtime import run_blocking
@@ -28,6 +29,7 @@ from holdfast.errors import (
 from holdfast.files.blob import Blob
 from holdfast.files.folder_check import AMBIGUOUS
 from holdfast.files.folder_source import FolderSource
+from holdfast.files.folder_target.names import is_refusal
 from holdfast.files.importing import import_folder
 from holdfast.files.sources import Progress, open_source
 from holdfast.provider import Directories, Reconfigurable, ask, has_capability
@@ -99,7 +101,7 @@ class Uploading:
         except (UnprovenError, MalformedError, UnsupportedError, NotADirectoryError):
             return None
         except OSError as error:
-            if error.strerror is not None and "the entry is refused" in error.strerror:
+            if is_refusal(error):
                 return None
             raise
         return run_blocking(FolderSource.of, to, include_hidden=True)
@@ -119,11 +121,14 @@ class Uploading:
     def _checked(
         self, added: Added, cid: CID, profile: Profile, size: int
     ) -> tuple[Added, int] | None:
-        """Return a new pin if it has the right CID; else remove it, and return None."""
+        """Return a new pin if it has the right CID; else remove it, and return None.
+
+        If the source has a pin of that CID, it stays: that one may be copied at the same time.
+        """
         if CID.parse(added.cid) == cid:
             return added, size
         self._refused.add(profile.name)
-        if added.duplicate is False:
+        if added.duplicate is False and find_pin(self._source, added.cid) is None:
             self._target.delete(added.cid)
         return None
 

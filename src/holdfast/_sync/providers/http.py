@@ -2,6 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The base class of providers that write through an HTTP API and read through gateways."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
 
@@ -35,16 +36,19 @@ class HTTPProvider(BaseProvider):
         self._session = session or Session(_open_transport(config), config)
         first, *others = config.gateway_url or self.default_gateways
         self._first_gateway = Gateway(first, config.gateway_token)
-        gateways = Gateways([self._first_gateway, *map(Gateway, others)], self._session.avoided)
-        reader = GatewayReader(
+        gateways = [self._first_gateway, *map(Gateway, others)]
+        super().__init__(config, reader=self._read_from(gateways, config))
+
+    def _read_from(self, gateways: Iterable[Gateway], config: ClientConfig) -> GatewayReader:
+        """Return a reader of `gateways` with the limits of `config`."""
+        return GatewayReader(
             self._session,
-            gateways,
+            Gateways(gateways, self._session.avoided),
             verify=config.verify,
             max_unverified=config.max_unverified_bytes,
             hedge_after=config.hedge_after,
             cache=_open_cache(config),
         )
-        super().__init__(config, reader=reader)
 
     @property
     def partial_folder(self) -> Path | None:

@@ -18,4 +18,7 @@ are::
 A strategy sends its requests through `peer`. `refusals` decides which error to raise when the
 gateway refuses them. When an attempt fails, the verified bytes stay in the output, and the next
 attempt continues after them.
+
+`archive_feed` gives the blocks of an archive in the order in which they are needed, for folders and
+copies.
 """

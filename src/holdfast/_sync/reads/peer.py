@@ -139,6 +139,8 @@ class Peer:
 
     def open_or_refuse(self, request: Request) -> "Response":
         """Return the reply to `request`; raise RefusedError where the gateway gives none."""
+        if self.gateway.link is not None:
+            raise self.refusals.error()
         try:
             return self._follow(request)
         except ProviderError as error:

@@ -69,7 +69,7 @@ class DagWalk(Walk[Block]):
         size = 0
         # The last one is `need`. Of several links to one block, only the first counts.
         for cid, declared, _ in self._pending[-2 : -2 * most - 2 : -1]:
-            if cid in ahead or cid in self._seen or inline_block(cid) is not None:
+            if cid in ahead or cid == self.need or cid in self._seen or _is_inline(cid):
                 continue
             size += min(declared or UNKNOWN_SIZE, MAX_BLOCK)
             if len(ahead) == most or size > MAX_AHEAD:
@@ -80,7 +80,9 @@ class DagWalk(Walk[Block]):
     def _drop_seen(self) -> None:
         """Remove the links that are next in line and lead to blocks that were fed already."""
         pending = self._pending
-        while pending and (
-            pending[-1].cid in self._seen or inline_block(pending[-1].cid) is not None
-        ):
+        while pending and (pending[-1].cid in self._seen or _is_inline(pending[-1].cid)):
             pending.pop()
+
+
+def _is_inline(cid: CID) -> bool:
+    return inline_block(cid) is not None

@@ -14,12 +14,18 @@ DEVICES: Final = frozenset(
     {"con", "prn", "aux", "nul", "conin$", "conout$"}
     | {f"{port}{number}" for port in ("com", "lpt") for number in NUMBERED}
 )
+REFUSED: Final = "the entry is refused"
 EntryPath: TypeAlias = tuple[str, ...]
 
 
 def refused(path: EntryPath, why: str, code: int = errno.EINVAL) -> OSError:
     """Return the error for an entry that is not written."""
-    return OSError(code, f"the entry is refused: {why}", "/".join(path))
+    return OSError(code, f"{REFUSED}: {why}", "/".join(path))
+
+
+def is_refusal(error: OSError) -> bool:
+    """Return whether `error` is from `refused`, not from the disk."""
+    return error.strerror is not None and error.strerror.startswith(REFUSED)
 
 
 def why_not_portable(name: str) -> str | None:

@@ -1,9 +1,7 @@
 """The endpoints of the pinning API: each reads its request, uses the repository, and replies."""
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 from anyio import CapacityLimiter
 from starlette.concurrency import run_in_threadpool
@@ -14,13 +12,14 @@ from starlette.types import ASGIApp
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
-from holdfast.node.http_server.refusals import Refusal, bad_request
-from holdfast.node.http_server.request_bodies import RequestBody
-from holdfast.node.memory import HeldMemory, MemoryShare
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.memory import HeldMemory
 from holdfast.node.pinning_api.authorization import Authorization, AuthorizedEndpoint, Endpoint
-from holdfast.node.pinning_api.form_upload import FormUpload, feed_all
+from holdfast.node.pinning_api.body_reader import INLINE_JSON, BodyReader
+from holdfast.node.pinning_api.form_parser import feed_all
+from holdfast.node.pinning_api.form_upload import FormUpload
 from holdfast.node.pinning_api.json_content import read_content
-from holdfast.node.pinning_api.json_values import parse_json, with_numbers
+from holdfast.node.pinning_api.json_values import parse_json
 from holdfast.node.pinning_api.metadata import check_count, iso_time, read_metadata
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
@@ -29,18 +28,11 @@ from holdfast.node.pinning_api.store_queue import StoreQueue
 from holdfast.node.settings import NodeSettings
 from holdfast.records import Pin
 from holdfast.repository import Repository
-from holdfast.repository.block_files import FILE_SIZE
 from holdfast.repository.pin_queries import Stopped
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
 UPLOADS_AT_ONCE = 8  # worker threads that parse uploads
-INLINE_JSON = FILE_SIZE - 1  # bytes of JSON up to which a hop to a thread takes longer than parsing
-LARGE_JSON = 256 << 10  # bytes of JSON above which only one document is parsed at a time
-SMALL_AT_ONCE = 4  # documents up to `LARGE_JSON` that are parsed at a time
-MAX_METADATA = 1 << 20  # bytes of a JSON body that has metadata and no content
 REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
-
-T = TypeVar("T")
 
 
 class PinningEndpoints:
@@ -49,11 +41,9 @@ class PinningEndpoints:
     def __init__(self, repository: Repository, settings: NodeSettings, memory: HeldMemory) -> None:
         self._repository = repository
         self._settings = settings
-        self._memory = memory
-        self._authorization = Authorization(settings)
-        self._uploaders = CapacityLimiter(UPLOADS_AT_ONCE)
-        self._small = asyncio.Semaphore(SMALL_AT_ONCE)
-        self._large = asyncio.Semaphore(1)
+        self.bodies = BodyReader(memory, idle_seconds=settings.idle_seconds)
+        self.authorization = Authorization(settings)
+        self.uploaders = CapacityLimiter(UPLOADS_AT_ONCE)
         self._stores = StoreQueue(repository)
         self.queries = QueryRunner()
         self.jobs = PinJobs(repository, settings.gateways, max_bytes=settings.max_upload)
@@ -81,7 +71,7 @@ class PinningEndpoints:
         ]
 
     def _authorized(self, endpoint: Endpoint, scope: str | None) -> ASGIApp:
-        return AuthorizedEndpoint(self._authorization, endpoint, scope)
+        return AuthorizedEndpoint(self.authorization, endpoint, scope)
 
     async def greet(self, _: Request) -> Response:
         """Reply with the service's greeting, which needs a token and no scope."""
@@ -89,13 +79,13 @@ class PinningEndpoints:
 
     async def pin_json(self, request: Request) -> Response:
         """Pin JSON: an object with content, metadata and options, or the content alone."""
-        with self._reading(request, self._settings.max_json) as body:
+        with self.bodies.reading(request, self._settings.max_json) as body:
             text = await body.read()
             if len(text) <= INLINE_JSON:
                 content, profile, about = read_content(parse_json(text))
                 pin, existed = await self._stores.add(content, profile, **about)
             else:
-                pin, existed = await self._on_thread(body, text, self._add_json)
+                pin, existed = await self.bodies.on_thread(body, text, self._add_json)
         return JSONResponse(_pinned(pin, existed))
 
     def _add_json(self, body: Any) -> tuple[Pin, bool]:
@@ -106,16 +96,16 @@ class PinningEndpoints:
         """Pin a file or a directory from a form."""
         upload = FormUpload(self._repository, request.headers.get("content-type", ""))
         try:
-            with self._reading(request, self._settings.max_upload) as body:
-                await feed_all(upload, body, self._uploaders)
+            with self.bodies.reading(request, self._settings.max_upload) as body:
+                await feed_all(upload, body, self.uploaders)
             return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
         finally:
             await run_in_threadpool(upload.close)
-            self._memory.give_back()
+            self.bodies.memory.give_back()
 
     async def pin_by_hash(self, request: Request) -> Response:
         """Start a job that pins a CID."""
-        body = await self._metadata_body(request)
+        body = await self.bodies.json_object(request)
         cid = _cid(body.get("hashToPin"))
         job = self.jobs.add(cid, read_metadata(body.get("pinataMetadata")))
         reply = {
@@ -144,7 +134,7 @@ class PinningEndpoints:
 
     async def hash_metadata(self, request: Request) -> Response:
         """Change the name or the key-values of a pin; a key with the value null is removed."""
-        body = await self._metadata_body(request)
+        body = await self.bodies.json_object(request)
         cid = _cid(body.get("ipfsPinHash"))
         given = {key: body[key] for key in ("name", "keyvalues") if key in body}
         metadata = read_metadata(given)
@@ -190,36 +180,6 @@ class PinningEndpoints:
                 "pin_size_with_replications_total": size,
             }
         )
-
-    async def _on_thread(self, body: RequestBody, text: bytes, use: Callable[[Any], T]) -> T:
-        """Return `use` of the JSON `text` of a body, called on a worker thread.
-
-        Parsed JSON takes up to 35 times the memory of its text, so few bodies are parsed at once.
-        """
-        async with body.acquire(self._large if len(text) > LARGE_JSON else self._small):
-            return await run_in_threadpool(lambda: use(parse_json(text)))
-
-    async def _metadata_body(self, request: Request) -> dict[str, Any]:
-        """Return the JSON object in the body of a request that has no content."""
-        with self._reading(request, MAX_METADATA) as body:
-            text = await body.read()
-            if len(text) <= INLINE_JSON:
-                value = with_numbers(parse_json(text))
-            else:
-                value = await self._on_thread(body, text, with_numbers)
-        if not isinstance(value, dict):
-            raise bad_request("The body must be a JSON object")
-        return value
-
-    @contextmanager
-    def _reading(self, request: Request, limit: int) -> Iterator[RequestBody]:
-        """Yield the body of a request; at the end, give its memory back."""
-        try:
-            with MemoryShare(self._memory) as share:
-                idle_seconds = self._settings.idle_seconds
-                yield RequestBody(request, share, limit=limit, idle_seconds=idle_seconds)
-        finally:
-            self._memory.give_back()
 
 
 def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository returns it

@@ -1,41 +1,23 @@
 """A multipart upload, which is parsed and added to the repository while it arrives."""
 
-import asyncio
 from typing import Any, Final
-
-from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
-
-try:
-    from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
-except ImportError:
-    raise ImportError(
-        "the node needs the package multipart 2, and an old python-multipart replaces it: "
-        "pip install --upgrade python-multipart 'holdfast[node]'",
-        name="multipart",
-    ) from None
 
 from holdfast.content.media_types import told_type
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter, Part
 from holdfast.node.http_server.refusals import bad_request
-from holdfast.node.http_server.request_bodies import RequestBody
+from holdfast.node.pinning_api.form_parser import FormParser
 from holdfast.node.pinning_api.json_values import parse_json, with_numbers
 from holdfast.node.pinning_api.metadata import PinOptions, read_metadata, read_options
-from holdfast.node.pinning_api.upload_tree import MAX_FILES, Entries, UploadTree
+from holdfast.node.pinning_api.upload_tree import Entries, UploadTree
 from holdfast.records import Pin
 from holdfast.repository import Repository
 from holdfast.repository.file_adding import FileAdding
 
-MAX_FIELD: Final = 256 << 10
 MAX_SMALL: Final = 2 << 20  # bytes of small blocks that wait for their transaction
-MAX_PARTS: Final = MAX_FILES + 10  # the files and the other fields
-MAX_HEADER: Final = 16 << 10  # bytes of a header of a part
-MAX_HEADERS: Final = 16
-MAX_BOUNDARY: Final = 200  # RFC 2046 allows 70
 
 
-class FormUpload:
+class FormUpload(FormParser):
     """Parses the pieces of a form, and pins its files in `finish`.
 
     A file may come before the options that set its layout. It is then added in the default layout,
@@ -43,23 +25,11 @@ class FormUpload:
     """
 
     def __init__(self, repository: Repository, content_type: str) -> None:
-        kind, _, parameters = content_type.partition(";")
-        boundary = _parameter(parameters, "boundary")
-        is_form = kind.strip().lower() == "multipart/form-data"
-        if not is_form or not 0 < len(boundary) <= MAX_BOUNDARY:
-            raise bad_request("Invalid request format.")
+        super().__init__(content_type)
         self._repository = repository
         self._adding = repository.adding()
         self._adding.max_held = MAX_SMALL
-        self._parser = PushMultipartParser(
-            boundary,
-            max_header_size=MAX_HEADER,
-            max_header_count=MAX_HEADERS,
-            max_segment_count=MAX_PARTS,
-        )
-        self._segment: MultipartSegment | None = None
         self._file: FileAdding | None = None
-        self._field = bytearray()
         self._fields: dict[str, Any] = {}
         self._options = PinOptions()
         self._tree = UploadTree()
@@ -71,68 +41,41 @@ class FormUpload:
     def held(self) -> int:
         """The approximate bytes of memory that the upload holds between two pieces."""
         leaf = 0 if self._file is None else self._file.held
-        return leaf + self._adding.held + len(self._field) + self._tree.held
+        return super().held + leaf + self._adding.held + self._tree.held
 
-    def feed(self, piece: bytes) -> None:
-        """Parse the next bytes of the form."""
-        try:
-            for event in self._parser.parse(piece):
-                if isinstance(event, MultipartSegment):
-                    self._begin(event)
-                elif event is None:
-                    self._end()
-                else:
-                    self._data(bytes(event))
-        except ParserLimitReached:
-            raise bad_request(
-                f"A form may have at most {MAX_PARTS} parts, "
-                f"and a part at most {MAX_HEADERS} headers of {MAX_HEADER} bytes"
-            ) from None
-        except MultipartError:
-            raise bad_request("Invalid request format.") from None
+    def begin_file(self, filename: str, media_type: str) -> None:
+        """Begin a file, in the layout that is known so far."""
+        self._path = self._tree.check(filename)
+        if not self._tree.count:
+            self._first_type = media_type
+        self._file = FileAdding(self._adding, self._options.profile)
 
-    def _begin(self, segment: MultipartSegment) -> None:
-        self._segment = segment
-        if segment.name == "file":
-            if not segment.filename:
-                raise bad_request("Invalid request format.")
-            self._path = self._tree.check(segment.filename)
-            if not self._tree.count:
-                self._first_type = segment.content_type or ""
-            self._file = FileAdding(self._adding, self._options.profile)
-        elif segment.name in {"pinataMetadata", "pinataOptions", "network"}:
-            self._field = bytearray()
-        else:
-            raise bad_request("Unexpected field")
-
-    def _data(self, data: bytes) -> None:
+    def take_bytes(self, data: bytes) -> None:
+        """Add the next bytes of the file."""
         if self._file is not None:
             self._file.update(data)
-        else:
-            self._field += data
-            if len(self._field) > MAX_FIELD:
-                raise bad_request("A field of the form is too large")
 
-    def _end(self) -> None:
-        segment = self._segment
-        if segment is None:
-            return
+    def end_file(self) -> None:
+        """Put the file into the tree."""
         if self._file is not None:
             self._tree.add(self._path, self._file.finish())
             self._file = None
-        elif segment.name != "network":
-            text = bytes(self._field).strip()
-            self._fields[str(segment.name)] = with_numbers(parse_json(text)) if text else None
-            if segment.name == "pinataOptions":
-                self._options = read_options(self._fields["pinataOptions"])
-        self._segment = None
+
+    def begin_field(self, name: str) -> None:
+        """Refuse fields that the service does not have."""
+        if name not in {"pinataMetadata", "pinataOptions", "network"}:
+            raise bad_request("Unexpected field")
+
+    def take_field(self, name: str, text: bytes) -> None:
+        """Take the metadata or the options."""
+        if name != "network":
+            self._fields[name] = with_numbers(parse_json(text)) if text else None
+        if name == "pinataOptions":
+            self._options = read_options(self._fields[name])
 
     def finish(self) -> tuple[Pin, bool]:
         """Pin what was uploaded; return the pin, and whether it existed before."""
-        try:
-            self._parser.close()
-        except MultipartError:
-            raise bad_request("Invalid request format.") from None
+        self.end_form()
         files = self._tree.count
         if not files:
             raise bad_request("Invalid request format.")
@@ -174,32 +117,3 @@ class FormUpload:
         self._adding.close()
         self._field.clear()
         self._tree = UploadTree()
-
-
-async def feed_all(upload: FormUpload, body: RequestBody, threads: CapacityLimiter) -> None:
-    """Feed each piece of a body to `upload` on one of `threads` while the next one arrives."""
-    feeding: asyncio.Task[None] | None = None
-    fed: list[bytes] = []  # what the thread has now
-
-    async def feed() -> None:
-        await run_sync(upload.feed, fed[0], limiter=threads)
-        fed.clear()
-
-    try:
-        async for piece in body.pieces(lambda: upload.held + sum(map(len, fed))):
-            if feeding is not None:
-                await feeding
-            fed[:] = [piece]
-            feeding = asyncio.create_task(feed())
-            del piece  # so that the thread lets go of it when it has fed it
-    finally:
-        if feeding is not None:  # the thread must be done before the upload is closed
-            await feeding
-
-
-def _parameter(parameters: str, name: str) -> str:
-    for parameter in parameters.split(";"):
-        key, _, value = parameter.partition("=")
-        if key.strip().lower() == name:
-            return value.strip().strip('"')
-    return ""

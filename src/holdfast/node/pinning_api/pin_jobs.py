@@ -27,10 +27,11 @@ END_SECONDS = 0.5  # to wait for each worker when the node stops
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinJob:
-    """A CID to pin, and the status of that."""
+    """A CID to pin, and the status of that. Its id becomes the id of the pin."""
 
     cid: str
     metadata: PinMetadata
+    group_id: str | None = None
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     status: str = "prechecking"
     queued: int = field(default_factory=now_ms)
@@ -61,15 +62,24 @@ class PinJobs:
     def add(self, cid: CID, metadata: PinMetadata) -> PinJob:
         """Start to pin `cid`."""
         job = PinJob(cid=str(cid), metadata=metadata)
+        self.start(job)
+        return job
+
+    def start(self, job: PinJob) -> None:
+        """Start a job."""
         with self._lock:
             self._jobs[job.id] = job
             while len(self._jobs) > MAX_JOBS:
                 del self._jobs[next(iter(self._jobs))]
         try:
-            self._queue.put_nowait((job, cid))
+            self._queue.put_nowait((job, CID.parse(job.cid)))
         except Full:
             self._set(job, "expired")
-        return job
+
+    def cancel(self, id: str) -> bool:
+        """Remove a job; return whether there was one. If it is being retrieved, it may complete."""
+        with self._lock:
+            return self._jobs.pop(id, None) is not None
 
     def _work(self) -> None:
         while (task := self._queue.get()) is not None:
@@ -86,7 +96,9 @@ class PinJobs:
             return list(self._jobs.values())
 
     def _run(self, job: PinJob, cid: CID) -> None:
-        about = {"name": job.metadata.name, "keyvalues": job.metadata.keyvalues}
+        about = {"id": job.id, "name": job.metadata.name, "keyvalues": job.metadata.keyvalues}
+        if not self._is_wanted(job):
+            return
         try:
             self._repository.pin(cid, **about)
         except ClientError:
@@ -112,7 +124,8 @@ class PinJobs:
                     ):
                         adding.put(block_cid, data)
                     adding.flush()
-                    self._repository.pin(cid, **about)
+                    if self._is_wanted(job):
+                        self._repository.pin(cid, **about)
             except TooLargeError:
                 return "over_max_size"
             except ClientError:
@@ -129,6 +142,11 @@ class PinJobs:
                 yield adding
             finally:
                 self._open.discard(adding)
+
+    def _is_wanted(self, job: PinJob) -> bool:
+        """Return whether a job was not cancelled."""
+        with self._lock:
+            return job.id in self._jobs
 
     def _set(self, job: PinJob, status: str) -> None:
         with self._lock:

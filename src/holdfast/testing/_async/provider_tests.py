@@ -1,5 +1,6 @@
 """The tests of async providers. `_sync/provider_tests.py` is the blocking version."""
 
+from holdfast.testing._async.archive_tests import AsyncArchiveTests
 from holdfast.testing._async.cancel_tests import AsyncCancelTests
 from holdfast.testing._async.content_tests import AsyncContentTests
 from holdfast.testing._async.pin_tests import AsyncPinTests
@@ -8,7 +9,12 @@ from holdfast.testing._async.transfer_tests import AsyncTransferTests
 
 
 class AsyncProviderTests(
-    AsyncContentTests, AsyncTransferTests, AsyncRefusalTests, AsyncPinTests, AsyncCancelTests
+    AsyncContentTests,
+    AsyncTransferTests,
+    AsyncRefusalTests,
+    AsyncPinTests,
+    AsyncArchiveTests,
+    AsyncCancelTests,
 ):
     """Tests of what every async provider must do: `ProviderTests`, awaited.
 

@@ -1,0 +1,160 @@
+"""The provider for the service's v3 API: public or private files, groups, and signed links."""
+
+from typing import Final
+
+from holdfast._async.providers.pinning import AsyncPinProvider
+from holdfast._async.reads.gateway_reader import AsyncGatewayReader
+from holdfast._async.reads.link_reader import AsyncLinkReader
+from holdfast._async.runtime import compute
+from holdfast._async.session import AsyncSession
+from holdfast.calls import Call
+from holdfast.config import ClientConfig
+from holdfast.config.secret import Secret
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1
+from holdfast.content.reference import Reference
+from holdfast.errors import UnsupportedError
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.sources import Progress, Source
+from holdfast.files.upload_check import WrittenLayout
+from holdfast.protocol.gateway import Gateway
+from holdfast.protocol.http import SignedURL
+from holdfast.protocol.pinata import LARGEST_FORM, PinataAPI
+from holdfast.protocol.pinata_links import UploadLimits, sign_read, sign_upload
+from holdfast.protocol.pinata_options import PinataOptions, api_root
+from holdfast.provider import AsyncSigning
+from holdfast.records import Added, PinInfo, now_ms
+
+PUBLIC_PATH: Final = "/ipfs"
+READ_LINK: Final = 3600  # seconds for which a link to a file that we read works
+
+
+class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
+    """Pins through the service's v3 API, for which the service makes its newer keys.
+
+    `provider_options` may have:
+
+    - ``network``: ``"public"``, the default, or ``"private"``. Private files are on no public
+      gateway; they are read through links that are signed for `gateway_url`.
+    - ``group``: The id of a group, to which new files are added.
+    - ``expires``: The seconds after which the service deletes new files.
+    - ``upload_url``: The address for uploads. The default is the service's; where only
+      `pin_api_url` is set, it is the path ``/v3`` there.
+
+    JSON is stored as a file of exactly the bytes that are sent, so that its CID is known
+    beforehand. Folders, and files over 90 MiB, are sent by the older call ``pinFileToIPFS``.
+
+    Example:
+        >>> from holdfast import ClientConfig
+        >>> config = ClientConfig(provider="pinata", provider_token="eyJhbGciOi")
+        >>> AsyncPinataProvider(config).url("bafkqaaa")
+        'https://gateway.pinata.cloud/ipfs/bafkqaaa'
+    """
+
+    _api: PinataAPI
+
+    def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
+        self._options = PinataOptions.of(config)
+        super().__init__(config, session=session)
+        if config.profile is None and config.cid_version == 1:
+            self._layout = WrittenLayout(KUBO_LEGACY_CIDV1)
+        if self._is_private:
+            self.reader = AsyncLinkReader(self._sign_reader)
+
+    def make_api(self, config: ClientConfig, token: Secret) -> PinataAPI:
+        """Return the v3 API for `config`."""
+        return PinataAPI(
+            base_url=api_root(config),
+            token=token,
+            cid_version=config.cid_version,
+            options=self._options,
+            clock=now_ms,
+        )
+
+    @property
+    def _is_private(self) -> bool:
+        return self._options.network == "private"
+
+    # Writing
+
+    async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
+        """Store the JSON `text` as a file. Raise VerificationError if the CID is of other bytes."""
+        added = await self.run(self._api.add_json(text, info), call)
+        if self.config.verify:
+            call.cid = added.cid
+            cid = Reference.parse(added.cid).cid
+            await compute(len(text), self._layout.compare_data, text.encode(), cid)
+        return added
+
+    async def add_file(
+        self, source: Source, info: PinInfo, call: Call, progress: Progress, /
+    ) -> Added:
+        """Store the bytes of `source` as a file; its CID is compared as by `PinProvider`."""
+        if (source.size or 0) > LARGEST_FORM:
+            self._check_older_call("files over 90 MiB")
+        return await super().add_file(source, info, call, progress)
+
+    async def add_directory(
+        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Store a folder by the older call, which takes public folders only."""
+        self._check_older_call("folders")
+        return await super().add_directory(folder, info, progress=progress)
+
+    def _check_older_call(self, what: str) -> None:
+        """Raise UnsupportedError for `what` only v3 could store, and does not."""
+        if self._is_private:
+            raise UnsupportedError(
+                f"PinataProvider cannot store {what} in the private network; upload smaller "
+                "files one by one, or use the public network"
+            )
+        if self._options.expires is not None:
+            raise UnsupportedError(
+                f"PinataProvider cannot store {what} that expire; leave the option expires out"
+            )
+
+    # Links, and reads through them
+
+    def url(self, cid: str) -> str:
+        """Return the address of public content at the first gateway."""
+        if self._is_private:
+            raise UnsupportedError("private content has no public address; use signed_url")
+        return super().url(cid)
+
+    async def signed_url(self, cid: str, *, expires: int) -> str:
+        """Return a link to a private file, which works for `expires` seconds."""
+        if not self._is_private:
+            raise UnsupportedError("public content needs no signed link; use url")
+        reference = Reference.parse(cid)
+        async with self.call("signed_url", cid) as call:
+            # A plain text, which is shown as it is.
+            return str(await self._sign(self._private_urls[0], reference, expires, call))
+
+    async def signed_upload_url(
+        self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
+    ) -> str:
+        """Return a link to which browsers and others can upload files without the key."""
+        limits = UploadLimits(expires=expires, max_bytes=max_bytes, types=types)
+        async with self.call("signed_upload_url") as call:
+            return str(await self.run(sign_upload(self._api, limits), call))
+
+    async def _sign_reader(self, reference: Reference, call: Call) -> AsyncGatewayReader:
+        """Return a reader of one private file, with a link for each gateway."""
+        signed = [
+            Gateway(url, link=await self._sign(url, reference, READ_LINK, call))
+            for url in self._private_urls
+        ]
+        return self._read_from(signed, self.config)
+
+    async def _sign(
+        self, base_url: str, reference: Reference, expires: int, call: Call
+    ) -> SignedURL:
+        url = Gateway(base_url).url(reference)
+        return await self.run(sign_read(self._api, url, expires), call)
+
+    @property
+    def _private_urls(self) -> list[str]:
+        """Where the gateways serve private files: ``/files`` in place of ``/ipfs``."""
+        return [
+            f"{url.removesuffix(PUBLIC_PATH)}/files" if url.endswith(PUBLIC_PATH) else url
+            for url in self.config.gateway_url or ()
+        ]

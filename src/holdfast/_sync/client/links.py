@@ -1,0 +1,61 @@
+# WARNING: this file is generated from src/holdfast/_async/client/links.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The methods of a client for links: plain ones, and signed ones that work for a while."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from holdfast import arguments
+from holdfast._sync.client.base import ClientBase
+from holdfast.content.reference import Reference
+from holdfast.provider import Signing, ask
+
+
+class LinkCalls(ClientBase):
+    """Signs links at providers that can."""
+
+    def signed_url(self, cid: str, *, expires: float | timedelta) -> str:
+        """Return a link to private content that anybody can use until it expires.
+
+        The link is a credential: pass it on over secure channels only.
+
+        Args:
+            cid: The CID, or a path under it.
+            expires: For how long it works: seconds, or a timedelta.
+
+        Example:
+            >>> def example(client: Client, cid: str) -> str:
+            ...     return client.signed_url(cid, expires=3600)
+        """
+        self._check_open()
+        seconds = arguments.link_seconds(expires)
+        provider = ask(self._provider, Signing)
+        return provider.signed_url(Reference.parse(cid), expires=seconds)
+
+    def signed_upload_url(
+        self,
+        *,
+        expires: float | timedelta,
+        max_bytes: int | None = None,
+        types: Iterable[str] | None = None,
+    ) -> str:
+        """Return a link to which others can upload without the provider's credential.
+
+        Give it to a browser, for example, which sends the file in a form. Uploads go to the
+        network and the group of this client.
+
+        Args:
+            expires: For how long it works: seconds, or a timedelta.
+            max_bytes: The largest file that it takes.
+            types: The media types that it takes, such as ``["image/*"]``; None for any.
+
+        Example:
+            >>> def example(client: Client) -> str:
+            ...     return client.signed_upload_url(expires=60, types=["image/*"])
+        """
+        self._check_open()
+        seconds = arguments.link_seconds(expires)
+        wanted = arguments.media_types(types)
+        arguments.check_max_bytes(max_bytes)
+        provider = ask(self._provider, Signing)
+        return provider.signed_upload_url(expires=seconds, max_bytes=max_bytes, types=wanted)

@@ -1,0 +1,78 @@
+"""The calls that pin existing content by its CID, in the background."""
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast.content.cid import CID
+from holdfast.errors import InvalidCIDError
+from holdfast.node.http_server.refusals import Refusal, bad_request
+from holdfast.node.pinning_api.body_reader import BodyReader
+from holdfast.node.pinning_api.metadata import PinMetadata, read_keyvalues
+from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
+from holdfast.node.v3_api.file_details import Details
+from holdfast.node.v3_api.json_records import job_record
+from holdfast.node.v3_api.list_query import page_limit
+from holdfast.node.v3_api.networks import Network
+from holdfast.node.v3_api.upload_options import read_name
+from holdfast.node.v3_api.v3_calls import data_reply
+
+
+class PinEndpoints:
+    """The calls about the jobs of a node, which it shares with the pinning API."""
+
+    def __init__(self, network: Network, jobs: PinJobs, bodies: BodyReader) -> None:
+        self._network = network
+        self._jobs = jobs
+        self._bodies = bodies
+
+    async def add(self, request: Request) -> Response:
+        """Start a job that pins a CID."""
+        body = await self._bodies.json_object(request)
+        cid = _cid(body.get("cid"))
+        keyvalues = read_keyvalues(body.get("keyvalues"))
+        metadata = PinMetadata(read_name(body.get("name")) or "", keyvalues)
+        group = body.get("group_id")
+        if not isinstance(group, str | None):
+            raise bad_request("group_id must be a string")
+        job = PinJob(cid=str(cid), metadata=metadata, group_id=group or None)
+        await run_in_threadpool(self._start, job, cid)
+        return data_reply(job_record(job))
+
+    def _start(self, job: PinJob, cid: CID) -> None:
+        with self._network.described(job.id, cid, Details(job.group_id)):
+            self._jobs.start(job)
+
+    async def list(self, request: Request) -> Response:
+        """List one page of the jobs that are under way or have failed, the oldest first."""
+        query = request.query_params
+        jobs = self._jobs.all()
+        if query.get("status"):
+            jobs = [job for job in jobs if job.status == query["status"]]
+        if query.get("cid"):
+            wanted = _cid(query["cid"])
+            jobs = [job for job in jobs if CID.parse(job.cid) == wanted]
+        if (query.get("order") or query.get("sort") or "ASC").upper() == "DESC":
+            jobs.reverse()
+        if query.get("pageToken"):
+            ids = [job.id for job in jobs]
+            if query["pageToken"] in ids:
+                jobs = jobs[ids.index(query["pageToken"]) + 1 :]
+        limit = page_limit(query)
+        token = jobs[limit - 1].id if len(jobs) > limit else None
+        records = [job_record(job) for job in jobs[:limit]]
+        return data_reply({"jobs": records, "next_page_token": token})
+
+    async def cancel(self, request: Request) -> Response:
+        """Cancel a job."""
+        id_ = request.path_params["id"]
+        if not self._jobs.cancel(id_):
+            raise Refusal(404, f"There is no job with the id {id_[:100]}")
+        return data_reply(None)
+
+
+def _cid(given: object) -> CID:
+    try:
+        return CID.parse(given if isinstance(given, str) else "")
+    except InvalidCIDError as error:
+        raise bad_request(f"Invalid CID: {error.reason}") from None

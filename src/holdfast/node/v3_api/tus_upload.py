@@ -1,0 +1,239 @@
+"""One resumable upload, which survives the end of the process.
+
+Its bytes become blocks of the store as they arrive, so none is written twice. The folder of the
+upload has what is needed to go on::
+
+    state.json   what the client said about the upload; written once
+    leaves       the digests of the leaves that are in the store; only appended to
+    progress     how many of the leaves count, and the bytes after them; replaced in one step
+    done.json    the file, once all bytes are there
+
+The offset is what `progress` says. Leaves that were appended after it was written do not count.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from holdfast.content.profiles import Profile
+from holdfast.content.unixfs.files import Part, leaf_part
+from holdfast.errors import ClientError
+from holdfast.files.atomic import PendingFile
+from holdfast.files.folders import Folder
+from holdfast.files.locks import try_lock
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.pinning_api.form_upload import MAX_SMALL
+from holdfast.node.v3_api.networks import Network
+from holdfast.node.v3_api.pinning import pin_upload
+from holdfast.node.v3_api.upload_options import UploadOptions
+from holdfast.repository.adding import Adding
+from holdfast.repository.file_adding import FileAdding
+
+COUNT_SIZE: Final = 8  # bytes of the number of leaves in `progress`
+DIGEST_SIZE: Final = 32  # of sha2-256, which all layouts use
+MAX_STATE: Final = 1 << 20
+STATE: Final = "state.json"
+LEAVES: Final = "leaves"
+PROGRESS: Final = "progress"
+DONE: Final = "done.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadState:
+    """What is fixed when an upload is made.
+
+    Attributes:
+        id: The id that the file will have.
+        secret: The last part of its address.
+        length: The bytes of the file.
+        options: What the client said about it.
+        type: The media type that the client said.
+        metadata: The header of the client, which HEAD returns.
+        is_signed: Whether a signed address allowed it. Then no token is needed.
+    """
+
+    id: str
+    secret: str
+    length: int
+    options: UploadOptions
+    type: str
+    metadata: str
+    is_signed: bool
+
+
+class TusUpload:
+    """An upload whose folder exists. Only one thread may use it at a time.
+
+    Attributes:
+        state: What is fixed.
+        offset: How many bytes have arrived.
+        cid: The CID of the file when the upload is complete; else None.
+        file_id: The id of the file then: another one if the content had a file before.
+        is_busy: Whether a request is sending bytes.
+        interrupt: Ends that request.
+    """
+
+    def __init__(
+        self, folder: Folder, state: UploadState, network: Network, profile: Profile
+    ) -> None:
+        self._folder = folder
+        self.state = state
+        self._network = network
+        self._profile = state.options.profile(profile)
+        self._lock: IO[bytes] | None = None  # held while the upload is open
+        self._adding: Adding | None = None
+        self._file: FileAdding | None = None
+        self._count = 0  # leaves in the file `leaves`
+        self._fresh: list[bytes] = []  # digests of leaves that are not in it yet
+        self.offset = 0
+        self.cid: str | None = None
+        self.file_id = state.id
+        self.is_busy = False
+        self.interrupt: Callable[[], None] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self._folder.path
+
+    @property
+    def held(self) -> int:
+        """The approximate bytes of memory that the upload holds."""
+        small = 0 if self._adding is None else self._adding.held
+        return small + (0 if self._file is None else self._file.held)
+
+    def open(self) -> None:
+        """Read what is in the folder, and keep the blocks of the upload from being removed.
+
+        If all bytes have arrived, but the process ended before the file was pinned, pin it now.
+        Raise a `Refusal` with status 410 if blocks are missing.
+        """
+        done = self._folder.read(DONE, MAX_STATE)
+        if done is not None:
+            value = json.loads(done)
+            self.offset, self.cid, self.file_id = self.state.length, value["cid"], value["id"]
+            return
+        self._lock = os.fdopen(self._folder.open(STATE), "rb")
+        with suppress(OSError):  # a file system without locks
+            if not try_lock(self._lock.fileno()):
+                raise Refusal(423, "Another node has the upload open", {"Retry-After": "1"})
+        self._adding = self._network.repository.adding()
+        self._adding.max_held = MAX_SMALL
+        self._file = FileAdding(self._adding, self._profile, self._take_leaf)
+        self._fresh = []
+        self._resume(self._adding, self._file)
+        if self.offset == self.state.length:
+            self.finish()
+
+    def _resume(self, adding: Adding, file: FileAdding) -> None:
+        chunk_size = self._profile.chunk_size
+        progress = self._folder.read(PROGRESS, COUNT_SIZE + chunk_size)
+        self._count, rest = 0, b""
+        if progress is not None:
+            self._count = int.from_bytes(progress[:COUNT_SIZE], "big")
+            rest = progress[COUNT_SIZE:]
+        digests = self._read_digests()
+        leaves = [leaf_part(self._profile, digest, chunk_size) for digest in digests]
+        if len(leaves) < self._count or (leaves and not adding.lease(leaf.cid for leaf in leaves)):
+            raise Refusal(410, "The upload is gone: its blocks were removed as garbage")
+        file.resume(leaves, rest)
+        self.offset = self._count * chunk_size + len(rest)
+
+    def _read_digests(self) -> list[bytes]:
+        found = self._folder.read(LEAVES, self._count * DIGEST_SIZE) or b""
+        ends = range(DIGEST_SIZE, len(found) + 1, DIGEST_SIZE)
+        return [found[end - DIGEST_SIZE : end] for end in ends]
+
+    def _take_leaf(self, leaf: Part) -> None:
+        self._fresh.append(leaf.cid.digest)
+
+    def feed(self, piece: bytes) -> None:
+        """Add the next bytes."""
+        if self._file is None:
+            raise Refusal(409, "The upload is complete")
+        self._file.update(piece)
+        self.offset += len(piece)
+
+    def settle(self) -> None:
+        """Make all bytes so far durable."""
+        if self._file is None or self._adding is None:
+            return
+        rest = self._file.settle()
+        if self._fresh:
+            self._adding.flush()
+            self._append(b"".join(self._fresh))
+            self._count += len(self._fresh)
+            self._fresh = []
+        self._write(PROGRESS, self._count.to_bytes(COUNT_SIZE, "big") + rest)
+
+    def _append(self, digests: bytes) -> None:
+        descriptor = self._folder.open(LEAVES, os.O_RDWR | os.O_CREAT, 0o600)
+        with os.fdopen(descriptor, "r+b") as file:
+            file.seek(self._count * DIGEST_SIZE)
+            file.truncate()
+            file.write(digests)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _write(self, name: str, data: bytes) -> None:
+        with PendingFile(self._folder.path / name) as pending:
+            pending.write(data)
+            pending.commit()
+
+    def finish(self) -> None:
+        """Pin the file, of which all bytes have arrived."""
+        if self._file is None or self._adding is None:
+            return
+        self.settle()
+        part = self._file.finish()
+        file = pin_upload(
+            self._network,
+            self._adding,
+            part,
+            self.state.options,
+            id=self.state.id,
+            type=self.state.type,
+        )
+        done: dict[str, Any] = {"cid": file.pin.cid, "id": file.pin.id}
+        self._write(DONE, json.dumps(done).encode())
+        self.cid, self.file_id = file.pin.cid, file.pin.id
+        self._file = self._adding = None
+        self._unlock()
+        for name in (PROGRESS, LEAVES):
+            self._folder.remove(name)
+
+    def close(self) -> None:
+        """End the use of the upload. What was not made durable is lost."""
+        if self._file is not None:
+            self._file.close()
+        if self._adding is not None:
+            self._adding.close()
+        self._file = self._adding = None
+        self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def discard(self) -> None:
+        """Remove the upload and its blocks."""
+        if self._file is not None:
+            self._file.close()
+        if self._adding is not None:
+            with suppress(ClientError, OSError):  # else a collection of garbage removes them
+                self._adding.discard()
+        self.close()
+        remove_folder(self._folder)
+
+
+def remove_folder(folder: Folder) -> None:
+    """Remove the folder of an upload, its state first: without it, it is no upload."""
+    for name in (STATE, *(each for each in folder.entries().files if each != STATE)):
+        folder.remove(name)
+    with suppress(OSError):
+        folder.path.rmdir()

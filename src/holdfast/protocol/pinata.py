@@ -1,0 +1,291 @@
+"""The service's v3 API: its requests, and how their replies are read."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from holdfast.config.secret import Secret
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
+from holdfast.errors import InvalidCIDError, ProviderError, SerializationError, UnsupportedError
+from holdfast.protocol import json_text
+from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.multipart import BytesFile, FileForm, FormFile, FormFolder
+from holdfast.protocol.pin_api import Exchange, PinPages
+from holdfast.protocol.pin_jobs import JOBS, state_of
+from holdfast.protocol.pin_list import read_id
+from holdfast.protocol.pinata_links import check_credentials
+from holdfast.protocol.pinata_list import PinataList, read_pin
+from holdfast.protocol.pinata_options import VERSION, PinataOptions
+from holdfast.protocol.pinning import JSON_TYPE, PinningAPI
+from holdfast.protocol.status_errors import failure, provider_error
+from holdfast.records import Added, Pin, PinFilter, PinInfo, value_text
+
+NOT_FOUND: Final = 404
+LARGEST_FORM: Final = 90 << 20  # bytes; the service refuses forms over 100 MB, its SDK stops here
+JSON_NAME: Final = "data.json"  # the file name of JSON, as the service's SDK sends it
+OLDER_CALL: Final = (
+    "folders, and files over 90 MiB, are sent by the older call pinFileToIPFS: "
+    "use a key that has this permission too, or an admin key"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinataAPI:
+    """The v3 API: a `PinAPI`.
+
+    Attributes:
+        base_url: The address of the API, without the version.
+        token: The credential, which is sent there and to the address for uploads.
+        cid_version: The version of new CIDs.
+        options: The network, the group, when files expire, and the address for uploads.
+        clock: Returns the time in milliseconds.
+    """
+
+    base_url: str
+    token: Secret
+    cid_version: int
+    options: PinataOptions
+    clock: Callable[[], int]
+    _credential: dict[str, Secret] = field(init=False, repr=False, compare=False)
+    _older: PinningAPI = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        older = PinningAPI(
+            self.base_url, self.token, self.cid_version, self.options.group, OLDER_CALL
+        )
+        object.__setattr__(self, "_credential", {"Authorization": self.token.prefixed("Bearer ")})
+        object.__setattr__(self, "_older", older)
+
+    # Uploads
+
+    def add_json(self, text: str, info: PinInfo) -> Exchange[Added]:
+        """Store the JSON `text` as a file of exactly these bytes."""
+        file = FormFile(JSON_NAME, JSON_TYPE["Content-Type"], BytesFile(text.encode()))
+        form = self._form([file], info)
+        return (yield from self._add(form, info, body=b"".join(form.chunks())))
+
+    def add_files(
+        self, files: Iterable[FormFile], info: PinInfo, on_sent: Callable[[int], None]
+    ) -> Exchange[Added]:
+        """Store a file; or several as a directory, by the older call, which v3 still needs."""
+        if needs_older_call(files):
+            return (yield from self._older.add_files(files, info, on_sent))
+        form = self._form(files, info)
+        return (yield from self._add(form, info, body=form, on_sent=form.on_sent(on_sent)))
+
+    def _form(self, files: Iterable[FormFile], info: PinInfo) -> FileForm:
+        fields = {"network": self.options.network, "cid_version": f"v{self.cid_version}"}
+        if info.name:
+            fields["name"] = info.name
+        if info.keyvalues:
+            fields["keyvalues"] = json_text.to_text(_texts(info.keyvalues))
+        if self.options.group is not None:
+            fields["group_id"] = self.options.group
+        if self.options.expires is not None:
+            fields["expires_at"] = str(self.seconds() + self.options.expires)
+        return FileForm(files, fields=fields)
+
+    def _add(self, form: FileForm, info: PinInfo, **body: Any) -> Exchange[Added]:
+        """Send a form. Known content keeps its name, unless the user gave one."""
+        reply = yield self.request(
+            "POST",
+            "/files",
+            base_url=self.options.upload_url,
+            headers={"Content-Type": form.content_type},
+            **body,
+        )
+        added = self._read_added(reply)
+        if not added.duplicate:
+            return added
+        if info.is_explicit and added.pin_id is not None:
+            name = info.name if info.given else None
+            yield from self._change(added.pin_id, name, info.keyvalues)
+        return replace(added, duplicate=None) if reply.reply_lost else added
+
+    def _read_added(self, reply: Reply) -> Added:
+        data = self.read_data(reply)
+        text = str(data.get("cid"))
+        try:
+            cid = Reference(text, CID.parse(text))  # so that it is parsed only once
+            pin_id = read_id(data.get("id"))
+        except (InvalidCIDError, TypeError):
+            words = "the provider's reply names no file (data.cid, data.id)"
+            raise failure(words, reply, secret=self.token) from None
+        # The service sends is_duplicate only where it is true.
+        return Added(cid=cid, duplicate=data.get("is_duplicate") is True, pin_id=pin_id)
+
+    # Pins
+
+    def update(
+        self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Exchange[Pin]:
+        """Change the name, the key-values or both of the file with `cid`."""
+        found = yield from self._find(cid, limit=1)
+        if not found:
+            raise ProviderError(f"{cid} is not pinned: upload it, or pin it by its CID")
+        return (yield from self._change(found[0].id, name, keyvalues))
+
+    def _change(
+        self, pin_id: str, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Exchange[Pin]:
+        """Change one file. The service adds key-values to those it has; null removes one."""
+        body = {
+            **({} if name is None else {"name": name}),
+            **({"keyvalues": _texts(keyvalues)} if keyvalues else {}),
+        }
+        reply = yield self.json_request("PUT", self._file_path(pin_id), body)
+        return self._read_pin(self.read_data(reply), reply)
+
+    def pin(self, cid: str, info: PinInfo) -> Exchange[Pin]:
+        """Pin content that exists elsewhere, unless it is pinned already."""
+        found = yield from self._find(cid, limit=1)
+        name = info.name if info.given else None
+        if found and info.is_explicit:
+            return (yield from self._change(found[0].id, name, info.keyvalues))
+        if found:
+            return found[0]
+        if self.options.network == "private":
+            raise UnsupportedError(
+                "PinataProvider pins by CID in the public network only; download the content "
+                "and upload it here"
+            )
+        body = {
+            "cid": str(cid),
+            **({} if name is None else {"name": name}),
+            **({"keyvalues": _texts(info.keyvalues)} if info.keyvalues else {}),
+            **({} if self.options.group is None else {"group_id": self.options.group}),
+        }
+        reply = yield self.json_request("POST", "/files/public/pin_by_cid", body)
+        job = self.read_data(reply)
+        try:
+            if CID.parse(str(job.get("cid"))) != CID.parse(cid):
+                raise ValueError("another CID")  # noqa: TRY301 - all are one error
+            pin = Pin(
+                id=read_id(job.get("id")),
+                cid=str(cid),
+                name=info.name,
+                keyvalues=info.keyvalues,
+                size=None,
+                created=None,
+                state="queued",
+            )
+        except (TypeError, ValueError, InvalidCIDError):
+            words = "the provider's reply names no job for the CID (data.id, data.cid)"
+            raise failure(words, reply, secret=self.token) from None
+        return replace(pin, state=state_of(job.get("status"), pin, reply, self.token))
+
+    def check_pin(self, pin: Pin) -> Exchange[Pin]:
+        """Return a pin by `pin` as it is now: a job of the queue, then a file of the list."""
+        query = urlencode({"cid": pin.cid, "limit": str(JOBS)})
+        reply = yield self.request("GET", f"/files/public/pin_by_cid?{query}")
+        jobs = self.read_data(reply).get("jobs")
+        if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
+            words = "the provider's reply is not a list of jobs (data.jobs)"
+            raise failure(words, reply, secret=self.token)
+        for job in jobs:
+            if str(job.get("id")) == pin.id:
+                return replace(pin, state=state_of(job.get("status"), pin, reply, self.token))
+        found = yield from self._find(pin.cid, limit=1)
+        return found[0] if found else pin
+
+    def unpin(self, cid: str) -> Exchange[None]:
+        """Delete every file with `cid`. The service deletes by its own ids."""
+        found = yield from self._find(cid, limit=None)
+        if not found:
+            raise ProviderError(f"{cid} is not pinned in the {self.options.network} network")
+        for pin in found:
+            reply = yield self.request("DELETE", self._file_path(pin.id))
+            # If the reply to an earlier attempt was lost, the file may be gone already.
+            if not (reply.reply_lost and reply.status == NOT_FOUND):
+                self.check(reply)
+
+    def pages(self, wanted: PinFilter, *, limit: int | None) -> PinPages:
+        """Return a new list of at most `limit` files, newest first."""
+        return PinPages(PinataList(self, wanted), limit)
+
+    def _find(self, cid: str, *, limit: int | None) -> Exchange[list[Pin]]:
+        pages = self.pages(PinFilter(cid=cid), limit=limit)
+        found: list[Pin] = []
+        while pages.wanted:
+            found += pages.read((yield pages.request()))
+        return found
+
+    def _file_path(self, pin_id: str) -> str:
+        return f"/files/{self.options.network}/{quote(pin_id, safe='')}"
+
+    def _read_pin(self, row: dict[str, Any], reply: Reply) -> Pin:
+        try:
+            return read_pin(row)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            words = "the provider's reply is not a file (data)"
+            raise failure(words, reply, secret=self.token) from None
+
+    # Credentials
+
+    def check_credentials(self) -> Exchange[None]:
+        """Return if the service accepts the key for reading and writing; nothing is written."""
+        return check_credentials(self)
+
+    # Requests and replies
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        base_url: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> Request:
+        """Return a request to `path` with the token."""
+        fields: dict[str, str | Secret] = {**(headers or {}), **self._credential}
+        return Request(method, (base_url or self.base_url + VERSION) + path, fields, **more)
+
+    def json_request(self, method: str, path: str, body: Any, **more: Any) -> Request:
+        """Return a request to `path` with the JSON value `body`."""
+        text = json_text.to_text(body).encode()
+        return self.request(method, path, headers=JSON_TYPE, body=text, **more)
+
+    def check(self, reply: Reply) -> None:
+        """Raise the error of a failed call."""
+        if not reply.ok:
+            raise provider_error(reply, secret=self.token)
+
+    def read_member(self, reply: Reply) -> Any:
+        """Return the member ``data`` of a successful reply; raise the error of another."""
+        self.check(reply)
+        try:
+            value = json_text.from_text(reply.body)
+        except SerializationError:
+            value = None
+        if not isinstance(value, dict) or "data" not in value:
+            raise failure(
+                "the reply is not the v3 API's: no data; check pin_api_url and upload_url, and "
+                "whether a proxy or login page is in between",
+                reply,
+                secret=self.token,
+            )
+        return value["data"]
+
+    def read_data(self, reply: Reply) -> dict[str, Any]:
+        """Return the object ``data`` of a successful reply; {} if it is something else."""
+        data = self.read_member(reply)
+        return data if isinstance(data, dict) else {}
+
+    def seconds(self) -> int:
+        """Return the time in seconds, as the service takes it."""
+        return self.clock() // 1000
+
+
+def needs_older_call(files: Iterable[FormFile]) -> bool:
+    """Return whether `files` are a folder, or one file that is too large for a form of v3."""
+    if isinstance(files, FormFolder):
+        return True
+    return any((file.source.size or 0) > LARGEST_FORM for file in files)
+
+
+def _texts(keyvalues: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return key-values as the service keeps them: all values are texts; null removes one."""
+    return {key: None if value is None else value_text(value) for key, value in keyvalues.items()}

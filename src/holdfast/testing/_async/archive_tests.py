@@ -1,0 +1,97 @@
+"""Tests of async providers: content as archives (CAR), to and from other providers.
+
+A provider that lacks a capability skips its tests.
+"""
+
+import os
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+
+from holdfast.content.car import Block, CarReader, write_car
+from holdfast.content.cid import CID
+from holdfast.content.profiles import UNIXFS_V1_2025
+from holdfast.content.unixfs.files import FileImporter
+from holdfast.errors import ClientError
+from holdfast.provider import AsyncExporting, AsyncFinding, AsyncImporting
+from holdfast.records import PinFilter, PinInfo
+from holdfast.testing._async.provider_calls import AsyncProviderCalls
+from holdfast.testing.provider_cases import NOWHERE, check_blob, require
+
+ODD: Final = replace(UNIXFS_V1_2025, name="odd", chunk_size=100_000, width=5)
+"""A layout that no provider gives an upload."""
+
+
+class AsyncArchiveTests(AsyncProviderCalls):
+    """An archive keeps the CID of its content, and is stored whole or not at all."""
+
+    async def test_an_exported_archive_has_each_block_once(self, provider: Any) -> None:
+        require(provider, AsyncExporting)
+        part = os.urandom(1 << 20)
+        cid = await self.put(provider, part * 3)
+        reader = CarReader()
+        blocks: list[Block] = []
+        async for piece in provider.export_archive(cid):
+            blocks += reader.update(piece)
+        reader.finish()
+        assert reader.roots == [CID.parse(cid)], "the archive has another root"
+        assert len({each for each, _ in blocks}) == len(blocks), "a block came twice"
+        assert CID.parse(cid) in dict(blocks), "the root is missing"
+
+    async def test_an_archive_of_unknown_content_is_an_error(self, provider: Any) -> None:
+        require(provider, AsyncExporting)
+        with pytest.raises(ClientError):
+            await self.export(provider, NOWHERE)
+
+    async def test_an_imported_archive_keeps_its_cid_and_name(self, provider: Any) -> None:
+        require(provider, AsyncImporting)
+        data = os.urandom(1_500_000)
+        root, blocks = odd_blocks(data)
+        info = PinInfo(name="odd", given=True)
+        added = await provider.import_archive(str(root), pieces(root, blocks), info)
+        assert CID.parse(added.cid) == root
+        check_blob(await provider.get_file(str(root)), data)
+        if isinstance(provider, AsyncFinding):
+            (pin,) = [each async for each in provider.find_pins(PinFilter(cid=str(root)))]
+            assert pin.name == "odd"
+        again = await provider.import_archive(str(root), pieces(root, blocks), info)
+        assert again.duplicate in {True, None}, "known content was added as new"
+        await provider.delete(str(root))
+
+    async def test_an_archive_that_lacks_a_block_is_not_pinned(self, provider: Any) -> None:
+        require(provider, AsyncImporting)
+        root, blocks = odd_blocks(os.urandom(300_000))
+        with pytest.raises(ClientError):
+            await provider.import_archive(str(root), pieces(root, blocks[1:]), PinInfo())
+        with pytest.raises(ClientError):
+            await provider.delete(str(root))
+
+    async def test_an_archive_of_something_else_is_refused(self, provider: Any) -> None:
+        require(provider, AsyncImporting)
+        root, blocks = odd_blocks(os.urandom(300_000))
+        other, _ = odd_blocks(b"other")
+        with pytest.raises(ClientError):
+            await provider.import_archive(str(other), pieces(root, blocks), PinInfo())
+        for cid in (root, other):
+            with pytest.raises(ClientError):
+                await provider.delete(str(cid))
+
+    async def export(self, provider: Any, cid: str) -> list[bytes]:
+        """Return the pieces of an archive."""
+        return [piece async for piece in provider.export_archive(cid)]
+
+
+def odd_blocks(data: bytes) -> tuple[CID, list[Block]]:
+    """Return the root and the blocks of a file in a layout of its own."""
+    blocks: list[Block] = []
+    importer = FileImporter(ODD, lambda cid, block: blocks.append((cid, block)))
+    importer.update(data)
+    return importer.finish().cid, blocks
+
+
+async def pieces(root: CID, blocks: Iterable[Block]) -> AsyncIterator[bytes]:
+    """Yield an archive."""
+    for piece in write_car([root], blocks):
+        yield piece

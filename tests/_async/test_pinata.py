@@ -1,0 +1,468 @@
+"""The provider for the service's v3 API, on literal replies of the service."""
+
+import json
+
+import pytest
+
+from holdfast import AsyncClient, ClientConfig, PinFilter, compute_cid
+from holdfast.errors import (
+    AuthenticationError,
+    ConfigError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    UnsupportedError,
+    VerificationError,
+)
+from holdfast.testing import Scripted, ScriptedServer
+from tests.pinata import DENIED, FILE_ID, GROUP, file_row, files, uploaded, v3_config
+from tests.support import EMPTY_FILE_V0, HELLO_CID, TOKEN, pinned, raw_cid
+
+OTHER_ID = "ac5308a1-de49-40a3-9f5c-d20f1bb6206d"
+CREATED = 1724770671486  # 2024-08-27T14:57:51.485934Z
+NO_SCOPES = {
+    "error": {
+        "reason": "NO_SCOPES_FOUND",
+        "details": "This key does not have the required scopes associated with it",
+    }
+}
+
+
+@pytest.fixture
+async def v3_client(server):
+    async with AsyncClient.init(v3_config(server)) as client:
+        yield client
+
+
+def form_of(request):
+    """The fields of a form, and its file: name, media type, bytes."""
+    boundary = request.headers["content-type"].partition("boundary=")[2]
+    parts = request.body.split(f"--{boundary}".encode())[1:-1]
+    fields, file = {}, None
+    for part in parts:
+        head, _, body = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
+        head, body = head.decode(), body.removesuffix(b"\r\n")
+        name = head.partition('name="')[2].partition('"')[0]
+        if "filename=" in head:
+            file = head.partition('filename="')[2].partition('"')[0], head.split()[-1], body
+        else:
+            fields[name] = body.decode()
+    return fields, file
+
+
+# Uploads
+
+
+async def test_json_is_a_file_of_exactly_the_bytes_that_are_sent(server, v3_client):
+    text = b'{"name":"Zo\xc3\xab","n":1.0}'
+    server.reply(200, uploaded(raw_cid(text)))
+    record = await v3_client.store({"name": "Zoë", "n": 1.0}, name="zoë", keyvalues={"a": 1})
+    assert (record.cid, record.size, record.duplicate) == (raw_cid(text), 22, False)
+    (request,) = server.requests
+    assert (request.method, request.target) == ("POST", "/v3/files")
+    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+    fields, file = form_of(request)
+    assert file == ("data.json", "application/json", text)
+    assert fields == {
+        "network": "public",
+        "cid_version": "v1",
+        "name": "zoë",
+        "keyvalues": '{"a":"1"}',
+    }
+
+
+async def test_a_file_is_sent_with_all_that_the_options_say(server):
+    config = v3_config(server, network="private", group=GROUP, expires=60, cid_version=0)
+    server.reply(200, uploaded(compute_cid(b"hello", profile="unixfs-v0-2015"), group_id=GROUP))
+    async with AsyncClient.init(config) as client:
+        record = await client.upload(b"hello", name="hello.txt")
+    fields, file = form_of(server.requests[0])
+    assert file == ("hello.txt", "application/octet-stream", b"hello")
+    assert abs(int(fields.pop("expires_at")) * 1000 - 60_000 - record.timestamp) < 10_000
+    assert fields == {
+        "network": "private",
+        "cid_version": "v0",
+        "name": "hello.txt",
+        "group_id": GROUP,
+    }
+
+
+@pytest.mark.parametrize("call", ["store", "upload"])
+async def test_a_raw_cid_of_other_bytes_is_an_error(server, v3_client, call):
+    server.reply(200, uploaded(raw_cid(b"other bytes")))
+    with pytest.raises(VerificationError):
+        await getattr(v3_client, call)(b"hello" if call == "upload" else "hello")
+
+
+async def test_a_tree_of_an_unknown_layout_is_logged_and_kept(server, v3_client, caplog):
+    caplog.set_level("INFO", logger="holdfast")
+    server.reply(200, uploaded(EMPTY_FILE_V0))
+    assert (await v3_client.store("hello")).cid == EMPTY_FILE_V0
+    assert "which no known layout gives" in caplog.text
+
+
+async def test_the_layout_of_256_kib_is_known_at_once(server, v3_client, caplog):
+    caplog.set_level("INFO", logger="holdfast")
+    data = bytes(600_000)
+    cid = compute_cid(data, profile="kubo-legacy-cidv1")
+    server.reply(200, uploaded(cid))
+    assert (await v3_client.upload(data)).cid == cid
+    assert not caplog.records
+
+
+async def test_known_content_gets_the_name_that_is_given(server, v3_client):
+    server.reply(200, uploaded(is_duplicate=True))
+    server.reply(200, {"data": file_row(name="new", keyvalues={"a": "true"})})
+    record = await v3_client.upload(b"hello", name="new", keyvalues={"a": True})
+    assert record.duplicate
+    change = server.requests[1]
+    assert (change.method, change.target) == ("PUT", f"/v3/files/public/{FILE_ID}")
+    assert change.json() == {"name": "new", "keyvalues": {"a": "true"}}
+
+
+async def test_known_content_stays_as_it_is_if_nothing_is_given(server, v3_client):
+    server.reply(200, uploaded(is_duplicate=True))
+    assert (await v3_client.upload(b"hello")).duplicate
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>login</html>", b"{}", {"data": None}, {"data": {"cid": "pending"}}, {"data": []}],
+    ids=str,
+)
+async def test_a_reply_without_a_file_is_an_error(server, v3_client, body):
+    server.reply(200, body)
+    with pytest.raises(ProviderError, match=r"not the v3 API's|names no file"):
+        await v3_client.store(1)
+
+
+async def test_an_error_has_the_words_of_the_service(server, v3_client):
+    server.reply(404, {"error": {"code": 404, "message": "file not found"}})
+    with pytest.raises(NotFoundError, match=r"^file not found$"):
+        await v3_client.upload(b"hello")
+    server.reply(401, {"error": {"code": 401, "message": "Not Authorized"}})
+    with pytest.raises(AuthenticationError, match=r"^HTTP error 401$") as caught:
+        await v3_client.upload(b"hello")
+    assert caught.value.details == "Not Authorized"
+
+
+# Folders and large files, by the older call
+
+
+@pytest.fixture
+def photos(tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"a")
+    return folder
+
+
+async def test_a_folder_is_sent_by_the_older_call(server, photos):
+    cid = compute_cid(photos, profile="kubo-legacy-cidv1")
+    server.reply(200, pinned(cid))
+    async with AsyncClient.init(v3_config(server, group=GROUP)) as client:
+        assert (await client.upload(photos)).cid == cid
+    (request,) = server.requests
+    assert request.target == "/pinning/pinFileToIPFS"
+    fields, file = form_of(request)
+    assert file[0] == "photos/a.txt"
+    assert json.loads(fields["pinataOptions"]) == {"cidVersion": 1, "groupId": GROUP}
+
+
+async def test_a_key_without_the_older_scopes_is_told_what_a_folder_needs(
+    server, v3_client, photos
+):
+    server.reply(403, NO_SCOPES)
+    with pytest.raises(PermissionDeniedError, match="required scopes") as caught:
+        await v3_client.upload(photos)
+    assert "pinFileToIPFS" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("options", [{"network": "private"}, {"expires": 60}], ids=str)
+async def test_what_only_v3_could_take_and_does_not_is_refused(server, photos, options):
+    large = photos / "large.bin"
+    with large.open("wb") as file:
+        file.truncate((90 << 20) + 1)
+    async with AsyncClient.init(v3_config(server, **options)) as client:
+        with pytest.raises(UnsupportedError, match="cannot store folders"):
+            await client.upload(photos)
+        with pytest.raises(UnsupportedError, match="cannot store files over 90 MiB"):
+            await client.upload(large)
+    assert server.requests == []
+
+
+# Pins
+
+
+async def test_pages_follow_the_token(server, v3_client):
+    server.reply(200, files(file_row(), token="MTcy"))
+    server.reply(200, files(file_row(cid="pending", id="x"), file_row(id=OTHER_ID)))
+    pins = await v3_client.pins()
+    assert [pin.id for pin in pins] == [FILE_ID, OTHER_ID]
+    assert [request.target for request in server.requests] == [
+        "/v3/files/public?limit=1000&order=DESC",
+        "/v3/files/public?limit=1000&order=DESC&pageToken=MTcy",
+    ]
+    (first, _) = pins
+    assert (first.name, first.size, first.type, first.created) == (
+        "hello.txt",
+        5,
+        "text/plain",
+        CREATED,
+    )
+
+
+async def test_filters_are_sent_or_applied_here(server, v3_client):
+    rows = [file_row(id=name, name=name, keyvalues={"k": "1"}) for name in ("Report", "b", "c")]
+    server.reply(200, files(*rows, file_row(id="d", name="no report", keyvalues={"k": "2"})))
+    wanted = PinFilter(name="report", keyvalues={"k": 1}, until=CREATED)
+    found = [pin.id async for pin in v3_client.provider.find_pins(wanted)]
+    assert found == ["Report"]
+    assert server.requests[0].target.endswith("order=DESC&keyvalues%5Bk%5D=1")
+
+
+async def test_a_list_ends_at_the_time_that_is_wanted(server, v3_client):
+    old = file_row(id="old", created_at="2020-01-01T00:00:00Z")
+    server.reply(200, files(file_row(), old, token="more"))
+    assert [pin.id for pin in await v3_client.pins(since=CREATED)] == [FILE_ID]
+    assert len(server.requests) == 1
+
+
+async def test_a_cid_is_also_looked_for_in_its_other_version(server, v3_client):
+    server.reply(200, files())
+    other = "bafybeif7ztnhq65lumvvtr4ekcwd2ifwgm3awq4zfr3srh462rwyinlb4y"
+    server.reply(200, files(file_row(other)))
+    assert [pin.cid for pin in await v3_client.pins(cid=EMPTY_FILE_V0)] == [other]
+    assert [
+        f"cid={cid}" in request.target
+        for cid, request in zip((EMPTY_FILE_V0, other), server.requests, strict=True)
+    ] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "body", [{"data": {"files": {}}}, {"data": {}}, files({"id": 1}), files(5)], ids=str
+)
+async def test_a_reply_that_is_no_list_is_an_error(server, v3_client, body):
+    server.reply(200, body)
+    with pytest.raises(ProviderError, match="not a list of files"):
+        await v3_client.pins()
+
+
+async def test_empty_pages_come_to_an_end(v3_client, server, monkeypatch):
+    monkeypatch.setattr("holdfast.protocol.pin_api.MAX_ROWS", 5000)
+    endless = ScriptedServer(lambda request: Scripted(body=files(token=f"{len(request.target)}")))
+    with endless:
+        async with AsyncClient.init(v3_config(endless)) as client:
+            with pytest.raises(ProviderError, match="did not end it"):
+                await client.pins()
+    assert len(endless.requests) == 6
+
+
+async def test_update_changes_the_file_with_the_cid(server, v3_client):
+    server.reply(200, files(file_row()))
+    server.reply(200, {"data": file_row(name="final", keyvalues={"n": "2"})})
+    pin = await v3_client.update(HELLO_CID, name="final", keyvalues={"n": 2, "draft": None})
+    assert (pin.name, pin.keyvalues) == ("final", {"n": "2"})
+    assert server.requests[1].json() == {"name": "final", "keyvalues": {"n": "2", "draft": None}}
+
+
+async def test_revoke_deletes_every_file_with_the_cid(server, v3_client):
+    server.reply(200, files(file_row(), file_row(id=OTHER_ID)))
+    server.reply(200, {"data": None})
+    server.reply(200, {"data": None})
+    assert await v3_client.revoke(HELLO_CID)
+    assert [(each.method, each.target) for each in server.requests] == [
+        ("GET", f"/v3/files/public?limit=1000&order=DESC&cid={HELLO_CID}"),
+        ("DELETE", f"/v3/files/public/{FILE_ID}"),
+        ("DELETE", f"/v3/files/public/{OTHER_ID}"),
+    ]
+
+
+@pytest.mark.parametrize("call", ["revoke", "update"])
+async def test_what_is_not_pinned_is_an_error(server, v3_client, call):
+    server.reply(200, files())
+    with pytest.raises(ProviderError, match=f"^{HELLO_CID} is not pinned"):
+        await getattr(v3_client, call)(HELLO_CID, **({"name": "x"} if call == "update" else {}))
+
+
+async def test_a_file_that_a_lost_attempt_deleted_is_deleted(server):
+    config = v3_config(server, retries={"attempts": 2, "base": 0.01})
+    server.reply(200, files(file_row()))
+    server.reply(hang_up=True)
+    server.reply(404, {"error": {"code": 404, "message": "file not found"}})
+    async with AsyncClient.init(config) as client:
+        assert await client.revoke(HELLO_CID)
+
+
+# Pins by CID
+
+
+def job(status):
+    return {"id": "job-1", "cid": HELLO_CID, "name": "x", "status": status, "group_id": None}
+
+
+async def test_pin_waits_for_its_job_and_then_for_the_file(server):
+    server.reply(200, files())
+    server.reply(200, {"data": job("prechecking")})
+    server.reply(200, {"data": {"jobs": [job("retrieving")], "next_page_token": None}})
+    server.reply(200, {"data": {"jobs": [], "next_page_token": None}})
+    server.reply(200, files(file_row()))
+    async with AsyncClient.init(v3_config(server, group=GROUP)) as client:
+        pin = await client.pin(HELLO_CID, name="x", keyvalues={"n": 1}, wait=10)
+    assert (pin.id, pin.state) == (FILE_ID, "pinned")
+    assert server.requests[1].target == "/v3/files/public/pin_by_cid"
+    assert server.requests[1].json() == {
+        "cid": HELLO_CID,
+        "name": "x",
+        "keyvalues": {"n": "1"},
+        "group_id": GROUP,
+    }
+    assert server.requests[2].target == f"/v3/files/public/pin_by_cid?cid={HELLO_CID}&limit=100"
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [("prechecking", "queued"), ("backfilled", "queued"), ("searching", "pinning")],
+)
+async def test_a_job_has_a_state(server, v3_client, status, state):
+    server.reply(200, files())
+    server.reply(200, {"data": job(status)})
+    assert (await v3_client.pin(HELLO_CID)).state == state
+
+
+async def test_a_job_that_has_failed_is_an_error(server, v3_client):
+    server.reply(200, files())
+    server.reply(200, {"data": job("over_free_limit")})
+    with pytest.raises(ProviderError, match="larger than the plan"):
+        await v3_client.pin(HELLO_CID)
+
+
+async def test_what_is_pinned_needs_no_job(server, v3_client):
+    server.reply(200, files(file_row()))
+    assert (await v3_client.pin(HELLO_CID)).state == "pinned"
+    assert len(server.requests) == 1
+
+
+async def test_the_private_network_pins_nothing_by_cid_that_it_does_not_have(server):
+    server.reply(200, files())
+    server.reply(200, files(file_row()))
+    async with AsyncClient.init(v3_config(server, network="private")) as client:
+        with pytest.raises(UnsupportedError, match="public network only"):
+            await client.pin(HELLO_CID)
+        assert (await client.pin(HELLO_CID)).id == FILE_ID
+
+
+# Credentials and configuration
+
+
+async def test_a_connection_is_tested_for_reading_and_writing(server, v3_client):
+    server.reply(200, files())
+    server.reply(200, {"data": "https://uploads.pinata.cloud/v3/files/abc"})
+    assert await v3_client.test_connection()
+    read, write = server.requests
+    assert (read.method, read.target) == ("GET", "/v3/files/public?limit=1&order=DESC")
+    assert (write.method, write.target) == ("POST", "/v3/files/sign")
+    assert write.json() | {"date": 0} == {
+        "date": 0,
+        "expires": 1,
+        "network": "public",
+        "max_file_size": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("statuses", "lacking"),
+    [
+        ((403, 200), "org:files:read"),
+        ((200, 403), "org:files:write"),
+        ((403, 403), "org:files:read and org:files:write"),
+    ],
+)
+async def test_a_missing_permission_is_named(server, v3_client, statuses, lacking):
+    for status, body in zip(statuses, (files(), {"data": "https://example.com/x"}), strict=True):
+        server.reply(status, DENIED if status == 403 else body)
+    with pytest.raises(PermissionDeniedError) as caught:
+        await v3_client.test_connection()
+    assert str(caught.value) == "Forbidden"
+    assert caught.value.__notes__ == [f"give a key with the permission {lacking}"]
+
+
+async def test_a_key_that_is_not_valid_is_an_authentication_error(server, v3_client):
+    server.reply(401, {"error": {"code": 401, "message": "Not Authorized"}})
+    with pytest.raises(AuthenticationError, match=r"^HTTP error 401$"):
+        await v3_client.test_connection()
+    assert len(server.requests) == 1
+
+
+async def test_a_login_page_is_not_the_api(server, v3_client):
+    server.reply(200, b"<html>", headers={"Content-Type": "text/html"})
+    with pytest.raises(ProviderError, match="not the v3 API's"):
+        await v3_client.test_connection()
+
+
+async def test_the_older_provider_tells_holders_of_newer_keys_what_to_use(server, client):
+    server.reply(403, NO_SCOPES)
+    with pytest.raises(PermissionDeniedError) as caught:
+        await client.store(1)
+    assert str(caught.value) == "This key does not have the required scopes associated with it"
+    assert caught.value.__notes__ == [
+        'the key may be for the service\'s v3 API: use provider="pinata"'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"network": "secret"}, "network must be 'public' or 'private'"),
+        ({"group": 5}, "group must be the id of a group"),
+        ({"expires": 0}, "expires must be a whole number"),
+        ({"upload_url": "ftp://x"}, "upload_url must be"),
+        ({"upload_url": "https://me:pass@example.com"}, "no user name and no query"),
+        ({"upload_url": "http://example.com/v3"}, "would carry the token over plain HTTP"),
+        ({"network": "private", "gateway_url": None}, "gateway_url is missing"),
+        ({"provider_token": None}, "provider_token is missing"),
+    ],
+    ids=str,
+)
+async def test_a_wrong_configuration_is_named(server, changes, message):
+    with pytest.raises(ConfigError, match=message):
+        await AsyncClient.init(v3_config(server, **changes))
+
+
+async def test_an_unknown_option_is_named(server):
+    config = v3_config(server).with_options(provider_options={"netwrok": "private"})
+    with pytest.raises(ConfigError, match="takes network, group, expires, upload_url, not 'netw"):
+        await AsyncClient.init(config)
+
+
+@pytest.mark.parametrize(
+    ("fields", "api", "uploads"),
+    [
+        ({}, "https://api.pinata.cloud", "https://uploads.pinata.cloud/v3"),
+        ({"pin_api_url": "https://a.example"}, "https://a.example", "https://a.example/v3"),
+        ({"pin_api_url": "https://a.example/v3"}, "https://a.example", "https://a.example/v3"),
+        (
+            {
+                "pin_api_url": "https://a.example",
+                "provider_options": {"upload_url": "https://up.example/v3/"},
+            },
+            "https://a.example",
+            "https://up.example/v3",
+        ),
+    ],
+)
+async def test_the_address_for_uploads_follows_that_of_the_api(fields, api, uploads):
+    config = ClientConfig(provider="pinata", provider_token=TOKEN, **fields)
+    async with AsyncClient.init(config) as client:
+        assert client.provider._api.base_url == api
+        assert client.provider._api.options.upload_url == uploads
+
+
+async def test_options_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_PROVIDER_OPTIONS", '{"network": "private"}')
+    assert ClientConfig.from_env().provider_options == {"network": "private"}
+    for wrong in ("network=private", "[1]", "[" * 100_000):
+        monkeypatch.setenv("HOLDFAST_PROVIDER_OPTIONS", wrong)
+        with pytest.raises(ConfigError, match="HOLDFAST_PROVIDER_OPTIONS must be a JSON object"):
+            ClientConfig.from_env()

@@ -1,0 +1,146 @@
+"""The key goes to the two origins of the v3 API and nowhere else, and no link is shown."""
+
+import logging
+
+import pytest
+
+from holdfast import AsyncClient
+from holdfast.errors import ClientError, ProviderError
+from holdfast.testing import ScriptedServer
+from tests._async.test_secrets import assert_clean, assert_no_secret_in
+from tests.pinata import LINK_QUERY, file_row, files, uploaded, v3_config
+from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN, closed_port_url
+
+SIGNATURE = "c0ffee0123456789abcdef"
+CALLS = {
+    "store": ({"a": 1},),
+    "upload": (b"hello" * 1000,),
+    "revoke": (HELLO_CID,),
+    "update": (HELLO_CID,),
+    "pin": (HELLO_CID,),
+    "pins": (),
+    "test_connection": (),
+    "retrieve": (HELLO_CID,),
+    "signed_url": (HELLO_CID,),
+    "signed_upload_url": (),
+}
+KEYWORDS = {
+    "update": {"name": "x"},
+    "signed_url": {"expires": 5},
+    "signed_upload_url": {"expires": 5},
+}
+
+
+async def make(client, call):
+    await getattr(client, call)(*CALLS[call], **KEYWORDS.get(call, {}))
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"status": 401, "body": {"error": {"code": 401, "message": f"token {TOKEN} is bad"}}},
+        {"status": 403, "body": {"error": {"code": 403, "message": f"token {TOKEN} is bad"}}},
+        {"status": 200, "body": {"data": TOKEN}},
+        {"status": 200, "body": TOKEN.encode()},
+        {"hang_up": True},
+        None,
+    ],
+    ids=["echo", "denied", "data", "no json", "hang up", "refused"],
+)
+async def test_no_error_shows_the_key(server, call, reply):
+    url = server.url if reply else closed_port_url()
+    network = "public" if call in {"pin", "signed_upload_url"} else "private"
+    config = v3_config(server, network=network, pin_api_url=url, gateway_url=url)
+    for _ in range(3 if reply else 0):
+        server.reply(**reply)
+    async with AsyncClient.init(config) as client:
+        with pytest.raises(ClientError) as caught:
+            await make(client, call)
+    assert_no_secret_in(caught.value, only=TOKEN)
+
+
+@pytest.fixture
+def uploads():
+    with ScriptedServer() as server:
+        yield server
+
+
+async def test_each_address_gets_the_key_for_its_own_calls(server, uploads, other_server):
+    """Three hosts: the API, the uploads, and a gateway, which gets no key."""
+    config = v3_config(
+        server,
+        upload_url=f"{uploads.url}/v3",
+        gateway_url=other_server.url,
+        gateway_token=GATEWAY_TOKEN,
+    )
+    uploads.reply(200, uploaded())
+    uploads.reply(200, {"data": "https://example.com/x"})
+    server.reply(200, files(file_row()))
+    server.reply(200, {"data": None})
+    other_server.reply(200, b"hello")
+    async with AsyncClient.init(config) as client:
+        await client.upload(b"hello")
+        await client.signed_upload_url(expires=5)
+        await client.revoke(HELLO_CID)
+        await client.download(HELLO_CID)
+    assert [each.target for each in uploads.requests] == ["/v3/files", "/v3/files/sign"]
+    assert [each.method for each in server.requests] == ["GET", "DELETE"]
+    for request in (*server.requests, *uploads.requests):
+        assert request.headers["authorization"] == f"Bearer {TOKEN}"
+        assert GATEWAY_TOKEN.encode() not in request.raw
+    (read,) = other_server.requests
+    assert TOKEN.encode() not in read.raw
+    assert read.headers["x-pinata-gateway-token"] == GATEWAY_TOKEN
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_no_redirect_of_the_api_is_followed(server, other_server, call, status):
+    network = "public" if call in {"pin", "signed_upload_url"} else "private"
+    for _ in range(2):
+        server.reply(status, headers={"Location": f"{other_server.url}/v3/files"})
+    async with AsyncClient.init(v3_config(server, network=network)) as client:
+        with pytest.raises(ProviderError, match=f"^HTTP error {status}$"):
+            await make(client, call)
+    assert other_server.requests == []
+
+
+async def test_a_link_gets_neither_the_key_nor_the_token_of_the_gateway(server, other_server):
+    """Also where the gateway redirects to another host."""
+    config = v3_config(server, network="private", gateway_token=GATEWAY_TOKEN)
+    server.reply(200, {"data": f"{server.url}/files/{HELLO_CID}?{LINK_QUERY}"})
+    server.reply(302, headers={"Location": f"{other_server.url}/elsewhere"})
+    other_server.reply(200, b"hello")
+    async with AsyncClient.init(config) as client:
+        assert (await client.download(HELLO_CID)).read() == b"hello"
+    for request in (server.requests[1], *other_server.requests):
+        for secret in (TOKEN, GATEWAY_TOKEN):
+            assert secret.encode() not in request.raw
+    assert SIGNATURE.encode() not in other_server.requests[0].raw
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [{"status": 404}, {"status": 200, "body": b"other"}, {"hang_up": True}, {"status": 307}],
+    ids=str,
+)
+async def test_a_failed_read_does_not_show_its_link(server, caplog, reply):
+    caplog.set_level(logging.DEBUG)
+    link = f"{server.url}/files/{HELLO_CID}?X-Signature={SIGNATURE}"
+    server.reply(200, {"data": link})
+    for _ in range(3):
+        server.reply(**reply)
+    async with AsyncClient.init(v3_config(server, network="private")) as client:
+        with pytest.raises(ClientError) as caught:
+            await client.download(HELLO_CID)
+    assert any(SIGNATURE in request.target for request in server.requests)
+    assert_no_secret_in(caught.value, only=SIGNATURE)
+    for record in caplog.records:
+        assert_clean(record.getMessage() + repr(vars(record)), only=SIGNATURE)
+
+
+async def test_no_repr_shows_the_key(server):
+    async with AsyncClient.init(v3_config(server, network="private")) as client:
+        for each in (client, client.config, client.provider, client.provider._api):
+            assert_clean(repr(each) + str(each))

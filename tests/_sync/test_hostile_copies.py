@@ -1,0 +1,164 @@
+# WARNING: this file is generated from tests/_async/test_hostile_copies.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Copies between providers of which one is hostile, slow or not complete."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from holdfast import Client, ClientConfig, LocalProvider
+from holdfast.content.cid import CID
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1
+from holdfast.errors import ConfigError, InvalidCIDError, UnsupportedError
+from holdfast.records import Pin
+from tests.content import stream
+
+LARGE = b"".join(stream("copies", 3_000_000))
+
+
+@pytest.fixture
+def here(tmp_path):
+    with Client.init(path=tmp_path / "here") as client:
+        yield client
+
+
+@pytest.fixture
+def there(tmp_path):
+    with Client.init(path=tmp_path / "there") as client:
+        yield client
+
+
+def outcomes_of(source, to, journal=None):
+    return [outcome for outcome in source.copy_pins(to=to, journal=journal)]
+
+
+@pytest.mark.parametrize("content", ["my only notes", '{"kind":"something else"', "{"])
+def test_a_file_of_the_user_is_not_taken_for_a_journal(here, there, tmp_path, content):
+    here.store([1])
+    path = tmp_path / "notes.txt"
+    path.write_text(content)  # without a line break at its end
+    if content == "{":
+        assert len(outcomes_of(here, there, path)) == 1
+        return
+    with pytest.raises(ConfigError, match="is not the journal of a copy: give another path"):
+        outcomes_of(here, there, path)
+    assert path.read_text() == content
+
+
+class Renaming(LocalProvider):
+    """A store whose list says other things about its pins than it has."""
+
+    def find_pins(self, wanted, *, limit=None):
+        for pin in super().find_pins(wanted, limit=limit):
+            yield replace(pin, **self.says)  # set by the test
+
+
+def test_a_name_of_any_length_is_noted_in_a_journal(here, there, tmp_path):
+    provider = Renaming(ClientConfig(path=tmp_path / "here"))
+    provider.says = {"name": "\x01" * 400_000}
+    with Client(provider) as source:
+        source.store([1])
+        path = tmp_path / "journal"
+        (first,) = outcomes_of(source, there, path)
+        assert first.result().earlier is False
+        (second,) = outcomes_of(source, there, path)
+        assert second.result().earlier is True
+    assert path.stat().st_size < 1_000
+
+
+@pytest.mark.parametrize("text", ["../../id?x=", "bafkqaaa/../x", ""])
+def test_a_cid_that_is_none_is_not_sent_to_the_target(here, tmp_path, text):
+    asked = []
+
+    class Target(LocalProvider):
+        def find_pins(self, wanted, *, limit=None):
+            asked.append(wanted)
+            for pin in super().find_pins(wanted, limit=limit):
+                yield pin
+
+    source = Renaming(ClientConfig(path=tmp_path / "here"))
+    source.says = {"cid": text}
+    with (
+        Client(source) as client,
+        Client(Target(ClientConfig(path=tmp_path / "there"))) as to,
+    ):
+        client.store([1])
+        (outcome,) = outcomes_of(client, to)
+    assert isinstance(outcome.error, InvalidCIDError)
+    assert asked == []
+
+
+class Waiting(LocalProvider):
+    """A store that accepts pins of content that it does not have, as a cluster does."""
+
+    waiting: tuple = ()
+    peers = None
+
+    def find_pins(self, wanted, *, limit=None):
+        found = [pin for pin in super().find_pins(wanted, limit=limit)]
+        for cid in self.waiting:
+            if not found and wanted.cid == cid:
+                yield Pin(id=cid, cid=cid, size=None, state="pinning", peers=self.peers)
+        for pin in found:
+            yield pin
+
+
+def test_a_pin_without_its_content_is_not_taken_for_a_copy(here, tmp_path):
+    record = here.store([1], name="one")
+    target = Waiting(ClientConfig(path=tmp_path / "there"))
+    target.waiting = (record.cid,)
+    with Client(target) as there:
+        (outcome,) = outcomes_of(here, there, tmp_path / "journal")
+        assert (outcome.result().how, outcome.result().state) == ("archive", "pinned")
+        assert there.retrieve(record.cid) == [1]
+
+
+def test_a_pin_that_some_peers_have_is_not_noted_as_done(here, tmp_path):
+    pin, _ = here.provider.repository.add(b"x", KUBO_LEGACY_CIDV1)
+    target = Waiting(ClientConfig(path=tmp_path / "there"))
+    target.waiting, target.peers = (pin.cid,), {"one": "pinned", "two": "pin_queued"}
+    path = tmp_path / "journal"
+    with Client(target) as there:
+        for _ in range(2):
+            (outcome,) = outcomes_of(here, there, path)
+            copied = outcome.result()
+            assert (copied.duplicate, copied.state, copied.earlier) == (True, "pinning", False)
+    assert len(path.read_text().splitlines()) == 1
+
+
+def test_what_another_copy_may_need_is_not_removed(here, node):
+    """The service stores one pin under the CID of the other, which is copied at the same time."""
+    for pin in node.repository.pins():
+        node.repository.unpin(CID.parse(pin.cid))
+    other = (here.upload(LARGE, name="other")).cid
+    pin, _ = here.provider.repository.add(LARGE, KUBO_LEGACY_CIDV1, name="x")
+    with Client.init(node.config) as service:
+        with pytest.raises(UnsupportedError):
+            here.copy(pin.cid, to=service)
+        assert [each.cid for each in service.pins()] == [other]
+        assert (here.copy(other, to=service)).duplicate
+        assert [each.name for each in service.pins()] == ["other"]
+
+
+def test_two_accounts_of_a_provider_of_somebody_have_two_journals(here, tmp_path):
+    class Other(LocalProvider):
+        """A provider that is not one of ours: its address and token tell its accounts apart."""
+
+    def config(number):
+        return ClientConfig(
+            provider="pinning",
+            provider_token=f"account-number-{number}",
+            pin_api_url="https://api.example.com",
+            path=tmp_path / "there",
+        )
+
+    here.store([1])
+    path = tmp_path / "journal"
+    with Client(Other(config(1))) as to:
+        outcomes_of(here, to, path)
+    assert "account-number" not in path.read_text()
+    assert "https://api.example.com" in json.loads(path.read_text().splitlines()[0])["target"]
+    with Client(Other(config(2))) as to:
+        with pytest.raises(ConfigError, match="is of another copy"):
+            outcomes_of(here, to, path)

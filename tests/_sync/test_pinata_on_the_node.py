@@ -1,0 +1,203 @@
+# WARNING: this file is generated from tests/_async/test_pinata_on_the_node.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The provider for v3 with a real node: uploads, private files, links, and keys with few scopes."""
+
+import urllib.error
+import urllib.request
+from urllib.parse import urlsplit
+
+import pytest
+
+from holdfast import Client, compute_cid
+from holdfast.errors import NotFoundError, PermissionDeniedError, ProviderError
+from holdfast.node.settings import NodeToken
+from holdfast.testing import running_node
+from tests.pinata import KIB_256, PROFILES, SIZES_AROUND_NODES
+
+READ_ONLY, V3_ONLY, OLDER_ONLY = "read-only-key", "v3-only-key", "older-only-key"
+
+
+def of_v3(node, *, token=None, **options):
+    changes = {"provider": "pinata", "provider_options": options}
+    return node.config.with_options(
+        **changes, **({} if token is None else {"provider_token": token})
+    )
+
+
+@pytest.fixture(scope="module")
+def keys_node():
+    """A node with keys of few scopes."""
+    older = frozenset({"pinJSONToIPFS", "pinFileToIPFS", "unpin"})
+    tokens = (
+        NodeToken(token=READ_ONLY, scopes=frozenset({"org:files:read"})),
+        NodeToken(token=V3_ONLY, scopes=frozenset({"org:files:write"})),
+        NodeToken(token=OLDER_ONLY, scopes=older),
+    )
+    with running_node(tokens=tokens) as node:
+        yield node
+
+
+@pytest.fixture(params=["public", "private"])
+def v3_client(request, empty_node):
+    with Client.init(of_v3(empty_node, network=request.param)) as client:
+        yield client
+
+
+def test_everything_comes_back(v3_client):
+    value = v3_client.store({"name": "Zoë", "n": 1e-7}, keyvalues={"n": 1})
+    assert value.cid == compute_cid('{"name":"Zoë","n":1e-07}'.encode())
+    assert v3_client.retrieve(value.cid) == {"name": "Zoë", "n": 1e-7}
+    note = v3_client.send("alice", "hi")
+    assert (v3_client.receive(note.cid)).payload == "hi"
+    file = v3_client.upload(b"hello", name="hello.txt")
+    assert (v3_client.download(file.cid)).read() == b"hello"
+    assert [pin.cid for pin in v3_client.pins()] == [file.cid, note.cid, value.cid]
+    assert [pin.cid for pin in v3_client.pins(keyvalues={"n": 1})] == [value.cid]
+    assert v3_client.test_connection()
+
+
+def test_pins_are_changed_and_removed(v3_client):
+    record = v3_client.upload(b"hello", name="draft.txt", keyvalues={"draft": True})
+    again = v3_client.upload(b"hello", name="final.txt")
+    assert (record.duplicate, again.duplicate) == (False, True)
+    pin = v3_client.update(record.cid, keyvalues={"draft": None, "n": 2})
+    assert (pin.name, pin.keyvalues) == ("final.txt", {"n": "2"})
+    assert v3_client.pins() == [pin]
+    assert v3_client.revoke(record.cid)
+    assert v3_client.pins() == []
+    with pytest.raises(ProviderError, match="is not pinned"):
+        v3_client.revoke(record.cid)
+
+
+@pytest.mark.slow  # test_pinata.py has a quick one, on a scripted server
+def test_a_list_is_longer_than_a_page(v3_client, monkeypatch):
+    monkeypatch.setattr("holdfast.protocol.pin_api.PAGE_LIMIT", 2)
+    cids = [(v3_client.store(number)).cid for number in range(5)]
+    assert [pin.cid for pin in v3_client.iter_pins()] == cids[::-1]
+    assert [pin.cid for pin in v3_client.pins(limit=3)] == cids[:1:-1]
+
+
+def test_the_networks_are_apart(empty_node):
+    with (
+        Client.init(of_v3(empty_node, network="private")) as private,
+        Client.init(of_v3(empty_node)) as public,
+    ):
+        record = private.upload(b"only for us")
+        assert public.pins() == []
+        with pytest.raises(NotFoundError):
+            public.download(record.cid)
+        with pytest.raises(ProviderError, match="not pinned in the public network"):
+            public.revoke(record.cid)
+        assert (private.download(record.cid)).read() == b"only for us"
+
+
+def test_folders_are_public(empty_node, tmp_path):
+    (tmp_path / "album").mkdir()
+    (tmp_path / "album/kelp.txt").write_bytes(b"kelp")
+    with Client.init(of_v3(empty_node)) as client:
+        album = client.upload(tmp_path / "album")
+        assert [entry.name for entry in client.entries(album.cid)] == ["kelp.txt"]
+        assert (client.download(f"{album.cid}/kelp.txt")).read() == b"kelp"
+        assert [pin.name for pin in client.pins()] == ["album"]
+
+
+def test_pin_by_cid_waits_for_the_content(empty_node):
+    with Client.init(of_v3(empty_node)) as client:
+        record = client.upload(b"hello")
+        assert (client.pin(record.cid, name="x")).name == "x"
+        pin = client.pin(compute_cid(b"nobody has this"))
+        assert pin.state in {"queued", "pinning"}
+
+
+def get(url):
+    with urllib.request.urlopen(url) as response:  # noqa: S310 - a node of our own
+        return response.read()
+
+
+def test_a_signed_url_needs_no_key_and_expires(empty_node):
+    with Client.init(of_v3(empty_node, network="private")) as client:
+        record = client.upload(b"only for friends")
+        link = client.signed_url(record.cid, expires=3600)
+        assert get(link) == b"only for friends"
+        for wrong in (link.partition("?")[0], link[:-1] + ("0" if link[-1] != "0" else "1")):
+            with pytest.raises(urllib.error.HTTPError):
+                get(wrong)
+
+
+@pytest.mark.parametrize("network", ["public", "private"])
+def test_a_link_for_uploads_needs_no_key(empty_node, network):
+    body = (
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n'
+        b"Content-Type: text/plain\r\n\r\nhello\r\n--x--\r\n"
+    )
+    with Client.init(of_v3(empty_node, network=network)) as client:
+        link = client.signed_upload_url(expires=60, max_bytes=5, types=["text/*"])
+        assert urlsplit(link).netloc == urlsplit(empty_node.api_url).netloc
+        request = urllib.request.Request(  # noqa: S310 - a node of our own
+            link, body, {"Content-Type": "multipart/form-data; boundary=x"}
+        )
+        get(request)
+        (pin,) = client.pins()
+        assert (client.download(pin.cid)).read() == b"hello"
+        request.data = body.replace(b"hello", b"hello!")
+        with pytest.raises(urllib.error.HTTPError):
+            get(request)
+
+
+@pytest.mark.parametrize(
+    ("token", "lacking"),
+    [(READ_ONLY, "org:files:write"), (OLDER_ONLY, "org:files:read and org:files:write")],
+)
+def test_the_permission_that_a_key_lacks_is_named(keys_node, token, lacking):
+    with Client.init(of_v3(keys_node, token=token)) as client:
+        with pytest.raises(PermissionDeniedError) as caught:
+            client.test_connection()
+    assert caught.value.__notes__ == [f"give a key with the permission {lacking}"]
+    assert keys_node.repository.pins() == []
+
+
+def test_a_key_for_v3_is_refused_by_the_older_provider_alone(keys_node):
+    config = keys_node.config.with_options(provider_token=V3_ONLY)
+    with Client.init(config) as client:
+        assert client.test_connection()
+        with pytest.raises(PermissionDeniedError) as caught:
+            client.store(1)
+    assert 'use provider="pinata"' in caught.value.__notes__[0]
+    with Client.init(of_v3(keys_node, token=V3_ONLY)) as client:
+        record = client.store({"v": 3})
+        assert client.retrieve(record.cid) == {"v": 3}
+        assert client.revoke(record.cid)
+
+
+@pytest.mark.slow  # files of 45 MiB and more
+@pytest.mark.parametrize("network", ["public", "private"])
+@pytest.mark.parametrize("version", [0, 1])
+def test_cids_are_ours_around_all_boundaries(node, version, network, caplog):
+    caplog.set_level("INFO", logger="holdfast")
+    config = of_v3(node, network=network).with_options(cid_version=version)
+    with Client.init(config) as client:
+        for size in SIZES_AROUND_NODES:
+            data = bytes([size % 251, version]) * (size // 2) + b"." * (size % 2)
+            record = client.upload(data)
+            assert record.cid == compute_cid(data, profile=PROFILES[version]), size
+            assert (client.download(record.cid)).read() == data
+            assert client.revoke(record.cid)
+    assert not [each for each in caplog.messages if "no known layout" in each]
+
+
+@pytest.mark.slow  # test_everything_comes_back has a small one
+@pytest.mark.parametrize("size", [KIB_256 - 2, KIB_256 - 1, KIB_256])
+def test_the_cid_of_json_is_known_beforehand(v3_client, size):
+    text = "a" * size
+    profile = "kubo-legacy-cidv1"
+    assert (v3_client.store(text)).cid == compute_cid(f'"{text}"'.encode(), profile=profile)
+    assert v3_client.retrieve(compute_cid(f'"{text}"'.encode(), profile=profile)) == text
+
+
+@pytest.mark.slow  # a file of 90 MiB
+def test_a_large_file_is_sent_by_the_older_call(empty_node):
+    data = bytes((90 << 20) + 1)
+    with Client.init(of_v3(empty_node)) as client:
+        record = client.upload(data)
+        assert empty_node.requests == ["POST /pinning/pinFileToIPFS"]
+        assert (client.download(record.cid)).size == len(data)
