@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -281,6 +282,21 @@ def test_a_list_that_has_a_page_many_times_is_refused(tmp_path):
 def test_a_list_that_could_not_be_read_again_is_not_written():
     with pytest.raises(UnsupportedError, match="shorten the longest names"):
         BackupPins([Pin(id="", cid="bafkqaaa", name="x" * (2 << 20))])
+
+
+@pytest.mark.slow
+def test_a_full_folder_for_temporary_files_is_named(commands, small_disk, tmp_path):
+    """The places of many blocks do not fit into memory."""
+    path = tmp_path / "file"
+    first = block_of(b'{"kind":"holdfast backup 1","pages":[],"pins":0}')
+    blocks = (block_of(b"%d" % number) for number in range(60_000))
+    with path.open("wb") as file:
+        file.writelines(write_car([first[0]], chain([first], blocks)))
+    (small_disk / "other").write_bytes(bytes((8 << 20) - 100_000))
+    commands.environment["SQLITE_TMPDIR"] = str(small_disk)
+    result = commands.run("restore", path, "--path", tmp_path / "there")
+    assert result.returncode == 1
+    assert result.stderr.decode().startswith("error: a temporary file cannot be used (")
 
 
 @pytest.mark.slow

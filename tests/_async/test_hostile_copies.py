@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import AsyncClient, AsyncLocalProvider, ClientConfig
+from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinataProvider, ClientConfig
+from holdfast._async.copying.places import is_on_network, place_of
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import ConfigError, InvalidCIDError, UnsupportedError
@@ -160,3 +161,27 @@ async def test_two_accounts_of_a_provider_of_somebody_have_two_journals(here, tm
     async with AsyncClient(Other(config(2))) as to:
         with pytest.raises(ConfigError, match="is of another copy"):
             await outcomes_of(here, to, path)
+
+
+def service(network, account="account-number-one"):
+    return AsyncPinataProvider(
+        ClientConfig(
+            provider="pinata",
+            provider_token=account,
+            gateway_url="https://example.mypinata.cloud",
+            provider_options={"network": network},
+        )
+    )
+
+
+def test_the_networks_of_a_service_are_two_places():
+    places = [place_of(service(network)) for network in ("public", "private", "private")]
+    assert len({place.name for place in places}) == 1
+    marks = [place.fingerprint("salt") for place in places]
+    assert marks[0] != marks[1] == marks[2]
+    assert marks[1] != place_of(service("private", "account-number-two")).fingerprint("salt")
+
+
+def test_nobody_is_asked_to_fetch_private_files():
+    assert is_on_network(service("public"))
+    assert not is_on_network(service("private"))

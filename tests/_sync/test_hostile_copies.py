@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast import Client, ClientConfig, LocalProvider
+from holdfast import Client, ClientConfig, LocalProvider, PinataProvider
+from holdfast._sync.copying.places import is_on_network, place_of
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.errors import ConfigError, InvalidCIDError, UnsupportedError
@@ -162,3 +163,27 @@ def test_two_accounts_of_a_provider_of_somebody_have_two_journals(here, tmp_path
     with Client(Other(config(2))) as to:
         with pytest.raises(ConfigError, match="is of another copy"):
             outcomes_of(here, to, path)
+
+
+def service(network, account="account-number-one"):
+    return PinataProvider(
+        ClientConfig(
+            provider="pinata",
+            provider_token=account,
+            gateway_url="https://example.mypinata.cloud",
+            provider_options={"network": network},
+        )
+    )
+
+
+def test_the_networks_of_a_service_are_two_places():
+    places = [place_of(service(network)) for network in ("public", "private", "private")]
+    assert len({place.name for place in places}) == 1
+    marks = [place.fingerprint("salt") for place in places]
+    assert marks[0] != marks[1] == marks[2]
+    assert marks[1] != place_of(service("private", "account-number-two")).fingerprint("salt")
+
+
+def test_nobody_is_asked_to_fetch_private_files():
+    assert is_on_network(service("public"))
+    assert not is_on_network(service("private"))

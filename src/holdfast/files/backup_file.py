@@ -12,7 +12,6 @@ Pages come first, so that a file that is cut off still shows what it should have
 
 import io
 import json
-import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
@@ -33,6 +32,7 @@ from holdfast.content.cid import CID
 from holdfast.content.hashes import FUNCTIONS, SHA2_256
 from holdfast.errors import InvalidCIDError, MalformedError, UnsupportedError, VerificationError
 from holdfast.files.seen_cids import SpilledCIDs
+from holdfast.files.temporary_database import TemporaryDatabase
 from holdfast.records import Pin, now_ms
 
 DAG_JSON: Final = 0x0129
@@ -188,11 +188,8 @@ class BackupFile:
         self._file = file
         self._name = name
         self.damage = ""
-        # It has no name: SQLite keeps a few MiB in memory, and the rest in a temporary file.
-        self._index = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._index.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-            "CREATE TABLE blocks (key BLOB PRIMARY KEY, start INTEGER, size INTEGER) WITHOUT ROWID;"
+        self._index = TemporaryDatabase(
+            "blocks (key BLOB PRIMARY KEY, start INTEGER, size INTEGER) WITHOUT ROWID"
         )
         try:
             self.root, self._pages = self._read()
@@ -224,8 +221,7 @@ class BackupFile:
 
     def block(self, cid: CID) -> bytes:
         """Return the block of `cid`; raise UnprovenError if the file does not have it."""
-        sql = "SELECT start, size FROM blocks WHERE key = ?"
-        found = self._index.execute(sql, (_key(cid),)).fetchone()
+        found = self._index.find("SELECT start, size FROM blocks WHERE key = ?", (_key(cid),))
         if found is None:
             raise missing_block(cid)
         start, size = found
@@ -276,7 +272,6 @@ class BackupFile:
         first = self._file.tell()
         total = self._file.seek(0, io.SEEK_END)
         self._file.seek(first)
-        self._index.execute("BEGIN")
         while (start := self._file.tell()) < total:
             size = self._length(MAX_SECTION)
             begin = self._file.tell()
@@ -291,9 +286,8 @@ class BackupFile:
                 break
             if size - end <= MAX_BLOCK:
                 values = (_key(cid), begin + end, size - end)
-                self._index.execute("INSERT OR IGNORE INTO blocks VALUES (?, ?, ?)", values)
+                self._index.insert("INSERT OR IGNORE INTO blocks VALUES (?, ?, ?)", [values])
             self._file.seek(begin + size)
-        self._index.execute("COMMIT")
 
 
 def _key(cid: CID) -> bytes:

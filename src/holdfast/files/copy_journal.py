@@ -29,7 +29,8 @@ class Place(NamedTuple):
 
     Attributes:
         name: The provider and its address.
-        token: The token, which tells two accounts apart. Only a part of a slow hash is written.
+        token: What tells two accounts apart: the token, and options that the provider has. Only a
+            part of a slow hash is written.
     """
 
     name: str

@@ -1,11 +1,9 @@
 """The CIDs that a walk over a large DAG has visited: in memory while they are few, then on disk."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from holdfast.content.cid import CID
-
-if TYPE_CHECKING:
-    import sqlite3
+from holdfast.files.temporary_database import TemporaryDatabase
 
 IN_MEMORY: Final = 100_000  # CIDs, some 20 MiB
 
@@ -24,7 +22,7 @@ class SpilledCIDs:
     def __init__(self, in_memory: int = IN_MEMORY) -> None:
         self._in_memory = in_memory
         self._recent: set[CID] = set()
-        self._database: sqlite3.Connection | None = None
+        self._database: TemporaryDatabase | None = None
 
     def add(self, cid: CID) -> None:
         """Add a CID."""
@@ -37,8 +35,7 @@ class SpilledCIDs:
             return True
         if self._database is None or not isinstance(cid, CID):
             return False
-        found = self._database.execute("SELECT 1 FROM seen WHERE key = ?", (_key(cid),))
-        return found.fetchone() is not None
+        return self._database.find("SELECT 1 FROM seen WHERE key = ?", (_key(cid),)) is not None
 
     def close(self) -> None:
         """Remove what is on disk. A second time does nothing."""
@@ -48,17 +45,9 @@ class SpilledCIDs:
 
     def _spill(self) -> None:
         if self._database is None:
-            import sqlite3  # noqa: PLC0415 - few programs need it, and it takes time
-
-            # Without a name, SQLite keeps a few MiB in memory and the rest in a file that it
-            # removes at the end. Threads use it one after the other.
-            self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-            self._database.executescript(
-                "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-                "CREATE TABLE seen (key BLOB PRIMARY KEY) WITHOUT ROWID; BEGIN;"
-            )
+            self._database = TemporaryDatabase("seen (key BLOB PRIMARY KEY) WITHOUT ROWID")
         rows = sorted((_key(cid),) for cid in self._recent)
-        self._database.executemany("INSERT OR IGNORE INTO seen VALUES (?)", rows)
+        self._database.insert("INSERT OR IGNORE INTO seen VALUES (?)", rows)
         self._recent.clear()
 
 

@@ -1,11 +1,13 @@
 """What is known about a provider that content is copied from or to."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from holdfast._async.providers.http import AsyncHTTPProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
+from holdfast.config.secret import Secret
 from holdfast.files.copy_journal import Place
 from holdfast.files.locations import data_folder
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS
@@ -23,11 +25,19 @@ def place_of(provider: object) -> Place:
     config = getattr(provider, "config", None)
     if config is None:
         return Place(kind)
+    account = _account(config.provider_token, config.provider_options)
     if isinstance(provider, AsyncHTTPProvider):
-        return Place(f"{kind} {config.api_url}", config.provider_token)
+        return Place(f"{kind} {config.api_url}", account)
     path = os.path.realpath(data_folder() if config.path is None else config.path)
     address = "" if config.pin_api_url is None else f" {config.pin_api_url}"
-    return Place(f"{kind} {path}{address}", config.provider_token)
+    return Place(f"{kind} {path}{address}", account)
+
+
+def _account(token: Secret | None, options: Mapping[str, Any]) -> Secret | None:
+    """Return what tells two accounts at one address apart. The options may name a part of one."""
+    if not options:
+        return token
+    return Secret(f"{token and token.reveal()} {sorted(options.items())}")
 
 
 async def find_pin(provider: Any, cid: str) -> Pin | None:
@@ -48,12 +58,13 @@ def is_on_network(provider: object) -> bool:
     """Return whether other nodes of IPFS can fetch the content of `provider` by its CID.
 
     A store on this machine is not on the network. A service is, unless all of its gateways have
-    private addresses; a node is, unless it is used offline.
+    private addresses, or it is asked for private files; a node is, unless it is used offline.
     """
     if not isinstance(provider, AsyncHTTPProvider):
         return False
     config = provider.config
-    if config.provider_options.get("offline"):
+    options = config.provider_options
+    if options.get("offline") or options.get("network") == "private":
         return False
     if not isinstance(provider.reader, AsyncGatewayReader):
         return True
