@@ -13,6 +13,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
+from holdfast.provider import AsyncExporting, ask
 from holdfast.testing import Scripted, ScriptedServer
 from tests.pinata import GROUP, LINK_QUERY, v3_config
 from tests.support import HELLO_CID, TOKEN, raw_cid
@@ -130,6 +131,13 @@ async def test_a_link_to_another_host_is_not_used(server, other_server):
 async def test_there_are_no_private_directories(reader):
     with pytest.raises(UnsupportedError, match="has files only"):
         await reader.entries(HELLO_CID)
+
+
+async def test_private_content_is_not_given_block_by_block(reader, service):
+    with pytest.raises(UnsupportedError, match="cannot give content block by block"):
+        ask(reader.provider, AsyncExporting)
+    async with AsyncClient.init(v3_config(service)) as public:
+        assert ask(public.provider, AsyncExporting) is public.provider
 
 
 async def test_a_key_that_may_not_sign_is_an_error_of_the_read(server):

@@ -15,6 +15,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
+from holdfast.provider import Exporting, ask
 from holdfast.testing import Scripted, ScriptedServer
 from tests.pinata import GROUP, LINK_QUERY, v3_config
 from tests.support import HELLO_CID, TOKEN, raw_cid
@@ -132,6 +133,13 @@ def test_a_link_to_another_host_is_not_used(server, other_server):
 def test_there_are_no_private_directories(reader):
     with pytest.raises(UnsupportedError, match="has files only"):
         reader.entries(HELLO_CID)
+
+
+def test_private_content_is_not_given_block_by_block(reader, service):
+    with pytest.raises(UnsupportedError, match="cannot give content block by block"):
+        ask(reader.provider, Exporting)
+    with Client.init(v3_config(service)) as public:
+        assert ask(public.provider, Exporting) is public.provider
 
 
 def test_a_key_that_may_not_sign_is_an_error_of_the_read(server):

@@ -42,7 +42,7 @@ def download(
         bool, typer.Option("--portable", help="Refuse names that other systems cannot have.")
     ] = False,
 ) -> None:
-    """Download a file or a folder, verified, and write its path.
+    """Download a file or folder, verified; write its path.
 
     What exists is replaced only if it is a file, and TO names it. An interrupted download continues
     when the command is run again.

@@ -51,7 +51,10 @@ def open_link(
 
 @command(commands, *CONNECTED)
 def link(run: Run, cid: PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
-    """Write a link to private content that works for a while, for anybody who has it."""
+    """Write a link to private content.
+
+    It works for a while, for anybody who has it.
+    """
     from holdfast.content.reference import Reference
 
     with run.client() as client:
@@ -76,7 +79,10 @@ def upload_link(
         ),
     ] = None,
 ) -> None:
-    """Write a link to which others can upload for a while, without your token."""
+    """Write a link for uploads by others.
+
+    It works for a while, without your token.
+    """
     with run.client() as client:
         signed = client.signed_upload_url(expires=expires, max_bytes=max_bytes, types=types or None)
     run.emit({"url": signed, "expires": expires}, signed)

@@ -22,6 +22,7 @@ V1_SIZE: Final = len(RAW_PREFIX) + SHA2_256_SIZE
 
 # The codecs of nearly all CIDs, by the first four bytes of a CIDv1 with SHA-256.
 _COMMON: Final = {RAW_PREFIX: RAW, bytes([1, DAG_PB]) + V0_PREFIX: DAG_PB}
+_PREFIXES: Final = {codec: prefix for prefix, codec in _COMMON.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,6 +124,10 @@ class CID:
         return hash(self.digest)
 
     def __bytes__(self) -> bytes:
+        if self.version == 1 and self.hash_code == SHA2_256 and len(self.digest) == SHA2_256_SIZE:
+            prefix = _PREFIXES.get(self.codec)
+            if prefix is not None:
+                return prefix + self.digest
         multihash = varint.encode(self.hash_code) + varint.encode(len(self.digest)) + self.digest
         return multihash if self.version == 0 else b"\x01" + varint.encode(self.codec) + multihash
 

@@ -157,22 +157,22 @@ class BlockFiles:
 
     @staticmethod
     def _insert_row(connection: sqlite3.Connection, block: WrittenBlock) -> int:
-        found = connection.execute(
-            "SELECT id FROM blocks WHERE key = ? AND NOT dying AND data IS ?",
-            (block.key, block.data),
-        ).fetchone()
-        if found is not None:
-            return int(found[0])
-        (number,) = connection.execute(
+        changed = connection.execute(
             "INSERT INTO blocks (key, size, data) VALUES (?, ?, ?)"
-            " ON CONFLICT (key) DO UPDATE SET dying = 0, data = excluded.data RETURNING id",
+            " ON CONFLICT (key) DO UPDATE SET dying = 0, data = excluded.data"
+            " WHERE dying OR data IS NOT excluded.data RETURNING id",
             (block.key, block.size, block.data),
         ).fetchone()
-        connection.executemany(
-            "INSERT OR IGNORE INTO links VALUES (?, ?)",
-            ((number, child) for child in block.children),
-        )
-        return int(number)
+        if changed is None:  # the store has it
+            sql = "SELECT id FROM blocks WHERE key = ?"
+            return int(connection.execute(sql, (block.key,)).fetchone()[0])
+        number = int(changed[0])
+        if block.children:
+            connection.executemany(
+                "INSERT OR IGNORE INTO links VALUES (?, ?)",
+                ((number, child) for child in block.children),
+            )
+        return number
 
     def discard(self, blocks: Iterable[WrittenBlock]) -> None:
         """Remove the temporary files of blocks that were not inserted."""

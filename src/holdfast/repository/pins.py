@@ -13,6 +13,7 @@ from holdfast.records import Pin, now_ms
 from holdfast.repository.rows import BadRowError, key_of, natural
 
 LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
+_ENCODER: Final = json.JSONEncoder(allow_nan=False)  # `json.dumps` would make a new one each time
 COLUMNS: Final = "uuid, cid, name, keyvalues, size, files, type, created, removed"
 
 
@@ -72,7 +73,7 @@ def update_pin(
 
 
 def _json(keyvalues: Mapping[str, Any]) -> str:
-    return json.dumps(dict(keyvalues), allow_nan=False)
+    return _ENCODER.encode(dict(keyvalues))
 
 
 def find_pin(connection: sqlite3.Connection, cid: CID) -> Pin | None:

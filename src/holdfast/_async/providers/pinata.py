@@ -1,6 +1,6 @@
 """The provider for the service's v3 API: public or private files, groups, and signed links."""
 
-from typing import Final
+from typing import Any, Final
 
 from holdfast._async.providers.pinning import AsyncPinProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
@@ -21,7 +21,7 @@ from holdfast.protocol.http import SignedURL
 from holdfast.protocol.pinata import LARGEST_FORM, PinataAPI
 from holdfast.protocol.pinata_links import UploadLimits, sign_read, sign_upload
 from holdfast.protocol.pinata_options import PinataOptions, api_root
-from holdfast.provider import AsyncSigning
+from holdfast.provider import AsyncExporting, AsyncSigning
 from holdfast.records import Added, PinInfo, now_ms
 
 PUBLIC_PATH: Final = "/ipfs"
@@ -69,6 +69,11 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
             options=self._options,
             clock=now_ms,
         )
+
+    def supports(self, capability: type[Any]) -> bool:
+        """Return whether the provider has `capability`. Links to private files give no blocks."""
+        is_lacking = self._is_private and capability is AsyncExporting
+        return super().supports(capability) and not is_lacking
 
     @property
     def _is_private(self) -> bool:

@@ -2,7 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider for the service's v3 API: public or private files, groups, and signed links."""
 
-from typing import Final
+from typing import Any, Final
 
 from holdfast._sync.providers.pinning import PinProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
@@ -23,7 +23,7 @@ from holdfast.protocol.http import SignedURL
 from holdfast.protocol.pinata import LARGEST_FORM, PinataAPI
 from holdfast.protocol.pinata_links import UploadLimits, sign_read, sign_upload
 from holdfast.protocol.pinata_options import PinataOptions, api_root
-from holdfast.provider import Signing
+from holdfast.provider import Exporting, Signing
 from holdfast.records import Added, PinInfo, now_ms
 
 PUBLIC_PATH: Final = "/ipfs"
@@ -71,6 +71,11 @@ class PinataProvider(PinProvider, Signing):
             options=self._options,
             clock=now_ms,
         )
+
+    def supports(self, capability: type[Any]) -> bool:
+        """Return whether the provider has `capability`. Links to private files give no blocks."""
+        is_lacking = self._is_private and capability is Exporting
+        return super().supports(capability) and not is_lacking
 
     @property
     def _is_private(self) -> bool:
