@@ -18,6 +18,7 @@ from holdfast.errors import (
     RequestTimeoutError,
 )
 from tests.clusters import running_cluster
+from tests.disks import disk
 from tests.support import closed_port_url, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -185,3 +186,15 @@ def test_an_upload_goes_on_at_another_peer(own_cluster, tmp_path):
         assert list(pin.peers.values()) == ["pinned", "pinned"]
         assert first.name not in pin.peers
         assert (client.download(record.cid)).read() == large.read_bytes()
+
+
+def test_a_full_disk_is_an_error_and_pins_nothing(tmp_path):
+    """A peer whose Kubo has no space left tries again for minutes: our time-out comes first."""
+    large = tmp_path / "large.bin"
+    large.write_bytes(os.urandom(120_000_000))
+    with disk(tmp_path / "disk", "size=96m") as folder, running_cluster(folder, size=1) as cluster:
+        config = cluster.provider_config(timeouts={"read": 5})
+        with Client.init(config) as client:
+            with pytest.raises((ProviderError, RequestTimeoutError)):
+                client.upload(large)
+            assert client.pins() == []
