@@ -237,6 +237,9 @@ def test_an_unknown_connection_is_told_with_the_known_ones(archive):
         f"there are {', '.join(sorted(['archive', *providers_without_token()]))}, and you can add"
     )
     assert archive.failure("cid", "-", "--use", "other", given=b"")[0] == 3
+    project = write_project_file(archive, 'use = "Archiv"\n')
+    _, lines = archive.failure("list")
+    assert lines[0].startswith(f"error: {project}: unknown connection 'Archiv': did you mean")
 
 
 def test_commands_of_the_store_use_the_store_of_the_connection(commands):
@@ -377,7 +380,7 @@ def test_only_true_allows_projects(home):
         assert "use names the connection 'a'" in gather({}, {"path"})["use"].error
 
 
-@pytest.mark.parametrize("name", ["missing", "local", "kubo"])
+@pytest.mark.parametrize("name", ["local", "kubo"])
 def test_a_project_may_not_choose_what_the_user_does_not_define(commands, name):
     write_project_file(commands, f'use = "{name}"\n')
     code, lines = commands.failure("list")
@@ -532,7 +535,10 @@ def test_a_store_is_not_made_by_its_test(commands):
 
 
 def test_without_connections_there_is_nothing_to_test(commands):
-    assert commands.json("connections") == []
+    result = commands.run("connections")
+    assert (result.returncode, result.stdout) == (0, b"")
+    assert result.stderr.startswith(b"there are no connections: add [connections.NAME] to ")
+    assert json.loads(commands.run("connections", "--json").stdout) == []
     commands.write_user_file("nonsense")
     assert commands.failure("connections")[0] == 3
     commands.write_user_file("connections = 1\n")

@@ -215,7 +215,7 @@ def test_secrets_are_masked_in_every_form(commands):
 def test_config_shows_the_table_and_then_what_does_not_go_together(commands):
     result = commands.run("config", HOLDFAST_PROVIDER_TOKEN=TOKEN)
     assert result.returncode == 3
-    assert b"provider_token    ********" in result.stdout
+    assert b"provider_token        ********" in result.stdout
     assert b"provider is 'local'" in result.stderr
     assert TOKEN.encode() not in result.stdout + result.stderr
 

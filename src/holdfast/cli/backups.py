@@ -11,11 +11,11 @@ import typer
 
 from holdfast.cli import exit_codes, output
 from holdfast.cli.copying import Report, journal_for
-from holdfast.cli.exit_codes import UsageError
+from holdfast.cli.exit_codes import UsageError, advise
 from holdfast.cli.options import CONNECTED, not_empty
 from holdfast.cli.reports import note, write_failure
 from holdfast.cli.run import Run, command, group
-from holdfast.errors import ClientError
+from holdfast.errors import ClientError, MalformedError
 
 if TYPE_CHECKING:
     from holdfast import Client
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 commands = group()
 
 FILE = Annotated[str, typer.Argument(metavar="FILE", callback=not_empty, help='The file, or "-".')]
+NOT_A_BACKUP = "take another copy of it; `holdfast car import` reads archives that are not backups"
 
 
 @command(commands, *CONNECTED)
@@ -160,10 +161,13 @@ def restore(run: Run, file: FILE) -> None:
 def _open(run: Run, file: str) -> "BackupFile":
     from holdfast.files.backup_file import BackupFile
 
-    if file != "-":
-        return BackupFile(Path(file).open("rb"), file)
-    # Blocks are read in any order.
-    copy: Any = tempfile.TemporaryFile()  # noqa: SIM115 - likewise
-    source: BinaryIO = run.standard_input()
-    shutil.copyfileobj(source, copy)
-    return BackupFile(copy, "standard input")
+    try:
+        if file != "-":
+            return BackupFile(Path(file).open("rb"), file)
+        # Blocks are read in any order.
+        copy: Any = tempfile.TemporaryFile()  # noqa: SIM115 - BackupFile closes it
+        source: BinaryIO = run.standard_input()
+        shutil.copyfileobj(source, copy)
+        return BackupFile(copy, "standard input")
+    except MalformedError as error:
+        raise advise(error, NOT_A_BACKUP) from None

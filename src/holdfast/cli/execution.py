@@ -52,10 +52,15 @@ def _report(error: BaseException, as_json: bool) -> int:  # noqa: FBT001
         output.write_error(
             f"error: {report['message']}{details}",
             *_notes(report),
-            f"hint: {report['remedy']}",
+            *_hint(report),
         )
     code: int = report["exitCode"]
     return code
+
+
+def _hint(report: dict[str, Any]) -> list[str]:
+    """Return the remedy, unless the message says the same."""
+    return [] if report["remedy"] in report["message"] else [f"hint: {report['remedy']}"]
 
 
 def _notes(report: dict[str, Any]) -> list[str]:

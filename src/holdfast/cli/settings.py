@@ -130,7 +130,7 @@ def _is_endpoint(name: str) -> bool:
 
 def _check_choice_of_project(use: Setting, own: Layer, given: Layer, tables: Tables) -> Setting:
     """Return `use`, which a project's file chose, or an error if the user does not allow it."""
-    if use.value is None:
+    if use.value is None or use.error:
         return use
     if USE in own and own[USE].value == use.value:
         return own[USE]
@@ -144,9 +144,8 @@ def _check_choice_of_project(use: Setting, own: Layer, given: Layer, tables: Tab
     if secret is not None:
         error = f"{use.source}: {USE} decides where your {secret} is sent: give --use {use.value}"
         return use._replace(error=error)
-    if not use.error:
-        words = f"{use.source} chooses your connection {use.value!r}"
-        warnings.warn(words, UserWarning, stacklevel=3)
+    words = f"{use.source} chooses your connection {use.value!r}"
+    warnings.warn(words, UserWarning, stacklevel=3)
     return use
 
 

@@ -8,13 +8,14 @@ import typer
 from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
 from holdfast.cli.run import Run, command, group
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, UnsupportedError
 
 commands = group()
 EXPIRES = Annotated[
     int, typer.Option("--expires", min=1, metavar="SECONDS", help="For how long it works.")
 ]
 REMEDY = "use a gateway: `holdfast node`, then `--gateway-url http://127.0.0.1:5080/ipfs`"
+PUBLIC = "`holdfast open --show CID` writes the link to public content"
 
 
 @command(commands, *CONNECTED)
@@ -58,7 +59,10 @@ def link(run: Run, cid: PATH_ARGUMENT, expires: EXPIRES = 3600) -> None:
     from holdfast.content.reference import Reference
 
     with run.client() as client:
-        signed = client.signed_url(cid, expires=expires)
+        try:
+            signed = client.signed_url(cid, expires=expires)
+        except UnsupportedError as error:
+            raise advise(error, PUBLIC) from None
     run.emit({"cid": str(Reference.parse(cid)), "url": signed, "expires": expires}, signed)
 
 

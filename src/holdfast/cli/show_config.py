@@ -30,7 +30,7 @@ def config(run: Run) -> None:
     }
     rows = {name: _plain(name, each.value) for name, each in shown.items()}
     texts = {name: WRONG if shown[name].error else _text(value) for name, value in rows.items()}
-    width = max(map(len, texts.values()))
+    first, second = max(map(len, texts)), max(map(len, texts.values()))
     run.emit(
         {
             name: {
@@ -40,7 +40,10 @@ def config(run: Run) -> None:
             }
             for name, each in shown.items()
         },
-        *(f"{name:<17} {texts[name]:<{width}}  {each.source}" for name, each in shown.items()),
+        *(
+            f"{name:<{first}}  {texts[name]:<{second}}  {each.source}"
+            for name, each in shown.items()
+        ),
     )
     try:
         run.config()  # the errors are written below the table

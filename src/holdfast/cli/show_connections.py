@@ -11,6 +11,7 @@ import holdfast
 from holdfast.cli import exit_codes
 from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import USE
+from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError, RequestTimeoutError
 
@@ -51,9 +52,12 @@ def connections(
     The exit code is that of the first test that failed.
     """
     from holdfast.cli.named_connections import known_connections
+    from holdfast.cli.setting_layers import user_file
 
     tested = _test_all(names or known_connections(), timeout)
     run.emit([_plain(each) for each in tested], *_lines(tested))
+    if not tested:
+        note(run, f"there are no connections: add [connections.NAME] to {user_file()}")
     if failed := [each.error for each in tested if each.error is not None]:
         raise typer.Exit(exit_codes.family_of(failed[0]).code)
 

@@ -248,7 +248,9 @@ class BackupFile:
             ) from None
 
     def _not_a_backup(self) -> MalformedError:
-        return MalformedError(f"{self._name} is not a backup, or of a newer version of Holdfast")
+        return MalformedError(
+            f"{self._name} is not a backup, or was written by a newer version of Holdfast"
+        )
 
     def _read_header(self) -> CID:
         try:
