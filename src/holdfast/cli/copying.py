@@ -34,7 +34,7 @@ def copy(
     run: Run,
     cids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CID]...", help="What to copy; else all pins of the source."),
+        typer.Argument(metavar="CID", help="What to copy; else all pins of the source."),
     ] = None,
     *,
     source: Annotated[

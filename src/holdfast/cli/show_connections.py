@@ -38,7 +38,7 @@ def connections(
     run: Run,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar=f"[{METAVAR}]...", help="Those to test; else all."),
+        typer.Argument(metavar=METAVAR, help="Those to test; else all."),
     ] = None,
     timeout: Annotated[
         float,
