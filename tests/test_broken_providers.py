@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.timeout(240)  # runs of pytest within a run of pytest
+# Runs of pytest within a run of pytest.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 RIGHT = Path(__file__).with_name("memory_provider.py")
 
@@ -643,24 +644,20 @@ def failed(run):
     return failed
 
 
-@pytest.mark.slow  # it runs the whole contract many times
 def test_a_broken_provider_fails_where_it_is_broken(failed):
     assert failed(code_of(BROKEN, "Memory")) == expected(BROKEN)
 
 
-@pytest.mark.slow  # it runs the whole contract many times
 def test_a_broken_provider_of_directories_fails_where_it_is_broken(failed):
     found = failed(DIRECTORIES + code_of(BROKEN_DIRECTORIES, "Directory"))
     assert found == expected(BROKEN_DIRECTORIES)
 
 
-@pytest.mark.slow  # it runs the whole contract many times
 def test_a_broken_async_provider_fails_where_it_is_broken(failed):
     found = failed(AWAITED + code_of(BROKEN_ASYNC, "AsyncMemory"))
     assert found == expected(BROKEN_ASYNC)
 
 
-@pytest.mark.slow  # it runs the whole contract many times
 def test_a_broken_provider_of_pins_fails_where_it_is_broken(failed):
     found = failed(PINS + code_of(BROKEN_PINS, "Pins"), "-k", "pins or pinned or pin_ or known")
     assert found == expected(BROKEN_PINS)
@@ -680,7 +677,6 @@ class TestNothing(ProviderTests):
     assert len(found["Nothing"]) > 20
 
 
-@pytest.mark.slow  # it runs the whole contract many times
 def test_the_memory_of_others_is_not_held_against_a_provider(run, monkeypatch):
     monkeypatch.setenv("PYTHONTRACEMALLOC", "1")
     code = """

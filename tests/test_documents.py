@@ -29,7 +29,10 @@ def run(page, text):
     page.finish()
 
 
-SLOW_PAGES = {"testing", "from-javascript", "writing-a-provider", "outgrowing-one-machine"}
+SLOW_PAGES = {
+    *("testing", "from-javascript", "writing-a-provider", "outgrowing-one-machine"),
+    *("node", "connections", "copying"),
+}
 NEEDS = {"data-tools": ("pandas", "pyarrow", "xarray", "zarr")}  # `make data` installs them
 
 

@@ -23,6 +23,8 @@ from holdfast.testing import running_node
 from tests.commands import Commands, node_variables
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, wait_until
 
+pytestmark = pytest.mark.slow  # many processes, and nodes of their own
+
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
 
@@ -210,7 +212,6 @@ def test_an_empty_file(visitor):
     assert visitor.get(f"/files/{reply.json()['cid']}", Range="bytes=0-").status == 416
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads memory from /proc")
 def test_large_files_take_little_memory(house):
     _, visitor, process = house
