@@ -134,28 +134,6 @@ def test_a_file_that_is_given_up_leaves_nothing(repository):
     assert temporary_files(repository) == []
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="reads /proc")
-def test_all_files_that_are_added_share_one_open_folder_until_they_end(repository):
-    folder = repository.path / "blocks" / "tmp"
-
-    def times_open():
-        return [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()].count(
-            str(folder)
-        )
-
-    with repository.adding() as adding:
-        files = [FileAdding(adding, UNIXFS_V1_2025) for _ in range(3)]
-        assert times_open() == 0
-        for file in files:
-            file.update(os.urandom(2 * MIB))
-        assert times_open() == 1
-        files[0].finish()
-        files[1].close()
-        assert times_open() == 1
-        files[2].finish()
-        assert times_open() == 0
-
-
 def test_few_blocks_are_in_memory_however_many_files_are_added(repository, monkeypatch):
     """The threads have `AT_ONCE` blocks at the most: who has another one waits."""
     monkeypatch.setattr(block_threads, "THREADS", 1)

@@ -104,7 +104,7 @@ def test_credentials(guarded_kubo):
 
 
 def test_content_that_nobody_has_takes_bounded_time(online_kubo):
-    config = online_kubo.provider_config(timeouts={"total": 3})
+    config = online_kubo.provider_config(timeouts={"total": 6})
     with Client.init(config) as client:
         for call in (client.download, client.retrieve, client.open):
             with pytest.raises(RequestTimeoutError, match=NOBODY_HAS):

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -222,21 +222,6 @@ class Folder:
                 raise no_folder(path, NotADirectoryError(errno.ENOTDIR, ""))
             check_owner(status, path)
         return OpenFolder(f"{path}{os.sep}", None)
-
-
-class HeldFolder:
-    """A folder that is open as long as this object exists. Any number of threads may use it.
-
-    Attributes:
-        place: The open folder.
-    """
-
-    def __init__(self, folder: Folder) -> None:
-        self._open = ExitStack()
-        self.place = self._open.enter_context(folder.opened())
-
-    def __del__(self) -> None:
-        self._open.close()
 
 
 def _is_junction(status: os.stat_result) -> bool:

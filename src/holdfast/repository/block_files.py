@@ -12,7 +12,6 @@ import re
 import secrets
 import sqlite3
 import time
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import wait
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Final, NamedTuple
 from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID, DAG_PB
-from holdfast.files.folders import Folder, HeldFolder
+from holdfast.files.folders import Folder
 from holdfast.files.open_folders import OpenFolder, create
 from holdfast.repository.block_threads import BlockThreads
 from holdfast.repository.database.identity import FOLDER
@@ -56,7 +55,6 @@ class BlockFiles:
         self._folder = Folder(root, FOLDER)
         self._owner = owner
         self._temporary = self._folder.below(TEMPORARY)
-        self._held: weakref.ref[HeldFolder] | None = None
         self.threads = BlockThreads()
         if not read_only:
             self._temporary.make()
@@ -74,36 +72,23 @@ class BlockFiles:
         children = [key_of(child) for child in linked_from(cid, data)]
         if len(data) < FILE_SIZE:
             return WrittenBlock(key_of(cid), len(data), data, None, children)
-        temporary = self._write_file([data], self.hold_folder())
+        temporary = self._write_file([data])
         return WrittenBlock(key_of(cid), len(data), None, temporary, children)
 
-    def hold_folder(self) -> HeldFolder:
-        """Return the open folder of the temporary files. All that write at a time share it.
-
-        Each system call lets other threads run, and then waits for them. So a file of many leaves
-        holds the folder, and does not open it for each leaf.
-        """
-        folder = None if self._held is None else self._held()
-        if folder is None:
-            folder = HeldFolder(self._temporary)
-            self._held = weakref.ref(folder)
-        return folder
-
-    def write_leaf(
-        self, cid: CID, pieces: Sequence[bytes | memoryview], folder: HeldFolder | None = None
-    ) -> WrittenBlock:
+    def write_leaf(self, cid: CID, pieces: Sequence[bytes | memoryview]) -> WrittenBlock:
         """Do the same as `write` for a leaf, which comes in pieces and links to nothing."""
         size = sum(map(len, pieces))
         if size < FILE_SIZE:
             return WrittenBlock(key_of(cid), size, b"".join(pieces), None, [])
-        temporary = self._write_file(pieces, folder or self.hold_folder())
+        temporary = self._write_file(pieces)
         return WrittenBlock(key_of(cid), size, None, temporary, [])
 
-    def _write_file(self, pieces: Sequence[bytes | memoryview], folder: HeldFolder) -> str:
+    def _write_file(self, pieces: Sequence[bytes | memoryview]) -> str:
         """Write a temporary file and make it durable; return its name."""
         temporary = f"{self._owner.name}-{secrets.token_hex(8)}"
         try:
-            descriptor = create(folder.place, temporary)
+            with self._temporary.opened() as place:
+                descriptor = create(place, temporary)
             try:
                 for piece in pieces:
                     _write(descriptor, piece)

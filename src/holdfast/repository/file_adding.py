@@ -16,7 +16,6 @@ from typing import Final
 
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.files import Part, Tree, leaf_frame, leaf_part
-from holdfast.files.folders import HeldFolder
 from holdfast.repository.adding import Adding
 from holdfast.repository.block_files import WrittenBlock
 
@@ -42,7 +41,6 @@ class FileAdding:
         self._size = 0
         self._count = 0
         self._jobs: deque[Future[tuple[Part, WrittenBlock]]] = deque()
-        self._folder: HeldFolder | None = None  # from the first leaf on that a thread makes
 
     @property
     def held(self) -> int:
@@ -70,8 +68,6 @@ class FileAdding:
     def _submit_leaf(self) -> None:
         if len(self._jobs) >= DEPTH:
             self._take(*self._jobs.popleft().result())
-        if self._folder is None:
-            self._folder = self._adding.files.hold_folder()
         pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
         self._jobs.append(self._adding.files.threads.submit(self._make_leaf, pieces, size))
         self._count += 1
@@ -82,7 +78,7 @@ class FileAdding:
         for piece in (*pieces, tail):
             block_hash.update(piece)
         leaf = leaf_part(self._profile, block_hash.digest(), size)
-        return leaf, self._adding.files.write_leaf(leaf.cid, [head, *pieces, tail], self._folder)
+        return leaf, self._adding.files.write_leaf(leaf.cid, [head, *pieces, tail])
 
     def _take_all(self) -> None:
         while self._jobs:
@@ -112,12 +108,12 @@ class FileAdding:
         self._take_all()
         if self._size or not self._count:
             self._take(*self._make_leaf(self._pieces, self._size))
-        self._pieces, self._size, self._folder = [], 0, None
+        self._pieces, self._size = [], 0
         return self._tree.root()
 
     def close(self) -> None:
         """Give up a file that is not finished, and remove what was written of it."""
-        self._pieces, self._size, self._folder = [], 0, None
+        self._pieces, self._size = [], 0
         while self._jobs:
             with suppress(Exception):  # the error of the file is already known
                 _, block = self._jobs.popleft().result()
