@@ -18,7 +18,7 @@ import urllib3
 from scripts.build_engines import CLUSTER
 
 from holdfast import ClientConfig
-from tests.engines import START_TIME, Kubo, engine_path
+from tests.engines import START_TIME, Kubo, end, engine_path
 from tests.support import wait_until
 
 # Shorter than the defaults, so that a test need not wait for minutes.
@@ -133,15 +133,9 @@ class ClusterPeer:
 
     def stop_peer(self, *, kill: bool = False) -> None:
         """Stop the peer alone, or kill it."""
-        if self._daemon is None:
-            return
-        (self._daemon.kill if kill else self._daemon.terminate)()
-        try:
-            self._daemon.wait(30)
-        except subprocess.TimeoutExpired:
-            self._daemon.kill()
-            self._daemon.wait()
-        self._daemon = None
+        if self._daemon is not None:
+            end(self._daemon, kill=kill)
+            self._daemon = None
 
     def signal(self, name: str) -> None:
         """Send the process of the peer a signal, such as ``STOP``."""

@@ -1,12 +1,10 @@
 import gc
 import importlib
 import os
-import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from holdfast.testing import ScriptedServer, running_node
 from tests.browser import Visit, running_browser
 from tests.clusters import running_cluster
 from tests.commands import Commands
-from tests.disks import disk
+from tests.disks import MEMORY, disk, has_room, in_memory
 from tests.engines import running_kubo
 
 # A machine that stalls is no fault of the code: nothing fails because one example took long.
@@ -29,16 +27,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-MEMORY = Path("/dev/shm")  # noqa: S108
-
-
-def has_room(size):
-    """Tell whether there is a file system in memory with so much room."""
-    return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > size
-
-
 # Where pytest makes its folders: in memory, else the tests mostly wait for the disk.
-if has_room(4 << 30):
+if has_room(8 << 30):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
@@ -96,13 +86,6 @@ def public_folder():
         yield Path(folder)
 
 
-@contextmanager
-def in_memory():
-    """A folder in memory, where there is such a place: a store makes everything durable."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if has_room(1 << 30) else None) as folder:
-        yield Path(folder)
-
-
 @pytest.fixture
 def memory_folder():
     with in_memory() as folder:
@@ -156,22 +139,22 @@ def commands(tmp_path):
 
 
 @pytest.fixture(scope="session")
-def kubo(tmp_path_factory):
-    with running_kubo(tmp_path_factory.mktemp("kubo")) as kubo:
+def kubo():
+    with in_memory() as folder, running_kubo(folder) as kubo:
         yield kubo
 
 
 @pytest.fixture(scope="session")
-def trustless_kubo(tmp_path_factory):
+def trustless_kubo():
     """Kubo whose gateway answers only trustless requests: 406 to a plain GET."""
-    with running_kubo(tmp_path_factory.mktemp("kubo"), trustless_only=True) as kubo:
+    with in_memory() as folder, running_kubo(folder, trustless_only=True) as kubo:
         yield kubo
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory):
+def cluster():
     """Three Kubos and their cluster peers, for tests that leave all of them running."""
-    with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+    with in_memory() as folder, running_cluster(folder) as cluster:
         yield cluster
 
 

@@ -1,11 +1,35 @@
-"""Small file systems of a test's own, where the system lets us mount them."""
+"""Folders in memory, and small file systems where the system lets us mount them."""
 
+import os
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+MEMORY = Path("/dev/shm")  # noqa: S108
+
+
+def has_room(size: int) -> bool:
+    """Tell whether there is a file system in memory with so much room.
+
+    Its own limit says little: what it holds is taken from the memory of all processes.
+    """
+    if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < size:
+        return False
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    available = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
+    return int(available) << 10 > size
+
+
+@contextmanager
+def in_memory() -> Iterator[Path]:
+    """A folder in memory, where there is such a place: a store makes everything durable."""
+    with tempfile.TemporaryDirectory(dir=MEMORY if has_room(4 << 30) else None) as folder:
+        yield Path(folder)
 
 
 def mount(folder: Path, *options: str) -> None:
@@ -25,5 +49,7 @@ def disk(folder: Path, options: str) -> Iterator[Path]:
     """A file system in memory, such as one with ``size=8m``, on a folder that is made for it."""
     folder.mkdir(exist_ok=True)
     mount(folder, "-t", "tmpfs", "-o", options, "tmpfs")
-    yield folder
-    unmount(folder)
+    try:
+        yield folder
+    finally:
+        unmount(folder)

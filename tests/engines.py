@@ -61,6 +61,16 @@ def kubo_path() -> str:
     return engine_path(KUBO)
 
 
+def end(daemon: subprocess.Popen[bytes], *, kill: bool) -> None:
+    """End a process in order, or kill it."""
+    (daemon.kill if kill else daemon.terminate)()
+    try:
+        daemon.wait(30)
+    except subprocess.TimeoutExpired:
+        daemon.kill()
+        daemon.wait()
+
+
 class Kubo:
     """A Kubo node with a repository in `folder`, which runs from `start` to `stop`.
 
@@ -109,15 +119,9 @@ class Kubo:
 
     def stop(self, *, kill: bool = False) -> None:
         """Stop it, or kill it."""
-        if self._daemon is None:
-            return
-        (self._daemon.kill if kill else self._daemon.terminate)()
-        try:
-            self._daemon.wait(30)
-        except subprocess.TimeoutExpired:
-            self._daemon.kill()
-            self._daemon.wait()
-        self._daemon = None
+        if self._daemon is not None:
+            end(self._daemon, kill=kill)
+            self._daemon = None
 
     def signal(self, name: str) -> None:
         """Send its process a signal, such as ``STOP``."""

@@ -19,3 +19,17 @@ async def store_client(request, memory_folder):
         config = request.getfixturevalue("empty_node").config
     async with await AsyncClient.init(config) as client:
         yield client
+
+
+@pytest.fixture
+async def here(tmp_path):
+    """One of two stores, to copy from."""
+    async with AsyncClient.init(path=tmp_path / "here") as client:
+        yield client
+
+
+@pytest.fixture
+async def there(tmp_path):
+    """The other one, to copy to."""
+    async with AsyncClient.init(path=tmp_path / "there") as client:
+        yield client

@@ -16,7 +16,7 @@ from holdfast.errors import (
     RequestTimeoutError,
 )
 from tests.clusters import running_cluster
-from tests.disks import disk
+from tests.disks import disk, in_memory
 from tests.support import closed_port_url, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
@@ -25,16 +25,16 @@ NOBODY_HAS = str(CID.of_raw(b"nobody has this"))
 
 
 @pytest.fixture(scope="module")
-def guarded_cluster(tmp_path_factory):
+def guarded_cluster():
     """A cluster of one, which asks for credentials."""
-    folder = tmp_path_factory.mktemp("cluster")
-    with running_cluster(folder, size=1, user="alice:pass-0123") as cluster:
+    user = "alice:pass-0123"
+    with in_memory() as folder, running_cluster(folder, size=1, user=user) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def own_cluster(tmp_path_factory):
-    with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+def own_cluster(memory_folder):
+    with running_cluster(memory_folder) as cluster:
         yield cluster
 
 

@@ -25,18 +25,6 @@ LARGE = b"".join(stream("copies", 3_000_000))
 
 
 @pytest.fixture
-async def here(tmp_path):
-    async with AsyncClient.init(path=tmp_path / "here") as client:
-        yield client
-
-
-@pytest.fixture
-async def there(tmp_path):
-    async with AsyncClient.init(path=tmp_path / "there") as client:
-        yield client
-
-
-@pytest.fixture
 def node(node):
     """A node without pins; the other tests need theirs no more."""
     for pin in node.repository.pins():

@@ -18,18 +18,6 @@ from tests.content import stream
 LARGE = b"".join(stream("copies", 3_000_000))
 
 
-@pytest.fixture
-async def here(tmp_path):
-    async with AsyncClient.init(path=tmp_path / "here") as client:
-        yield client
-
-
-@pytest.fixture
-async def there(tmp_path):
-    async with AsyncClient.init(path=tmp_path / "there") as client:
-        yield client
-
-
 async def outcomes_of(source, to, journal=None):
     return [outcome async for outcome in source.copy_pins(to=to, journal=journal)]
 

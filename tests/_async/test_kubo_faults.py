@@ -2,7 +2,6 @@
 
 import os
 import socket
-import subprocess
 import threading
 from contextlib import contextmanager, suppress
 
@@ -18,6 +17,7 @@ from holdfast.errors import (
     RequestTimeoutError,
 )
 from holdfast.testing.provider_cases import memory_below
+from tests.disks import disk
 from tests.engines import running_kubo
 from tests.support import closed_port_url
 
@@ -32,25 +32,25 @@ ACCESS = {
 
 
 @pytest.fixture
-def guarded_kubo(tmp_path_factory):
+def guarded_kubo(memory_folder):
     """A Kubo that asks for credentials."""
 
     def change(settings):
         settings["API"] = {"Authorizations": ACCESS}
 
-    with running_kubo(tmp_path_factory.mktemp("kubo"), change=change) as kubo:
+    with running_kubo(memory_folder, change=change) as kubo:
         yield kubo
 
 
 @pytest.fixture
-def online_kubo(tmp_path_factory):
+def online_kubo(memory_folder):
     """A Kubo that asks the network, in which nobody is."""
-    with running_kubo(tmp_path_factory.mktemp("kubo"), is_online=True) as kubo:
+    with running_kubo(memory_folder, is_online=True) as kubo:
         yield kubo
 
 
 @pytest.fixture
-def steady_kubo(tmp_path_factory):
+def steady_kubo(memory_folder):
     """A Kubo that has the same addresses after a restart."""
     with socket.create_server(("127.0.0.1", 0)) as one:
         port = one.getsockname()[1]
@@ -58,7 +58,7 @@ def steady_kubo(tmp_path_factory):
     def change(settings):
         settings["Addresses"]["API"] = f"/ip4/127.0.0.1/tcp/{port}"
 
-    with running_kubo(tmp_path_factory.mktemp("kubo"), change=change) as kubo:
+    with running_kubo(memory_folder, change=change) as kubo:
         yield kubo
 
 
@@ -226,23 +226,11 @@ async def test_a_stream_to_a_kubo_that_was_killed_is_a_network_error(steady_kubo
         assert await client.pins(cid=compute_cid(b"".join(pieces))) == []
 
 
-@pytest.fixture
-def small_disk(tmp_path_factory):
-    """A disk of 64 MiB."""
-    folder = tmp_path_factory.mktemp("disk")
-    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)  # noqa: S603, S607
-
-
-async def test_a_full_disk_is_an_error_with_kubos_words(small_disk, tmp_path):
+async def test_a_full_disk_is_an_error_with_kubos_words(tmp_path):
     large = tmp_path / "folder" / "large.bin"
     large.parent.mkdir()
     large.write_bytes(os.urandom(80_000_000))
-    with running_kubo(small_disk) as kubo:
+    with disk(tmp_path / "disk", "size=64m") as folder, running_kubo(folder) as kubo:
         async with await AsyncClient.init(kubo.provider_config()) as client:
             for given in (large, iter([large.read_bytes()]), large.parent):
                 with pytest.raises(ProviderError, match="no space left on device"):

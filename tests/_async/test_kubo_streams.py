@@ -243,16 +243,15 @@ async def test_what_one_kubo_exports_another_imports(kubo, trustless_kubo, many_
 
 
 @pytest.fixture
-def two_kubos(tmp_path_factory):
+def two_kubos(memory_folder):
     """Two Kubos that are connected: the first has the content, the second asks for it."""
 
     def change(settings):
         settings["Addresses"]["Swarm"] = ["/ip4/127.0.0.1/tcp/0"]
 
-    one, two = (tmp_path_factory.mktemp("kubo") for _ in range(2))
     with (
-        running_kubo(one, is_online=True, change=change) as first,
-        running_kubo(two, is_online=True, change=change) as second,
+        running_kubo(memory_folder / "one", is_online=True, change=change) as first,
+        running_kubo(memory_folder / "two", is_online=True, change=change) as second,
     ):
         second.connect(first)
         yield first, second

@@ -21,3 +21,17 @@ def store_client(request, memory_folder):
         config = request.getfixturevalue("empty_node").config
     with Client.init(config) as client:
         yield client
+
+
+@pytest.fixture
+def here(tmp_path):
+    """One of two stores, to copy from."""
+    with Client.init(path=tmp_path / "here") as client:
+        yield client
+
+
+@pytest.fixture
+def there(tmp_path):
+    """The other one, to copy to."""
+    with Client.init(path=tmp_path / "there") as client:
+        yield client

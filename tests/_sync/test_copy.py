@@ -27,18 +27,6 @@ LARGE = b"".join(stream("copies", 3_000_000))
 
 
 @pytest.fixture
-def here(tmp_path):
-    with Client.init(path=tmp_path / "here") as client:
-        yield client
-
-
-@pytest.fixture
-def there(tmp_path):
-    with Client.init(path=tmp_path / "there") as client:
-        yield client
-
-
-@pytest.fixture
 def node(node):
     """A node without pins; the other tests need theirs no more."""
     for pin in node.repository.pins():

@@ -20,18 +20,6 @@ from tests.content import stream
 LARGE = b"".join(stream("copies", 3_000_000))
 
 
-@pytest.fixture
-def here(tmp_path):
-    with Client.init(path=tmp_path / "here") as client:
-        yield client
-
-
-@pytest.fixture
-def there(tmp_path):
-    with Client.init(path=tmp_path / "there") as client:
-        yield client
-
-
 def outcomes_of(source, to, journal=None):
     return [outcome for outcome in source.copy_pins(to=to, journal=journal)]
 
