@@ -245,6 +245,18 @@ def test_a_reader_that_holds_nothing_is_not_ended_for_the_memory_of_others():
     assert [share.is_ended for share in (reader, *uploads)] == [False, *[True] * 4, False]
 
 
+def test_others_wait_while_requests_that_must_end_hold_much():
+    memory = HeldMemory(limit=100 * MIB)
+    uploads = [MemoryShare(memory) for _ in range(5)]
+    for upload in uploads:
+        upload.hold(50 * MIB)
+    assert [share.is_ended for share in uploads] == [True, True, True, False, False]
+    for upload in uploads[:3]:
+        assert not memory.has_room.is_set()
+        memory.release(upload)
+    assert memory.has_room.is_set()
+
+
 def post(process, call, body, length=None):
     """Send `body`, and say that `length` bytes come; return the peer."""
     peer = connect(process, f"127.0.0.{post.count // 500 + 2}")

@@ -71,6 +71,7 @@ class RequestBody:
             try:
                 async with asyncio.timeout_at(deadline) as timer:
                     self._share.on_end = partial(timer.reschedule, 0)
+                    await self._share.wait_for_room()
                     chunk, has_more = await self._receive()
             except TimeoutError:
                 if not self._share.is_ended:
@@ -103,6 +104,10 @@ class RequestBody:
 
     def _too_large(self) -> Refusal:
         return Refusal(413, f"The body is larger than the {self._limit} bytes that are allowed")
+
+    def release(self) -> None:
+        """Count the body no more: all of it was taken."""
+        self._share.hold(0)
 
     async def read(self) -> bytes:
         """Return the whole body."""

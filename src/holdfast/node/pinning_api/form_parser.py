@@ -2,10 +2,12 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 
 try:
     from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
@@ -18,6 +20,7 @@ except ImportError:
 
 from holdfast.node.http_server.refusals import bad_request
 from holdfast.node.http_server.request_bodies import RequestBody
+from holdfast.node.pinning_api.body_reader import BodyReader
 from holdfast.node.pinning_api.upload_tree import MAX_FILES
 
 MAX_FIELD: Final = 256 << 10
@@ -25,6 +28,9 @@ MAX_PARTS: Final = MAX_FILES + 10  # the files and the other fields
 MAX_HEADER: Final = 16 << 10  # bytes of a header of a part
 MAX_HEADERS: Final = 16
 MAX_BOUNDARY: Final = 200  # RFC 2046 allows 70
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class FormParser(ABC):
@@ -134,6 +140,16 @@ class Fed(Protocol):
         """Take the next bytes."""
 
 
+class Form(Fed, Protocol[T_co]):
+    """What makes something of a body when all of it was fed."""
+
+    def finish(self) -> T_co:
+        """Return what was made."""
+
+    def close(self) -> None:
+        """Free its memory, whether it was finished or not."""
+
+
 async def feed_all(form: Fed, body: RequestBody, threads: CapacityLimiter) -> None:
     """Feed each piece of a body to `form` on one of `threads` while the next one arrives."""
     feeding: asyncio.Task[None] | None = None
@@ -153,6 +169,19 @@ async def feed_all(form: Fed, body: RequestBody, threads: CapacityLimiter) -> No
     finally:
         if feeding is not None:  # the thread must be done before the form is closed
             await feeding
+
+
+async def receive_form(
+    form: Form[T], request: Request, bodies: BodyReader, threads: CapacityLimiter, *, limit: int
+) -> T:
+    """Feed the body of a request to `form`, and return what it makes of it; close it at the end."""
+    with bodies.reading(request, limit) as body:
+        try:
+            await feed_all(form, body, threads)
+            body.release()
+            return await run_in_threadpool(form.finish)
+        finally:
+            await run_in_threadpool(form.close)
 
 
 def _parameter(parameters: str, name: str) -> str:
