@@ -27,6 +27,7 @@ MAX_FIELD: Final = 256 << 10
 MAX_PARTS: Final = MAX_FILES + 10  # the files and the other fields
 MAX_HEADER: Final = 16 << 10  # bytes of a header of a part
 MAX_HEADERS: Final = 16
+LARGE_PIECE: Final = 256 << 10  # a client that sends as much at once is quick
 MAX_BOUNDARY: Final = 200  # RFC 2046 allows 70
 
 T = TypeVar("T")
@@ -159,13 +160,20 @@ async def feed_all(form: Fed, body: RequestBody, threads: CapacityLimiter) -> No
         await run_sync(form.feed, fed[0], limiter=threads)
         fed.clear()
 
+    def held() -> int:
+        return form.held + sum(map(len, fed))
+
     try:
-        async for piece in body.pieces(lambda: form.held + sum(map(len, fed))):
+        async for piece in body.pieces(held):
             if feeding is not None:
                 await feeding
+            is_large = len(piece) >= LARGE_PIECE
             fed[:] = [piece]
             feeding = asyncio.create_task(feed())
             del piece  # so that the thread lets go of it when it has fed it
+            if is_large:
+                await feeding
+                await body.feed_directly(form.feed, held, threads)
     finally:
         if feeding is not None:  # the thread must be done before the form is closed
             await feeding
