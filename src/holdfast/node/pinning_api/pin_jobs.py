@@ -103,10 +103,14 @@ class PinJobs:
                 logger.exception("pinning %s failed", cid)
                 self._set(job, "expired")
 
+    def by_id(self) -> dict[str, PinJob]:
+        """Return the jobs that are under way or have failed, by their ids."""
+        with self._lock:
+            return dict(self._jobs)
+
     def find(self, *, status: str | None, cid: CID | None, newest_first: bool) -> list[PinJob]:
         """Return the jobs that are under way or have failed, of one status or one CID if given."""
-        with self._lock:
-            jobs = list(self._jobs.values())
+        jobs = list(self.by_id().values())
         if newest_first:
             jobs.reverse()
         return [

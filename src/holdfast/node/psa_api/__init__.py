@@ -2,6 +2,7 @@
 
 - `endpoints`: the routes and the five calls
 - `request_body` and `list_query`: what a client sends
+- `pin_request`: one request, and its time
 - `pin_requests`: the requests of a node, from its pins, its jobs and a table of its own
 - `request_table`: that table
 - `json_status`: what a client gets

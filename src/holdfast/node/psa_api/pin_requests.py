@@ -94,13 +94,13 @@ class PinRequests:
         with self._lock:
             self.resume()
             rows = self._current(self._table.find(replace(query.pins, held=None)))
-            found = {row.id: row for row in rows if row.status in query.statuses}
-            count = len(found)
-            if "pinned" in query.statuses:
-                count += self._repository.count_pins(query.pins, stopped)
-                for pin in self._repository.pins(query.pins, stopped):
-                    count -= pin.id in found  # it was pinned just now
-                    found[pin.id] = PinRequest.of(pin)
+        found = {row.id: row for row in rows if row.status in query.statuses}
+        count = len(found)
+        if "pinned" in query.statuses:
+            count += self._repository.count_pins(query.pins, stopped)
+            for pin in self._repository.pins(query.pins, stopped):
+                count -= pin.id in found  # it became the pin just now
+                found[pin.id] = PinRequest.of(pin)
         newest = sorted(found.values(), key=lambda request: request.moment, reverse=True)
         return newest[: query.limit], count
 
@@ -162,7 +162,7 @@ class PinRequests:
 
     def _current(self, rows: list[PinRequest]) -> list[PinRequest]:
         """Return the requests of rows with their status; without those that are pins, or gone."""
-        jobs = {job.id: job for job in self._jobs.all()} if rows else {}
+        jobs = self._jobs.by_id() if rows else {}
         pins = self._pins_of(rows)
         found: list[PinRequest] = []
         for row in rows:

@@ -12,7 +12,7 @@ from holdfast.node.pinning_api.json_values import write_json
 MAX_NAME: Final = 255  # the limits of the specification
 MAX_ORIGINS: Final = 20
 MAX_META: Final = 1000
-MAX_META_BYTES: Final = 16 << 10  # ours: a page of 1000 pins with all their meta is 16 MiB
+MAX_META_BYTES: Final = 10_000  # ours: then a page of 1000 pins has 10 MB
 MAX_ADDRESS: Final = 1000  # characters of an address in origins
 
 

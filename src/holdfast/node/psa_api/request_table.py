@@ -16,6 +16,7 @@ from holdfast.repository.pins import parse_keyvalues
 from holdfast.repository.rows import key_of
 
 MAX_REQUESTS: Final = 10_000  # rows; a list looks at all that match
+MAX_META: Final = 16 << 20  # characters of the metadata of all rows, which a list has in memory
 COLUMNS: Final = "uuid, cid, name, keyvalues, created"
 
 
@@ -38,12 +39,13 @@ class RequestTable(SmallDatabase):
         meta = json.dumps(dict(request.meta))
         row = (request.id, request.cid, key, request.name, meta, request.created)
         with self.changing() as connection:
-            (count,) = connection.execute("SELECT count(*) FROM requests").fetchone()
-            if count >= MAX_REQUESTS:
+            sql = "SELECT count(*), total(length(keyvalues)) FROM requests"
+            count, size = connection.execute(sql).fetchone()
+            if count >= MAX_REQUESTS or size > MAX_META:
                 raise Refusal(
                     409,
-                    f"The node has {MAX_REQUESTS} requests that wait, have failed, or are for "
-                    "content that another request has pinned: delete some of them",
+                    f"The node has {count} requests that wait, have failed, or are for content "
+                    "that another request has pinned: delete some of them",
                     reason="TOO_MANY_REQUESTS",
                 )
             connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?)", row)
