@@ -154,7 +154,7 @@ def test_the_commands_pin_list_update_read_and_revoke(commands, empty_node, serv
     (pin,) = commands.json("list", "--name", "tide", "--keyvalue", "sea=north", *use)
     assert (pin["cid"], pin["name"], pin["state"]) == (cid, "tides", "pinned")
     assert commands.text("list", *use).endswith("  tides")
-    commands.run("download", cid, "-o", "copy.txt", *use)
+    commands.run("download", cid, "copy.txt", *use)
     assert (commands.folder / "copy.txt").read_bytes() == b"hello"
     commands.text("revoke", cid, *use)
     assert commands.text("list", *use) == ""
