@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
@@ -32,6 +32,15 @@ from holdfast.repository.pin_queries import Stopped
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
 UPLOADS_AT_ONCE = 8  # worker threads that parse uploads
+# What the service has or had and the node lacks, by path.
+LACKING = {
+    "/pinning/addHashToPinQueue": "pinByHash instead of this call, as the service has",
+    "/pinning/hashPinPolicy": "no regions: it keeps each pin once",
+    "/pinning/userPinPolicy": "no regions: it keeps each pin once",
+    "/users/{path:path}": "no keys: its tokens are set where it is started",
+    "/groups": "its groups under /v3/groups",
+    "/groups/{path:path}": "its groups under /v3/groups",
+}
 REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
 
 
@@ -66,8 +75,11 @@ class PinningEndpoints:
                 ("GET", f"{data}/userPinnedDataTotal", self.totals, "userPinnedDataTotal"),
             ]
         return [
-            Route(path, self._authorized(endpoint, scope), methods=[method])
-            for method, path, endpoint, scope in endpoints
+            *(
+                Route(path, self._authorized(endpoint, scope), methods=[method])
+                for method, path, endpoint, scope in endpoints
+            ),
+            *(Route(path, _Lacking(text)) for path, text in LACKING.items()),
         ]
 
     def _authorized(self, endpoint: Endpoint, scope: str | None) -> ASGIApp:
@@ -180,6 +192,18 @@ class PinningEndpoints:
                 "pin_size_with_replications_total": size,
             }
         )
+
+
+class _Lacking:
+    """An endpoint that the node does not have."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Reply with what the node has instead."""
+        refusal = Refusal(501, f"The local node has {self._text}", reason="NOT_IMPLEMENTED")
+        await refusal.json_reply()(scope, receive, send)
 
 
 def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository returns it
