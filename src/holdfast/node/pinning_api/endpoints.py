@@ -1,6 +1,8 @@
 """The endpoints of the pinning API: each reads its request, uses the repository, and replies."""
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from anyio import CapacityLimiter
@@ -10,6 +12,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from holdfast.content.cid import CID
+from holdfast.files.importing import import_content
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.memory import HeldMemory
 from holdfast.node.pinning_api.authorization import Authorization, AuthorizedEndpoint, Endpoint
@@ -18,7 +22,15 @@ from holdfast.node.pinning_api.form_parser import receive_form
 from holdfast.node.pinning_api.form_upload import FormUpload
 from holdfast.node.pinning_api.json_content import read_content
 from holdfast.node.pinning_api.json_values import parse_json
-from holdfast.node.pinning_api.metadata import check_count, iso_time, read_cid, read_metadata
+from holdfast.node.pinning_api.metadata import (
+    PinOptions,
+    check_count,
+    iso_time,
+    read_cid,
+    read_metadata,
+    read_options,
+)
+from holdfast.node.pinning_api.pin_groups import Groups, Pinned, pin_in_group
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
 from holdfast.node.pinning_api.query_runner import QueryRunner
@@ -32,7 +44,7 @@ WELCOME = "Congratulations! You are communicating with the Pinata API!"
 UPLOADS_AT_ONCE = 8  # worker threads that parse uploads
 # What the service has or had and the node lacks, by path.
 LACKING = {
-    "/pinning/addHashToPinQueue": "pinByHash instead of this call, as the service has",
+    "/pinning/addHashToPinQueue": "pinByHash in the place of this call",
     "/pinning/hashPinPolicy": "no regions: it keeps each pin once",
     "/pinning/userPinPolicy": "no regions: it keeps each pin once",
     "/users/{path:path}": "no keys: its tokens are set where it is started",
@@ -43,7 +55,13 @@ REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicati
 
 
 class PinningEndpoints:
-    """The endpoints of the pinning API over one repository."""
+    """The endpoints of the pinning API over one repository.
+
+    Attributes:
+        groups: The groups of its pins. The v3 API, which keeps them, sets it.
+    """
+
+    groups: Groups
 
     def __init__(self, repository: Repository, settings: NodeSettings, memory: HeldMemory) -> None:
         self._repository = repository
@@ -92,28 +110,43 @@ class PinningEndpoints:
         with self.bodies.reading(request, self._settings.max_json) as body:
             text = await body.read()
             if len(text) <= INLINE_JSON:
-                content, profile, about = read_content(parse_json(text))
-                pin, existed = await self._stores.add(content, profile, **about)
+                pinned = await self._store(*read_content(parse_json(text)))
             else:
-                pin, existed = await self.bodies.on_thread(body, text, self._add_json)
-        return JSONResponse(_pinned(pin, existed))
+                pinned = await self.bodies.on_thread(body, text, self._add_json)
+        return JSONResponse(_pinned_record(pinned))
 
-    def _add_json(self, body: Any) -> tuple[Pin, bool]:
-        content, profile, about = read_content(body)
-        return self._repository.add(content, profile, **about)
+    async def _store(self, content: bytes, options: PinOptions, about: dict[str, Any]) -> Pinned:
+        if options.group_id is not None:
+            return await run_in_threadpool(self._add, content, options, about)
+        pin, existed = await self._stores.add(content, options.profile, **about)
+        group = await run_in_threadpool(self.groups.group_of, pin) if existed else None
+        return Pinned(pin, existed, group)
+
+    def _add_json(self, body: Any) -> Pinned:
+        return self._add(*read_content(body))
+
+    def _add(self, content: bytes, options: PinOptions, about: dict[str, Any]) -> Pinned:
+        with self._repository.adding() as adding:
+            part = import_content(content, options.profile, adding.put)
+            about = {"size": part.dag_size, **about}
+            return pin_in_group(self.groups, options.group_id, adding, part.cid, **about)
 
     async def pin_file(self, request: Request) -> Response:
         """Pin a file or a directory from a form."""
-        upload = FormUpload(self._repository, request.headers.get("content-type", ""))
+        content_type = request.headers.get("content-type", "")
+        upload = FormUpload(self._repository, self.groups, content_type)
         limit = self._settings.max_upload
         pinned = await receive_form(upload, request, self.bodies, self.uploaders, limit=limit)
-        return JSONResponse(_pinned(*pinned))
+        return JSONResponse(_pinned_record(pinned))
 
     async def pin_by_hash(self, request: Request) -> Response:
         """Start a job that pins a CID."""
         body = await self.bodies.json_object(request)
         cid = read_cid(body.get("hashToPin"))
-        job = self.jobs.add(cid, read_metadata(body.get("pinataMetadata")))
+        metadata = read_metadata(body.get("pinataMetadata"))
+        group = read_options(body.get("pinataOptions")).group_id
+        job = PinJob(cid=str(cid), metadata=metadata, group_id=group)
+        await run_in_threadpool(self._start, job, cid)
         reply = {
             "id": job.id,
             "ipfsHash": job.cid,
@@ -121,6 +154,10 @@ class PinningEndpoints:
             "name": job.metadata.name or None,
         }
         return JSONResponse(reply)
+
+    def _start(self, job: PinJob, cid: CID) -> None:
+        with self.groups.grouped(job.id, cid, job.group_id):
+            self.jobs.start(job)
 
     async def pin_jobs(self, request: Request) -> Response:
         """List the jobs that are under way or have failed."""
@@ -164,9 +201,13 @@ class PinningEndpoints:
 
     async def pin_list(self, request: Request) -> Response:
         """List one page of the pins that match the service's filters."""
-        query, with_count = read_query(request.query_params)
+        wanted, with_count = read_query(request.query_params)
+        group = request.query_params.get("groupId")
 
         def find(stopped: Stopped) -> tuple[list[Pin], int | None]:
+            query = wanted
+            if group:
+                query = replace(wanted, ids=json.dumps(self.groups.ids_in_group(group)))
             count = self._repository.count_pins(query, stopped) if with_count else None
             return self._repository.pins(query, stopped), count
 
@@ -198,8 +239,9 @@ class _Lacking:
         await refusal.json_reply()(scope, receive, send)
 
 
-def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository returns it
+def _pinned_record(pinned: Pinned) -> dict[str, Any]:
     """Return the reply to a pin, with the members of all versions of the service."""
+    pin = pinned.pin
     reply: dict[str, Any] = {
         "IpfsHash": pin.cid,
         "PinSize": pin.size,
@@ -208,10 +250,10 @@ def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as t
         "Name": pin.name,
         "NumberOfFiles": pin.files,
         "MimeType": pin.type,
-        "GroupId": None,
+        "GroupId": pinned.group,
         "Keyvalues": dict(pin.keyvalues) or None,
     }
-    if duplicate:
+    if pinned.existed:
         reply["isDuplicate"] = True
     return reply
 
