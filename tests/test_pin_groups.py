@@ -41,6 +41,14 @@ def cids(call, group):
     return older
 
 
+def groups_in_database(call, *groups):
+    """Return how many ids are in one of these groups, whether a pin has them or not."""
+    path = call.node.repository.path / "holdfast.files.sqlite3"
+    with closing(sqlite3.connect(path)) as database:
+        rows = database.execute("SELECT group_id FROM files").fetchall()
+    return sum(group in groups for (group,) in rows)
+
+
 @pytest.mark.parametrize("size", [10, 200_000], ids=["small", "large"])
 def test_json(call, group, size):
     value = f"{uuid.uuid4()}" * size
@@ -66,7 +74,9 @@ def test_pin_by_hash(call, group):
     wait_until(lambda: cids(call, group) == {cid})
 
 
-@pytest.mark.parametrize("pin", [pin_json, lambda call, text, **o: pin_files(call, (text, text), **o)])
+@pytest.mark.parametrize(
+    "pin", [pin_json, lambda call, text, **o: pin_files(call, (text, text), **o)]
+)
 def test_content_that_is_pinned_already_stays_in_its_group(call, group, pin):
     other = call.data("POST", "/v3/groups/public", json={"name": "other"})["id"]
     alone, grouped = str(uuid.uuid4()), str(uuid.uuid4())
@@ -78,10 +88,15 @@ def test_content_that_is_pinned_already_stays_in_its_group(call, group, pin):
         assert (reply["GroupId"], reply["isDuplicate"]) == (group, True)
     assert (len(cids(call, group)), cids(call, other)) == (1, set())
     # Nothing is left of the ids that no pin has got.
-    path = call.node.repository.path / "holdfast.files.sqlite3"
-    with closing(sqlite3.connect(path)) as database:
-        rows = "SELECT count(*) FROM files WHERE group_id IN (?, ?)"
-        assert database.execute(rows, (group, other)).fetchone() == (1,)
+    assert groups_in_database(call, group, other) == 1
+
+
+def test_a_pin_that_is_removed_leaves_its_group(call, group):
+    text = str(uuid.uuid4())
+    cid = pin_json(call, text, groupId=group).json()["IpfsHash"]
+    assert call("DELETE", f"/pinning/unpin/{cid}").status == 200
+    assert groups_in_database(call, group) == 0
+    assert pin_json(call, text).json()["GroupId"] is None
 
 
 @pytest.mark.parametrize("wrong", ["no-such-group", 5, ["x"], {"a": 1}], ids=str)

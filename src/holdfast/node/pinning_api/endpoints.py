@@ -25,7 +25,6 @@ from holdfast.node.pinning_api.json_values import parse_json
 from holdfast.node.pinning_api.metadata import (
     PinOptions,
     check_count,
-    iso_time,
     read_cid,
     read_metadata,
     read_options,
@@ -33,6 +32,7 @@ from holdfast.node.pinning_api.metadata import (
 from holdfast.node.pinning_api.pin_groups import Groups, Pinned, pin_in_group
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
+from holdfast.node.pinning_api.pin_records import job_row, pin_row, pinned_record
 from holdfast.node.pinning_api.query_runner import QueryRunner
 from holdfast.node.pinning_api.store_queue import StoreQueue
 from holdfast.node.settings import NodeSettings
@@ -51,7 +51,6 @@ LACKING = {
     "/groups": "its groups under /v3/groups",
     "/groups/{path:path}": "its groups under /v3/groups",
 }
-REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
 
 
 class PinningEndpoints:
@@ -113,7 +112,7 @@ class PinningEndpoints:
                 pinned = await self._store(*read_content(parse_json(text)))
             else:
                 pinned = await self.bodies.on_thread(body, text, self._add_json)
-        return JSONResponse(_pinned_record(pinned))
+        return JSONResponse(pinned_record(pinned))
 
     async def _store(self, content: bytes, options: PinOptions, about: dict[str, Any]) -> Pinned:
         if options.group_id is not None:
@@ -137,7 +136,7 @@ class PinningEndpoints:
         upload = FormUpload(self._repository, self.groups, content_type)
         limit = self._settings.max_upload
         pinned = await receive_form(upload, request, self.bodies, self.uploaders, limit=limit)
-        return JSONResponse(_pinned_record(pinned))
+        return JSONResponse(pinned_record(pinned))
 
     async def pin_by_hash(self, request: Request) -> Response:
         """Start a job that pins a CID."""
@@ -170,7 +169,7 @@ class PinningEndpoints:
         )
         limit = whole_number(query.get("limit", "5"), "limit", most=1000)
         offset = whole_number(query.get("offset", "0"), "offset")
-        rows = [_job_row(job) for job in jobs[offset : offset + limit]]
+        rows = [job_row(job) for job in jobs[offset : offset + limit]]
         return JSONResponse({"count": len(jobs), "rows": rows})
 
     async def hash_metadata(self, request: Request) -> Response:
@@ -195,9 +194,16 @@ class PinningEndpoints:
     async def unpin(self, request: Request) -> Response:
         """Remove a pin."""
         given = request.path_params["cid"]
-        if not await run_in_threadpool(self._repository.unpin, read_cid(given)):
+        if not await run_in_threadpool(self._unpin, read_cid(given)):
             raise _not_pinned(given)
         return PlainTextResponse("OK")
+
+    def _unpin(self, cid: CID) -> bool:
+        pin = self._repository.find_pin(cid)
+        if pin is None or not self._repository.unpin(cid):
+            return False
+        self.groups.ungroup(pin.id, cid)
+        return True
 
     async def pin_list(self, request: Request) -> Response:
         """List one page of the pins that match the service's filters."""
@@ -213,7 +219,7 @@ class PinningEndpoints:
 
         pins, count = await self.queries.run(request, find)
         reply: dict[str, Any] = {} if count is None else {"count": count}
-        return JSONResponse({**reply, "rows": [_pin_row(pin) for pin in pins]})
+        return JSONResponse({**reply, "rows": [pin_row(pin) for pin in pins]})
 
     async def totals(self, request: Request) -> Response:
         """Reply with the number and the total size of the pins."""
@@ -237,53 +243,6 @@ class _Lacking:
         """Reply with what the node has instead."""
         refusal = Refusal(501, f"The local node has {self._text}", reason="NOT_IMPLEMENTED")
         await refusal.json_reply()(scope, receive, send)
-
-
-def _pinned_record(pinned: Pinned) -> dict[str, Any]:
-    """Return the reply to a pin, with the members of all versions of the service."""
-    pin = pinned.pin
-    reply: dict[str, Any] = {
-        "IpfsHash": pin.cid,
-        "PinSize": pin.size,
-        "Timestamp": iso_time(pin.created or 0),
-        "ID": pin.id,
-        "Name": pin.name,
-        "NumberOfFiles": pin.files,
-        "MimeType": pin.type,
-        "GroupId": pinned.group,
-        "Keyvalues": dict(pin.keyvalues) or None,
-    }
-    if pinned.existed:
-        reply["isDuplicate"] = True
-    return reply
-
-
-def _pin_row(pin: Pin) -> dict[str, Any]:
-    return {
-        "id": pin.id,
-        "ipfs_pin_hash": pin.cid,
-        "size": pin.size,
-        "user_id": "local",
-        "date_pinned": iso_time(pin.created or 0),
-        "date_unpinned": None if pin.removed is None else iso_time(pin.removed),
-        "metadata": {"name": pin.name or None, "keyvalues": dict(pin.keyvalues) or None},
-        "regions": REGIONS,
-        "mime_type": pin.type,
-        "number_of_files": pin.files,
-    }
-
-
-def _job_row(job: PinJob) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "ipfs_pin_hash": job.cid,
-        "date_queued": iso_time(job.queued),
-        "name": job.metadata.name or None,
-        "status": job.status,
-        "keyvalues": dict(job.metadata.keyvalues) or None,
-        "host_nodes": None,
-        "pin_policy": {"regions": [{"id": "LOCAL", "desiredReplicationCount": 1}], "version": 1},
-    }
 
 
 def _not_pinned(cid: str) -> Refusal:
