@@ -23,6 +23,7 @@ LARGEST: Final = 5_000_000  # bytes
 PAGE: Final = """<!doctype html>
 <html lang="en">
 <title>Upload an image</title>
+<link rel="icon" href="data:,">
 <label>An image of up to 5 MB: <input type="file" accept="image/*"></label>
 <p role="status"></p>
 <script type="module">

@@ -1,14 +1,14 @@
 """The example of uploads from browsers, in a real browser, against the node."""
 
-import urllib3
 import pytest
+import urllib3
 from playwright.sync_api import expect
 
 from holdfast import compute_cid
 from tests.browser import PNG, Visit
 from tests.test_examples import running_service
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 @pytest.fixture
