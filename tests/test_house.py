@@ -51,6 +51,13 @@ print(sorted({"aiohttp", "typer", "starlette", "uvicorn", "asyncio"} & set(sys.m
     assert run(code).stdout == "[]\n"
 
 
+@pytest.mark.parametrize("name", ["Client", "AsyncClient"])
+def test_importing_a_client_imports_nothing_that_few_programs_need(name):
+    code = f"import sys; from holdfast import {name}; print(sorted(sys.modules))"
+    parts = ("copying", "folder_download", "providers", "reads.gateway_reader", "copy_journal")
+    assert [part for part in parts if f".{part}" in run(code).stdout] == []
+
+
 def test_importing_the_clients_brings_in_no_http_library():
     code = "import sys; from holdfast import AsyncClient; print({'aiohttp'} & set(sys.modules))"
     assert run(code).stdout == "set()\n"

@@ -10,7 +10,6 @@ from anyio.to_thread import run_sync
 from starlette.requests import Request
 
 from holdfast.node.http_server.asgi_extensions import RECEIVER, TAKE_BODY
-from holdfast.node.http_server.direct_receiving import PIECE_SIZE as DIRECT_SIZE
 from holdfast.node.http_server.direct_receiving import DirectReceiver
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.memory import MemoryShare
@@ -104,7 +103,7 @@ class RequestBody:
             finally:
                 source.close()
                 receiver.record()
-            self._share.hold(2 * DIRECT_SIZE + held())
+            self._share.hold(held())
             self._check_share()
 
     async def _receive(self) -> tuple[bytes, bool]:
