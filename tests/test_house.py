@@ -344,5 +344,5 @@ def test_only_the_registry_knows_the_names_of_providers():
         "records/pins.py": ["pinning"],  # a state of a pin
         "protocol/pin_jobs.py": ["pinning"],  # the same
         "protocol/cluster_replies.py": ["pinning"],  # the same
-        "node/pinning_api/endpoints.py": ["local"],  # the id of the node's one user
+        "node/pinning_api/pin_records.py": ["local"],  # the id of the node's one user
     }

@@ -118,9 +118,9 @@ def list_pins(
 
 
 def _line(pin: "Pin") -> str:
-    size = output.size_text(pin.size)
+    cid, size = output.cid_column(pin.cid), output.size_text(pin.size)
     peers = "" if pin.peers is None else f"  {_peers_text(pin.peers):<9}"
-    return f"{pin.cid}  {size:>9}  {output.time_text(pin.created)}{peers}  {pin.name}"
+    return f"{cid}  {size:>9}  {output.time_text(pin.created)}{peers}  {pin.name}"
 
 
 def _peers_text(peers: Mapping[str, str]) -> str:

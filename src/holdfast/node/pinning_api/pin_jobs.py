@@ -59,12 +59,6 @@ class PinJobs:
         for worker in self._workers:
             worker.start()
 
-    def add(self, cid: CID, metadata: PinMetadata) -> PinJob:
-        """Start to pin `cid`."""
-        job = PinJob(cid=str(cid), metadata=metadata)
-        self.start(job)
-        return job
-
     def start(self, job: PinJob) -> None:
         """Start a job."""
         with self._lock:
