@@ -161,20 +161,29 @@ def cluster():
 
 
 @pytest.fixture(scope="session")
-def javascript_packages(tmp_path_factory):
-    """The clients in JavaScript, from the npm registry, at the versions in package.json."""
+def install_packages(tmp_path_factory):
+    """A function that installs what the package.json of a folder names, from the npm registry."""
     fcntl = pytest.importorskip("fcntl", reason="needs file locks as POSIX has them")
-    here = Path(__file__).parent / "js"
-    folder = here / "node_modules"
     command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
-    # Several workers may come here at once.
-    with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        wanted, installed = (here / "package.json").read_text(), folder / ".installed"
-        if not installed.exists() or installed.read_text() != wanted:
-            subprocess.run(command, cwd=here, check=True, capture_output=True)  # noqa: S603
-            installed.write_text(wanted)
-    return folder
+
+    def install(folder):
+        # Several workers may come here at once.
+        with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            wanted = (folder / "package.json").read_text()
+            installed = folder / "node_modules" / ".installed"
+            if not installed.exists() or installed.read_text() != wanted:
+                subprocess.run(command, cwd=folder, check=True, capture_output=True)  # noqa: S603
+                installed.write_text(wanted)
+        return folder
+
+    return install
+
+
+@pytest.fixture(scope="session")
+def javascript_packages(install_packages):
+    """The clients in JavaScript."""
+    return install_packages(Path(__file__).parent / "js") / "node_modules"
 
 
 @pytest.fixture(scope="session")
