@@ -1,6 +1,7 @@
 import gc
 import importlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -8,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from bench.peers import pip_install
 from hypothesis import HealthCheck, settings
 
 from holdfast.testing import ScriptedServer, running_node
@@ -182,6 +184,24 @@ def install_packages(tmp_path_factory):
 def javascript_packages(install_packages):
     """The clients in JavaScript."""
     return install_packages(Path(__file__).parent / "js") / "node_modules"
+
+
+@pytest.fixture(scope="session")
+def python_clients(tmp_path_factory):
+    """The folder with other people's clients in Python, at the versions in requirements.txt."""
+    fcntl = pytest.importorskip("fcntl", reason="needs file locks as POSIX has them")
+    here = Path(__file__).parent
+    requirements = here / "python_clients" / "requirements.txt"
+    folder = here.parent / ".venv" / "python-clients"
+    complete = folder / ".complete"
+    with (tmp_path_factory.getbasetemp().parent / "pip.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not complete.exists() or complete.read_text() != requirements.read_text():
+            shutil.rmtree(folder, ignore_errors=True)
+            command = pip_install(folder, "--requirement", str(requirements))
+            subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+            complete.write_text(requirements.read_text())
+    return folder
 
 
 @pytest.fixture(scope="module")

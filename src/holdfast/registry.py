@@ -157,8 +157,13 @@ def _find(name: str, group: str) -> Any:
         return _load_built_in(name, group)
     if (point := _installed(group).get(name)) is not None:
         return _load(point)
-    known = ", ".join(known_providers(group))
-    raise ConfigError(f"unknown provider {name!r}: the field takes one of {known}")
+    known = known_providers(group)
+    error = ConfigError(f"unknown provider {name!r}: the field takes one of {', '.join(known)}")
+    from difflib import get_close_matches  # noqa: PLC0415 - only for this error
+
+    if close := get_close_matches(name.lower(), known, n=1):
+        error.add_note(f"did you mean {close[0]!r}?")
+    raise error
 
 
 def _load_built_in(name: str, group: str) -> Any:

@@ -119,11 +119,11 @@ def list_pins(
 
 
 def _line(pin: "Pin") -> str:
-    size = output.size_text(pin.size)
+    cid, size = output.cid_column(pin.cid), output.size_text(pin.size)
     state = "" if pin.peers is None else f"  {_peers_text(pin.peers):<9}"
     if pin.peers is None and pin.state != "pinned":
         state = f"  {pin.state:<9}"
-    return f"{pin.cid}  {size:>9}  {output.time_text(pin.created)}{state}  {pin.name}"
+    return f"{cid}  {size:>9}  {output.time_text(pin.created)}{state}  {pin.name}"
 
 
 def _peers_text(peers: Mapping[str, str]) -> str:

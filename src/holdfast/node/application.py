@@ -103,6 +103,8 @@ class NodeApplication:
             return
         if not scope["path"].startswith("/"):
             scope = _with_plain_target(scope)
+        elif scope["raw_path"].startswith(b"//"):
+            scope = _with_path(scope, scope["raw_path"].decode("latin-1"))
         app = self._large_head if _is_large(scope) else self._app
         await app(scope, receive, sending_in_pieces(self._resources, scope, send))
 
@@ -128,6 +130,16 @@ def _with_plain_target(scope: Scope) -> Scope:
         raw = UNROUTED
     else:
         raw = (parts.path or "/") if parts.scheme in {"http", "https"} else UNROUTED
+    return _with_path(scope, raw)
+
+
+def _with_path(scope: Scope, raw: str) -> Scope:
+    """Return `scope` with a path; several slashes at its start count as one, as some clients need.
+
+    No reply can then repeat a path that a browser would take for the address of another host.
+    """
+    if raw.startswith("//"):
+        raw = "/" + raw.lstrip("/")
     return {**scope, "path": unquote(raw), "raw_path": raw.encode("latin-1")}
 
 

@@ -67,12 +67,6 @@ class PinJobs:
         for worker in self._workers:
             worker.start()
 
-    def add(self, cid: CID, metadata: PinMetadata) -> PinJob:
-        """Start to pin `cid`."""
-        job = PinJob(cid=str(cid), metadata=metadata)
-        self.start(job)
-        return job
-
     def start(self, job: PinJob, done: Done = lambda: None) -> None:
         """Start a job; call `done` when its content is pinned.
 
