@@ -199,6 +199,7 @@ def test_content_is_fetched_from_a_gateway(fresh):
         assert pin.id == made["requestid"]
 
 
+@pytest.mark.slow
 def test_a_request_goes_through_its_states_and_can_be_cancelled(server):
     server.reply(200, b"", delay=1, hang_up=True)
     with running_node(gateways=(f"{server.url}/ipfs",)) as node:
@@ -212,6 +213,7 @@ def test_a_request_goes_through_its_states_and_can_be_cancelled(server):
         assert caller.found(status=ALL)["count"] == 0
 
 
+@pytest.mark.slow
 def test_requests_survive_a_restart(tmp_path):
     """Pinned ones, further ones, those that wait, and those that failed."""
     with running_node(tmp_path) as node, Client.init(node.config) as client:
@@ -232,6 +234,7 @@ def test_requests_survive_a_restart(tmp_path):
             assert caller.get(further["requestid"])["pin"] == further["pin"]
 
 
+@pytest.mark.slow
 def test_too_many_jobs_are_refused_and_failed_ones_make_room(monkeypatch, server):
     monkeypatch.setattr(pin_jobs, "MAX_JOBS", 3)
     with running_node() as node:
@@ -251,6 +254,7 @@ def test_too_many_jobs_are_refused_and_failed_ones_make_room(monkeypatch, server
         assert caller.found(status=ALL)["count"] == 3
 
 
+@pytest.mark.slow
 def test_the_table_of_requests_is_bounded(monkeypatch, fresh):
     monkeypatch.setattr(request_table, "MAX_REQUESTS", 2)
     with Client.init(fresh.node.config) as client:
@@ -456,6 +460,7 @@ def test_scopes_count(call, stored):
         assert (status, reason) == (403, "NO_SCOPES_FOUND")
 
 
+@pytest.mark.slow
 def test_the_rate_limit_counts_here_too():
     with running_node(rate_limit=2) as node:
         caller = PSACaller(node)
@@ -473,6 +478,7 @@ def test_other_addresses_and_methods_are_failures(call):
 # Many at once
 
 
+@pytest.mark.slow
 def test_requests_of_many_clients_at_once_are_all_kept(fresh):
     with Client.init(fresh.node.config) as client:
         cids = [each.result().cid for each in client.store_many([n] for n in range(8))]
@@ -484,6 +490,7 @@ def test_requests_of_many_clients_at_once_are_all_kept(fresh):
     assert len(fresh.node.repository.pins()) == 8
 
 
+@pytest.mark.slow
 def test_a_damaged_table_is_named_and_no_content_is_lost(tmp_path, caplog):
     with running_node(tmp_path) as node, Client.init(node.config) as client:
         cid = client.upload(b"hello").cid
@@ -497,6 +504,7 @@ def test_a_damaged_table_is_named_and_no_content_is_lost(tmp_path, caplog):
         assert list(repository.check()) == []
 
 
+@pytest.mark.slow
 def test_a_hostile_gateway_cannot_pin_other_content():
     with ScriptedServer() as server:
         for _ in range(2):

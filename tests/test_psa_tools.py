@@ -145,6 +145,7 @@ def service(commands, empty_node, tmp_path):
         yield node
 
 
+@pytest.mark.slow
 def test_the_commands_pin_list_update_read_and_revoke(commands, empty_node, service):
     use = ("--use", "service")
     with Client.init(empty_node.config) as client:
@@ -160,6 +161,7 @@ def test_the_commands_pin_list_update_read_and_revoke(commands, empty_node, serv
     assert commands.text("list", *use) == ""
 
 
+@pytest.mark.slow
 def test_the_command_copy_pins_by_cid(commands, empty_node, service):
     with Client.init(empty_node.config) as client:
         cid = client.upload(b"hello", name="hello.txt").cid

@@ -52,6 +52,7 @@ async def test_content_is_pinned_found_changed_read_and_revoked(source, psa):
         await psa.revoke(cid)
 
 
+@pytest.mark.slow
 async def test_what_is_nowhere_fails_with_the_words_of_the_service(psa):
     with pytest.raises(ProviderError, match="did not find the content"):
         await psa.pin(NOWHERE, wait=30)
@@ -59,6 +60,7 @@ async def test_what_is_nowhere_fails_with_the_words_of_the_service(psa):
     assert await psa.revoke(NOWHERE) is True  # the request that has failed
 
 
+@pytest.mark.slow
 async def test_a_long_list_comes_in_pages(target, psa):
     async with AsyncClient.init(target.config) as other:
         async for outcome in other.store_many([number] for number in range(1100)):
@@ -85,6 +87,7 @@ async def test_pins_are_copied_by_their_cid(source, psa, target):
     assert not [each for each in target.requests if "pinFileToIPFS" in each]
 
 
+@pytest.mark.slow
 async def test_a_source_that_is_on_no_network_cannot_be_copied_from(source, psa, here):
     cid = (await here.store([1])).cid
     with pytest.raises(UnsupportedError, match=r"stores nothing itself.*pin_by_cid=True"):
@@ -115,6 +118,7 @@ async def test_the_addresses_of_a_kubo_node_are_told_if_they_are_public(server, 
     assert body == {"cid": HELLO_CID, "name": "hello", **told}
 
 
+@pytest.mark.slow
 async def test_a_service_can_be_told_where_content_is(psa, source):
     cid = (await source.upload(b"hello")).cid
     pin = await psa.provider.pin_from(cid, PinInfo(), [PUBLIC])
