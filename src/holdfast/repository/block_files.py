@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import wait
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK
@@ -32,6 +32,10 @@ LEFTOVER_SECONDS: Final = 600.0
 TEMPORARY: Final = "tmp"
 # The name of the owner (in version 1 of the tables, the number of the process) and a random number.
 TEMPORARY_NAME: Final = re.compile("([0-9a-f]{32}|[0-9]{1,10})-[0-9a-f]{16}")
+
+
+Pieces: TypeAlias = Sequence[bytes | memoryview]
+"""The bytes of one block."""
 
 
 class WrittenBlock(NamedTuple):
@@ -72,34 +76,45 @@ class BlockFiles:
         children = [key_of(child) for child in linked_from(cid, data)]
         if len(data) < FILE_SIZE:
             return WrittenBlock(key_of(cid), len(data), data, None, children)
-        temporary = self._write_file([data])
+        (temporary,) = self._write_files([[data]])
         return WrittenBlock(key_of(cid), len(data), None, temporary, children)
 
-    def write_leaf(self, cid: CID, pieces: Sequence[bytes | memoryview]) -> WrittenBlock:
-        """Do the same as `write` for a leaf, which comes in pieces and links to nothing."""
-        size = sum(map(len, pieces))
-        if size < FILE_SIZE:
-            return WrittenBlock(key_of(cid), size, b"".join(pieces), None, [])
-        temporary = self._write_file(pieces)
-        return WrittenBlock(key_of(cid), size, None, temporary, [])
+    def write_leaves(self, leaves: Sequence[tuple[CID, Pieces]]) -> list[WrittenBlock]:
+        """Do the same as `write` for leaves, which come in pieces and link to nothing.
 
-    def _write_file(self, pieces: Sequence[bytes | memoryview]) -> str:
-        """Write a temporary file and make it durable; return its name."""
-        temporary = f"{self._owner.name}-{secrets.token_hex(8)}"
+        Several small ones share the work of opening the folder.
+        """
+        sizes = [sum(map(len, pieces)) for _, pieces in leaves]
+        are_files = [size >= FILE_SIZE for size in sizes]
+        large = [pieces for (_, pieces), is_file in zip(leaves, are_files, strict=True) if is_file]
+        names = iter(self._write_files(large) if large else ())
+        return [
+            WrittenBlock(key_of(cid), size, None, next(names), [])
+            if is_file
+            else WrittenBlock(key_of(cid), size, b"".join(pieces), None, [])
+            for (cid, pieces), size, is_file in zip(leaves, sizes, are_files, strict=True)
+        ]
+
+    def _write_files(self, contents: Sequence[Pieces]) -> list[str]:
+        """Write temporary files and make them durable; return their names."""
+        names = [f"{self._owner.name}-{secrets.token_hex(8)}" for _ in contents]
+        descriptors: list[int] = []
         try:
             with self._temporary.opened() as place:
-                descriptor = create(place, temporary)
-            try:
-                for piece in pieces:
-                    _write(descriptor, piece)
+                for name, pieces in zip(names, contents, strict=True):
+                    descriptors.append(create(place, name))
+                    _write(descriptors[-1], pieces)
+            for descriptor in descriptors:
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
         except BaseException:
-            # On a full disk its space is needed.
-            self._temporary.remove(temporary)
+            # On a full disk their space is needed.
+            for name in names:
+                self._temporary.remove(name)
             raise
-        return temporary
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        return names
 
     def insert(self, connection: sqlite3.Connection, blocks: Sequence[WrittenBlock]) -> list[int]:
         """Rename the files and insert the rows of blocks; return the ids of the rows.
@@ -237,10 +252,11 @@ class BlockFiles:
                 self._temporary.remove(name)
 
 
-def _write(descriptor: int, data: bytes | memoryview) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def _write(descriptor: int, pieces: Pieces) -> None:
+    for piece in pieces:
+        view = memoryview(piece)
+        while view:
+            view = view[os.write(descriptor, view) :]
 
 
 def _place(key: bytes) -> tuple[str, str]:
