@@ -168,9 +168,10 @@ def javascript_packages(tmp_path_factory):
     # Several workers may come here at once.
     with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / ".complete").exists():
+        wanted, installed = (here / "package.json").read_text(), folder / ".installed"
+        if not installed.exists() or installed.read_text() != wanted:
             subprocess.run(command, cwd=here, check=True, capture_output=True)  # noqa: S603
-            (folder / ".complete").touch()
+            installed.write_text(wanted)
     return folder
 
 

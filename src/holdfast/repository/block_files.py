@@ -22,6 +22,7 @@ from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.files.folders import Folder
 from holdfast.files.open_folders import OpenFolder, create
+from holdfast.files.shared_folders import SharedFolder
 from holdfast.repository.block_threads import BlockThreads
 from holdfast.repository.database.identity import FOLDER
 from holdfast.repository.owners import Owner
@@ -53,12 +54,14 @@ class BlockFiles:
 
     Attributes:
         threads: On which several blocks can be written at a time.
+        temporary_folder: Where they are written. Who writes many keeps it open meanwhile.
     """
 
     def __init__(self, root: Path, owner: Owner, *, read_only: bool = False) -> None:
         self._folder = Folder(root, FOLDER)
         self._owner = owner
         self._temporary = self._folder.below(TEMPORARY)
+        self.temporary_folder = SharedFolder(self._temporary)
         self.threads = BlockThreads()
         if not read_only:
             self._temporary.make()
@@ -80,10 +83,7 @@ class BlockFiles:
         return WrittenBlock(key_of(cid), len(data), None, temporary, children)
 
     def write_leaves(self, leaves: Sequence[tuple[CID, Pieces]]) -> list[WrittenBlock]:
-        """Do the same as `write` for leaves, which come in pieces and link to nothing.
-
-        Several small ones share the work of opening the folder.
-        """
+        """Do the same as `write` for leaves, which come in pieces and link to nothing."""
         sizes = [sum(map(len, pieces)) for _, pieces in leaves]
         are_files = [size >= FILE_SIZE for size in sizes]
         large = [pieces for (_, pieces), is_file in zip(leaves, are_files, strict=True) if is_file]
@@ -100,7 +100,7 @@ class BlockFiles:
         names = [f"{self._owner.name}-{secrets.token_hex(8)}" for _ in contents]
         descriptors: list[int] = []
         try:
-            with self._temporary.opened() as place:
+            with self.temporary_folder.opened() as place:
                 for name, pieces in zip(names, contents, strict=True):
                     descriptors.append(create(place, name))
                     _write(descriptors[-1], pieces)

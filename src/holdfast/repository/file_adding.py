@@ -12,7 +12,7 @@ the leaves grows in their order::
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final, TypeAlias
 
 from holdfast.content.profiles import Profile
@@ -47,6 +47,7 @@ class FileAdding:
         self._count = 0
         self._leaves: list[Leaf] = []  # of the next job
         self._jobs: deque[Future[list[MadeLeaf]]] = deque()
+        self._folder: ExitStack | None = None  # open from the first leaf that a thread makes
 
     @property
     def held(self) -> int:
@@ -82,6 +83,9 @@ class FileAdding:
         if self._leaves:
             if len(self._jobs) >= DEPTH:
                 self._take(self._jobs.popleft().result())
+            if self._folder is None:
+                self._folder = ExitStack()
+                self._folder.enter_context(self._adding.files.temporary_folder.opened())
             leaves, self._leaves = self._leaves, []
             self._jobs.append(self._adding.files.threads.submit(self._make, leaves))
 
@@ -128,7 +132,13 @@ class FileAdding:
         if self._size or not self._count:
             self._take(self._make([(self._pieces, self._size)]))
         self._pieces, self._size = [], 0
+        self._close_folder()
         return self._tree.root()
+
+    def _close_folder(self) -> None:
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
 
     def close(self) -> None:
         """Give up a file that is not finished, and remove what was written of it."""
@@ -137,3 +147,4 @@ class FileAdding:
             with suppress(Exception):  # the error of the file is already known
                 made = self._jobs.popleft().result()
                 self._adding.files.discard([block for _, block in made])
+        self._close_folder()

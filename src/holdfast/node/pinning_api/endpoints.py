@@ -10,17 +10,15 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
-from holdfast.content.cid import CID
-from holdfast.errors import InvalidCIDError
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.memory import HeldMemory
 from holdfast.node.pinning_api.authorization import Authorization, AuthorizedEndpoint, Endpoint
 from holdfast.node.pinning_api.body_reader import INLINE_JSON, BodyReader
-from holdfast.node.pinning_api.form_parser import feed_all
+from holdfast.node.pinning_api.form_parser import receive_form
 from holdfast.node.pinning_api.form_upload import FormUpload
 from holdfast.node.pinning_api.json_content import read_content
 from holdfast.node.pinning_api.json_values import parse_json
-from holdfast.node.pinning_api.metadata import check_count, iso_time, read_metadata
+from holdfast.node.pinning_api.metadata import check_count, iso_time, read_cid, read_metadata
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
 from holdfast.node.pinning_api.query_runner import QueryRunner
@@ -95,18 +93,14 @@ class PinningEndpoints:
     async def pin_file(self, request: Request) -> Response:
         """Pin a file or a directory from a form."""
         upload = FormUpload(self._repository, request.headers.get("content-type", ""))
-        try:
-            with self.bodies.reading(request, self._settings.max_upload) as body:
-                await feed_all(upload, body, self.uploaders)
-            return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
-        finally:
-            await run_in_threadpool(upload.close)
-            self.bodies.memory.give_back()
+        limit = self._settings.max_upload
+        pinned = await receive_form(upload, request, self.bodies, self.uploaders, limit=limit)
+        return JSONResponse(_pinned(*pinned))
 
     async def pin_by_hash(self, request: Request) -> Response:
         """Start a job that pins a CID."""
         body = await self.bodies.json_object(request)
-        cid = _cid(body.get("hashToPin"))
+        cid = read_cid(body.get("hashToPin"))
         job = self.jobs.add(cid, read_metadata(body.get("pinataMetadata")))
         reply = {
             "id": job.id,
@@ -119,14 +113,12 @@ class PinningEndpoints:
     async def pin_jobs(self, request: Request) -> Response:
         """List the jobs that are under way or have failed."""
         query = request.query_params
-        jobs = self.jobs.all()
-        if query.get("status"):
-            jobs = [job for job in jobs if job.status == query["status"]]
-        if query.get("ipfs_pin_hash"):
-            wanted = _cid(query["ipfs_pin_hash"])
-            jobs = [job for job in jobs if CID.parse(job.cid) == wanted]
-        if query.get("sort", "ASC").upper() == "DESC":
-            jobs.reverse()
+        cid = query.get("ipfs_pin_hash")
+        jobs = self.jobs.find(
+            status=query.get("status") or None,
+            cid=read_cid(cid) if cid else None,
+            newest_first=query.get("sort", "").upper() == "DESC",
+        )
         limit = whole_number(query.get("limit", "5"), "limit", most=1000)
         offset = whole_number(query.get("offset", "0"), "offset")
         rows = [_job_row(job) for job in jobs[offset : offset + limit]]
@@ -135,7 +127,7 @@ class PinningEndpoints:
     async def hash_metadata(self, request: Request) -> Response:
         """Change the name or the key-values of a pin; a key with the value null is removed."""
         body = await self.bodies.json_object(request)
-        cid = _cid(body.get("ipfsPinHash"))
+        cid = read_cid(body.get("ipfsPinHash"))
         given = {key: body[key] for key in ("name", "keyvalues") if key in body}
         metadata = read_metadata(given)
         name = metadata.name if given.get("name") is not None else None
@@ -154,7 +146,7 @@ class PinningEndpoints:
     async def unpin(self, request: Request) -> Response:
         """Remove a pin."""
         given = request.path_params["cid"]
-        if not await run_in_threadpool(self._repository.unpin, _cid(given)):
+        if not await run_in_threadpool(self._repository.unpin, read_cid(given)):
             raise _not_pinned(given)
         return PlainTextResponse("OK")
 
@@ -234,10 +226,3 @@ def _not_pinned(cid: str) -> Refusal:
         f"The current user has not pinned the cid: {cid}",
         reason="CURRENT_USER_HAS_NOT_PINNED_CID",
     )
-
-
-def _cid(given: Any) -> CID:
-    try:
-        return CID.parse(given if isinstance(given, str) else "")
-    except InvalidCIDError as error:
-        raise Refusal(400, f"Invalid CID: {error.reason}", reason="INVALID_CID") from None

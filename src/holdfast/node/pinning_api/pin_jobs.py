@@ -90,10 +90,17 @@ class PinJobs:
                 logger.exception("pinning %s failed", cid)
                 self._set(job, "expired")
 
-    def all(self) -> list[PinJob]:
-        """Return the jobs that are under way or have failed."""
+    def find(self, *, status: str | None, cid: CID | None, newest_first: bool) -> list[PinJob]:
+        """Return the jobs that are under way or have failed, of one status or one CID if given."""
         with self._lock:
-            return list(self._jobs.values())
+            jobs = list(self._jobs.values())
+        if newest_first:
+            jobs.reverse()
+        return [
+            job
+            for job in jobs
+            if status in (None, job.status) and cid in (None, CID.parse(job.cid))
+        ]
 
     def _run(self, job: PinJob, cid: CID) -> None:
         about = {"id": job.id, "name": job.metadata.name, "keyvalues": job.metadata.keyvalues}
