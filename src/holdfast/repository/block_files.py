@@ -20,6 +20,7 @@ from typing import Final, NamedTuple, TypeAlias
 from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID, DAG_PB
+from holdfast.files.atomic import start_writing
 from holdfast.files.folders import Folder
 from holdfast.files.open_folders import OpenFolder, create
 from holdfast.files.shared_folders import SharedFolder
@@ -29,6 +30,7 @@ from holdfast.repository.owners import Owner
 from holdfast.repository.rows import BadRowError, cid_of, is_key, key_of
 
 FILE_SIZE: Final = 16 << 10  # measured: smaller blocks are faster in SQLite, larger ones in files
+SYNC_JOBS: Final = 8  # on which the folders of new files are synchronised
 LEFTOVER_SECONDS: Final = 600.0
 TEMPORARY: Final = "tmp"
 # The name of the owner (in version 1 of the tables, the number of the process) and a random number.
@@ -104,6 +106,8 @@ class BlockFiles:
                 for name, pieces in zip(names, contents, strict=True):
                     descriptors.append(create(place, name))
                     _write(descriptors[-1], pieces)
+            for descriptor in descriptors[1:]:  # so that the first sync does most of the work
+                start_writing(descriptor)
             for descriptor in descriptors:
                 os.fsync(descriptor)
         except BaseException:
@@ -127,29 +131,37 @@ class BlockFiles:
                 place, name = _place(block.key)
                 names.setdefault(place, []).append((block.temporary, name))
         if names:
-            with self._folder.opened() as above:
+            with self._folder.opened() as above, self.temporary_folder.opened() as origin:
                 for place, pairs in names.items():
-                    self._name_files(self._folder.below(place), pairs, above)
+                    self._name_files(self._folder.below(place), pairs, above, origin)
                 self._sync([self._folder.below(place) for place in names], above)
         return [self._insert_row(connection, block) for block in blocks]
 
-    def _name_files(self, folder: Folder, names: list[tuple[str, str]], above: OpenFolder) -> None:
+    def _name_files(
+        self,
+        folder: Folder,
+        names: list[tuple[str, str]],
+        above: OpenFolder,
+        origin: OpenFolder,
+    ) -> None:
         """Move temporary files into one of the 256 folders, which is made if it is missing.
 
         A file that has the name already may be damaged; the new one is known to be right.
         """
         try:
-            folder.take(self._temporary, names, MAX_BLOCK + 1, above)
+            folder.take(origin, names, MAX_BLOCK + 1, above)
         except FileNotFoundError:
             folder.make()
             self._folder.sync()
-            folder.take(self._temporary, names, MAX_BLOCK + 1, above)
+            folder.take(origin, names, MAX_BLOCK + 1, above)
 
     def _sync(self, folders: list[Folder], above: OpenFolder) -> None:
         """Make the names in several folders durable, all at once: their syncs share the work."""
-        syncs = [self.threads.submit(folder.sync, above) for folder in folders[1:]]
+        # Few jobs: to hand one over may take longer than a sync.
+        groups = [folders[start::SYNC_JOBS] for start in range(min(SYNC_JOBS, len(folders)))]
+        syncs = [self.threads.submit(_sync_all, group, above) for group in groups[1:]]
         try:
-            folders[0].sync(above)
+            _sync_all(groups[0], above)
         finally:
             wait(syncs)  # none of them may use `above` after it is closed
         for sync in syncs:
@@ -250,6 +262,11 @@ class BlockFiles:
             is_dead = match is not None and not self._owner.is_alive(match[1])
             if is_dead and age(self._temporary.path / name) > LEFTOVER_SECONDS:
                 self._temporary.remove(name)
+
+
+def _sync_all(folders: list[Folder], above: OpenFolder) -> None:
+    for folder in folders:
+        folder.sync(above)
 
 
 def _write(descriptor: int, pieces: Pieces) -> None:
