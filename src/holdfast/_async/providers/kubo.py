@@ -29,6 +29,7 @@ from holdfast.provider import (
     AsyncDirectories,
     AsyncImporting,
     AsyncPinning,
+    AsyncReachable,
     AsyncUpdating,
 )
 from holdfast.records import Added, Pin, PinFilter, PinInfo
@@ -44,6 +45,7 @@ class AsyncKuboProvider(
     AsyncUpdating,
     AsyncPinning,
     AsyncImporting,
+    AsyncReachable,
 ):
     """Stores content on a Kubo node under the CIDs that `compute_cid` gives.
 
@@ -161,6 +163,11 @@ class AsyncKuboProvider(
             timeout = self._node.patience(call.deadline.left())
             pin, _ = await self.run(self._api.keep(cid, info, timeout=timeout), call)
             return pin
+
+    async def addresses(self) -> list[str]:
+        """Return the public addresses of the node on the network."""
+        async with self.call("addresses") as call:
+            return await self.run(self._api.addresses(), call)
 
     async def update_pin(
         self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None

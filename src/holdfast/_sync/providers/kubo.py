@@ -31,6 +31,7 @@ from holdfast.provider import (
     Directories,
     Importing,
     Pinning,
+    Reachable,
     Updating,
 )
 from holdfast.records import Added, Pin, PinFilter, PinInfo
@@ -46,6 +47,7 @@ class KuboProvider(
     Updating,
     Pinning,
     Importing,
+    Reachable,
 ):
     """Stores content on a Kubo node under the CIDs that `compute_cid` gives.
 
@@ -161,6 +163,11 @@ class KuboProvider(
             timeout = self._node.patience(call.deadline.left())
             pin, _ = self.run(self._api.keep(cid, info, timeout=timeout), call)
             return pin
+
+    def addresses(self) -> list[str]:
+        """Return the public addresses of the node on the network."""
+        with self.call("addresses") as call:
+            return self.run(self._api.addresses(), call)
 
     def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
         """Change the name of the pin of `cid`."""

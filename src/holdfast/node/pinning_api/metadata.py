@@ -25,10 +25,11 @@ class PinMetadata:
 
 @dataclass(frozen=True, slots=True)
 class PinOptions:
-    """The layout options of a pin."""
+    """The options of a pin: its layout and its group."""
 
     cid_version: int = 1
     wrap: bool = False
+    group_id: str | None = None
 
     @property
     def profile(self) -> Profile:
@@ -92,7 +93,10 @@ def read_options(value: Any) -> PinOptions:
     wrap = value.get("wrapWithDirectory", False)
     if not isinstance(wrap, bool | None):
         raise bad_request("wrapWithDirectory must be true or false")
-    return PinOptions(int(version), bool(wrap))
+    group = value.get("groupId")
+    if not isinstance(group, str | None):
+        raise bad_request("groupId must be a string")
+    return PinOptions(int(version), bool(wrap), group or None)
 
 
 def iso_time(milliseconds: int) -> str:

@@ -85,6 +85,7 @@ class V3Endpoints:
         self._limit = settings.max_upload
         self._profile = profile_named(settings.v3_profile)
         self._networks = Networks(repository)
+        api.groups = self._networks.public
         self._signer = Signer(repository.path.absolute())
         self._uploads = TusUploads(self._networks, self._profile)
         self._tus = TusEndpoints(

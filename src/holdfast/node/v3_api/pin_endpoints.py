@@ -9,7 +9,6 @@ from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.body_reader import BodyReader
 from holdfast.node.pinning_api.metadata import PinMetadata, read_cid, read_keyvalues
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
-from holdfast.node.v3_api.file_details import Details
 from holdfast.node.v3_api.json_records import job_record
 from holdfast.node.v3_api.list_query import page_limit
 from holdfast.node.v3_api.networks import Network
@@ -39,7 +38,7 @@ class PinEndpoints:
         return data_reply(job_record(job))
 
     def _start(self, job: PinJob, cid: CID) -> None:
-        with self._network.described(job.id, cid, Details(job.group_id)):
+        with self._network.grouped(job.id, cid, job.group_id):
             self._jobs.start(job)
 
     async def list(self, request: Request) -> Response:
