@@ -1,7 +1,11 @@
 # WARNING: this file is generated from tests/_async/test_tus.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Resumable uploads of the provider for v3, in small pieces, with all that may go wrong."""
+"""Resumable uploads of the provider for v3, in small pieces, with all that may go wrong.
 
+Most of these tests are for the slow run; each of the quick ones stands for several.
+"""
+
+import base64
 import json
 import os
 import stat
@@ -20,8 +24,9 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.files.unfinished_uploads import UnfinishedUploads
+from holdfast.node.settings import NodeToken
 from holdfast.protocol import pinata_uploads
-from holdfast.testing import Scripted
+from holdfast.testing import Scripted, running_node
 from tests.support import raw_cid
 from tests.tus import (
     LARGEST,
@@ -128,6 +133,7 @@ def test_a_large_file_is_sent_in_pieces(between, client, file, cid):
     assert (client.download(cid)).read() == file.read_bytes()
 
 
+@pytest.mark.slow
 def test_private_files_that_expire_are_sent_in_pieces_too(config, between, file, cid):
     options = {"network": "private", "expires": 3600}
     with Client.init(config, provider_options=options) as client:
@@ -138,6 +144,7 @@ def test_private_files_that_expire_are_sent_in_pieces_too(config, between, file,
         assert [pin.name for pin in client.pins(cid=cid)] == ["möwe.bin"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "list", "open file", "blob"])
 def test_all_that_can_be_read_again_is_sent_in_pieces(client, between, file, cid, kind):
     data = file.read_bytes()
@@ -168,6 +175,7 @@ def test_what_is_read_only_once_is_written_to_a_temporary_file_first(client, bet
     assert between.server.requests[-1].target == "/v3/files"
 
 
+@pytest.mark.slow
 def test_without_a_spool_what_is_read_only_once_must_be_small(config, file, cid):
     data = file.read_bytes()
     with Client.init(config, provider_options={"spool": False}) as client:
@@ -178,6 +186,7 @@ def test_without_a_spool_what_is_read_only_once_must_be_small(config, file, cid)
         assert small.cid == raw_cid(data[:9000])
 
 
+@pytest.mark.slow
 def test_known_content_gets_the_name_that_is_given(client, file, cid):
     client.upload(file)
     again = client.upload(file, name="new", keyvalues={"a": 1})
@@ -189,6 +198,7 @@ def test_known_content_gets_the_name_that_is_given(client, file, cid):
 # Replies that are lost, late or strange
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [lost, broken, *map(status, (409, 423, 460, 500, 503))])
 def test_after_a_failed_piece_the_service_is_asked(client, between, file, cid, fault):
     between.on("PATCH", None, fault)
@@ -210,6 +220,7 @@ def test_a_piece_may_be_taken_in_part(client, between, file, cid):
     ]
 
 
+@pytest.mark.slow
 def test_another_request_that_is_not_over_yet_is_waited_for(client, between, file, cid):
     between.on("PATCH", status(423))
     between.on("HEAD", status(423), status(423))
@@ -217,6 +228,7 @@ def test_another_request_that_is_not_over_yet_is_waited_for(client, between, fil
     assert between.methods[:5] == ["POST", "PATCH", "HEAD", "HEAD", "HEAD"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offset", ["", "x", "-1", str(SIZE + 1), "9" * 30, "0"])
 def test_a_strange_offset_of_a_piece_is_asked_for_again(client, between, file, cid, offset):
     between.on("PATCH", None, changed(upload_offset=offset))
@@ -225,6 +237,7 @@ def test_a_strange_offset_of_a_piece_is_asked_for_again(client, between, file, c
     assert between.methods.count("HEAD") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     [
@@ -246,6 +259,7 @@ def test_an_upload_that_is_gone_begins_anew(client, between, file, cid, fault):
     assert states(file) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [404, 410])
 def test_an_upload_that_goes_while_it_is_sent_begins_anew(client, between, file, cid, code):
     between.on("PATCH", None, status(code))
@@ -253,6 +267,7 @@ def test_an_upload_that_goes_while_it_is_sent_begins_anew(client, between, file,
     assert between.pieces == [*WHOLE[:2], *WHOLE]
 
 
+@pytest.mark.slow
 def test_a_service_that_forgets_every_upload_is_an_error(client, between, file):
     between.on("PATCH", *[status(404)] * 10)
     with pytest.raises(ProviderError, match="forgets each upload"):
@@ -260,6 +275,7 @@ def test_a_service_that_forgets_every_upload_is_an_error(client, between, file):
     assert between.methods == ["POST", "PATCH"] * 4
 
 
+@pytest.mark.slow
 def test_a_service_that_takes_nothing_is_an_error(client, between, file):
     between.on("PATCH", *[shortened(0)] * 20)
     with pytest.raises(ProviderError, match="takes no more bytes"):
@@ -267,6 +283,7 @@ def test_a_service_that_takes_nothing_is_an_error(client, between, file):
     assert between.methods == ["POST", *["PATCH", "HEAD"] * 3, "PATCH"]
 
 
+@pytest.mark.slow
 def test_a_service_that_takes_a_byte_at_a_time_is_an_error(client, between, file):
     between.on("PATCH", *[shortened(1)] * 20)
     with pytest.raises(ProviderError, match="takes no more bytes"):
@@ -274,6 +291,7 @@ def test_a_service_that_takes_a_byte_at_a_time_is_an_error(client, between, file
     assert len(between.pieces) == 4
 
 
+@pytest.mark.slow
 def test_progress_counts_the_attempts_anew(client, between, file, cid):
     between.on("PATCH", *[fault for _ in range(3) for fault in (broken, status(500), broken, None)])
     assert (client.upload(file)).cid == cid
@@ -282,6 +300,7 @@ def test_progress_counts_the_attempts_anew(client, between, file, cid):
 # Addresses
 
 
+@pytest.mark.slow
 def test_an_address_may_be_relative(client, between, file, cid):
     def relative(request, send):
         reply = send(request)
@@ -317,6 +336,7 @@ def test_an_address_on_another_origin_is_refused(client, between, file, other_se
     assert states(file) == []
 
 
+@pytest.mark.slow
 def test_a_saved_address_on_another_origin_is_not_used(client, between, file, cid, other_server):
     interrupt(client, file, PIECE + 1)
     (path,) = states(file)
@@ -326,6 +346,7 @@ def test_a_saved_address_on_another_origin_is_not_used(client, between, file, ci
     assert between.pieces[-4:] == WHOLE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["POST", "PATCH", "HEAD"])
 def test_no_redirect_is_followed(client, between, file, other_server, method):
     if method == "HEAD":
@@ -346,6 +367,7 @@ def test_the_last_reply_may_be_lost(client, between, file, cid):
     assert states(file) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("named", ["", "pending"])
 def test_a_cid_that_the_last_reply_does_not_name_is_looked_up(client, between, file, cid, named):
     def pending(request, send):
@@ -359,6 +381,7 @@ def test_a_cid_that_the_last_reply_does_not_name_is_looked_up(client, between, f
     assert between.methods[-4:] == ["GET"] * 4
 
 
+@pytest.mark.slow
 def test_a_lost_end_of_an_upload_that_is_gone_is_found_by_its_id(client, between, file, cid):
     between.on("PATCH", None, None, None, lost)
     between.on("HEAD", status(404))
@@ -366,6 +389,7 @@ def test_a_lost_end_of_an_upload_that_is_gone_is_found_by_its_id(client, between
     assert between.pieces == WHOLE
 
 
+@pytest.mark.slow
 def test_a_lost_end_of_known_content_is_found_by_its_cid(client, between, file, cid):
     client.upload(file)
     between.on("PATCH", None, None, None, lost)
@@ -376,6 +400,7 @@ def test_a_lost_end_of_known_content_is_found_by_its_cid(client, between, file, 
     assert between.pieces == [*WHOLE, *WHOLE]
 
 
+@pytest.mark.slow
 def test_a_last_piece_that_did_not_arrive_is_sent_again(client, between, file, cid):
     between.on("PATCH", None, None, None, broken)
     between.on("HEAD", status(404))
@@ -391,6 +416,7 @@ def test_a_raw_cid_of_other_bytes_is_an_error(client, between, file):
     assert states(file) == []
 
 
+@pytest.mark.slow
 def test_a_tree_of_an_unknown_layout_is_logged(client, between, file, caplog):
     caplog.set_level("INFO", logger="holdfast")
     other = compute_cid(random_bytes(SIZE, seed="other"), profile=LEGACY)
@@ -399,6 +425,7 @@ def test_a_tree_of_an_unknown_layout_is_logged(client, between, file, caplog):
     assert "which no known layout gives" in caplog.text
 
 
+@pytest.mark.slow
 def test_without_verification_nothing_is_hashed(config, file, between, cid):
     between.on("PATCH", None, None, None, changed(upload_cid=raw_cid(b"other bytes")))
     with Client.init(config, verify=False) as client:
@@ -431,6 +458,7 @@ def test_an_interrupted_upload_continues(client, config, between, file, cid):
     assert states(file) == []
 
 
+@pytest.mark.slow
 def test_a_state_is_saved_before_the_first_piece(client, between, file):
     found = []
 
@@ -456,6 +484,7 @@ def test_a_key_that_has_expired_keeps_the_state(client, between, file, cid):
     assert between.pieces == [*WHOLE[:3], *WHOLE[2:]]
 
 
+@pytest.mark.slow
 def test_a_key_without_the_permission_keeps_the_state(client, between, file, cid):
     between.on("PATCH", None, None, status(401))
     with pytest.raises(AuthenticationError):
@@ -468,6 +497,7 @@ def test_a_key_without_the_permission_keeps_the_state(client, between, file, cid
     assert between.pieces == [*WHOLE[:3], *WHOLE[2:]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [413, 415])
 def test_an_upload_that_is_never_taken_is_forgotten(client, between, file, code):
     between.on("PATCH", None, status(code))
@@ -476,6 +506,7 @@ def test_an_upload_that_is_never_taken_is_forgotten(client, between, file, code)
     assert states(file) == []
 
 
+@pytest.mark.slow
 def test_a_network_that_is_down_keeps_the_state(client, between, file, cid):
     between.on("PATCH", None, None, broken)
     between.on("HEAD", *[broken] * 4)
@@ -501,6 +532,7 @@ def test_a_file_that_has_changed_begins_anew(client, between, file):
     assert states(file) == []
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_while_it_is_sent_is_an_error(client, between, file):
     def write(request, send):
         with file.open("r+b") as opened:
@@ -512,6 +544,7 @@ def test_a_file_that_changes_while_it_is_sent_is_an_error(client, between, file)
         client.upload(file)
 
 
+@pytest.mark.slow
 def test_other_metadata_is_another_upload(client, between, file, cid):
     interrupt(client, file, PIECE + 1)
     interrupt(client, file, PIECE + 1, name="other")
@@ -521,6 +554,7 @@ def test_other_metadata_is_another_upload(client, between, file, cid):
     assert json.loads(path.read_text())["name"] == "large.bin"
 
 
+@pytest.mark.slow
 def test_another_account_is_another_upload(client, config, between, file):
     interrupt(client, file, PIECE + 1)
     with Client.init(config, provider_token="other-token-0123456789") as other:
@@ -528,6 +562,42 @@ def test_another_account_is_another_upload(client, config, between, file):
             other.upload(file)
     assert between.methods[-1] == "POST"
     assert len(states(file)) == 1
+
+
+def key_of(user, number):
+    """A key as the service makes it: the id of its user is in it."""
+    claims = {"userInformation": {"id": user}, "number": number}
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"eyJhbGciOiJIUzI1NiJ9.{payload}.c2lnbmF0dXJl"
+
+
+@pytest.mark.slow
+def test_a_new_key_of_the_same_account_continues(file, cid):
+    keys = [key_of("alice", 1), key_of("alice", 2), key_of("bob", 1)]
+    with running_node(tokens=tuple(NodeToken(token=key) for key in keys)) as node:
+        between = Between(node)
+        with between.server:
+            clients = [
+                Client.init(
+                    node.config,
+                    provider="pinata",
+                    provider_token=key,
+                    pin_api_url=between.server.url,
+                )
+                for key in keys
+            ]
+            between.on("PATCH", None, status(401))
+            with clients[0] as client:
+                with pytest.raises(AuthenticationError):
+                    client.upload(file)
+            between.on("PATCH", None, status(401))
+            with clients[2] as other:
+                with pytest.raises(AuthenticationError):
+                    other.upload(file)
+            with clients[1] as client:
+                assert (client.upload(file)).cid == cid
+    assert between.pieces == [*WHOLE[:2], *WHOLE[:2], *WHOLE[1:]]
+    assert all(key not in path.read_text() for path in states(file) for key in keys)
 
 
 def test_an_upload_that_another_call_sends_is_sent_apart(client, between, file, cid):
@@ -545,6 +615,7 @@ def test_an_upload_that_another_call_sends_is_sent_apart(client, between, file, 
     assert states(file) == []
 
 
+@pytest.mark.slow
 def test_an_upload_that_has_expired_begins_anew(client, between, file, cid):
     between.on("PATCH", changed(upload_expires="Mon, 16 Nov 2020 00:00:00 GMT"), status(401))
     with pytest.raises(AuthenticationError):
@@ -554,6 +625,7 @@ def test_an_upload_that_has_expired_begins_anew(client, between, file, cid):
     assert between.pieces == [*WHOLE[:2], *WHOLE]
 
 
+@pytest.mark.slow
 def test_old_and_strange_states_are_swept(client, file, cid):
     interrupt(client, file, PIECE + 1)
     (path,) = states(file)
@@ -570,6 +642,7 @@ def test_old_and_strange_states_are_swept(client, file, cid):
     assert [each.name for each in path.parent.iterdir()] == ["note.txt"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', "\x00", '{"version": 1}'])
 def test_a_damaged_state_is_not_used(client, between, file, cid, text):
     interrupt(client, file, PIECE + 1)
@@ -579,6 +652,7 @@ def test_a_damaged_state_is_not_used(client, between, file, cid, text):
     assert between.pieces[-4:] == WHOLE
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nobody can write everywhere")
 def test_without_a_folder_for_the_state_the_upload_works(client, file, cid, tmp_path):
     data = tmp_path / "data"
@@ -590,6 +664,7 @@ def test_without_a_folder_for_the_state_the_upload_works(client, file, cid, tmp_
         data.chmod(0o700)
 
 
+@pytest.mark.slow
 def test_a_link_in_place_of_the_folder_is_not_followed(client, file, cid, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

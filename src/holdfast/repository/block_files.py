@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import wait
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -100,24 +101,22 @@ class BlockFiles:
     def _write_files(self, contents: Sequence[Pieces]) -> list[str]:
         """Write temporary files and make them durable; return their names."""
         names = [f"{self._owner.name}-{secrets.token_hex(8)}" for _ in contents]
-        descriptors: list[int] = []
         try:
-            with self.temporary_folder.opened() as place:
+            with ExitStack() as opened, self.temporary_folder.opened() as place:
+                descriptors = []
                 for name, pieces in zip(names, contents, strict=True):
                     descriptors.append(create(place, name))
+                    opened.callback(os.close, descriptors[-1])
                     _write(descriptors[-1], pieces)
-            for descriptor in descriptors[1:]:  # so that the first sync does most of the work
-                start_writing(descriptor)
-            for descriptor in descriptors:
-                os.fsync(descriptor)
+                for descriptor in descriptors[1:]:  # so that the first sync does most of the work
+                    start_writing(descriptor)
+                for descriptor in descriptors:
+                    os.fsync(descriptor)
         except BaseException:
             # On a full disk their space is needed.
             for name in names:
                 self._temporary.remove(name)
             raise
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
         return names
 
     def insert(self, connection: sqlite3.Connection, blocks: Sequence[WrittenBlock]) -> list[int]:

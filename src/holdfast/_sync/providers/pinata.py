@@ -2,6 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider for the service's v3 API: public or private files, groups, and signed links."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast._sync.providers.large_upload import LargeUpload
@@ -20,7 +21,7 @@ from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.resumable_source import identify, spool
 from holdfast.files.sources import Progress, Source
-from holdfast.files.unfinished_uploads import UnfinishedUploads
+from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.files.upload_check import WrittenLayout
 from holdfast.protocol import pinata_uploads
 from holdfast.protocol.gateway import Gateway
@@ -122,15 +123,9 @@ class PinataProvider(PinProvider, Signing):
     ) -> Added:
         if size <= LARGEST_FORM:
             return super().add_file(source, info, call, progress)
-        identity = run_blocking(identify, source)
         about = pinata_uploads.metadata(self._api, info, source.type)
-        saved = run_blocking(
-            UnfinishedUploads().open,
-            endpoint=self._options.upload_url,
-            account=Place("", pinata_uploads.account(self._api.token)).fingerprint("upload"),
-            source=identity,
-            about=pinata_uploads.identity(self._api, about),
-        )
+        identity = run_blocking(identify, source)
+        saved = run_blocking(self._open_saved, identity, about)
         try:
             parts = self._layout.resumable(source, verify=self.config.verify)
             upload = LargeUpload(
@@ -156,6 +151,18 @@ class PinataProvider(PinProvider, Signing):
             raise
         finally:
             run_blocking(saved.close)
+
+    def _open_saved(
+        self, identity: Mapping[str, Any] | None, about: Mapping[str, str]
+    ) -> SavedUpload:
+        """Return what is saved about the upload of a file, locked."""
+        account = Place(self._options.upload_url, pinata_uploads.account(self._api.token))
+        return UnfinishedUploads().open(
+            endpoint=account.name,
+            account=account.fingerprint(account.name),
+            source=identity,
+            about=pinata_uploads.identity(self._api, about),
+        )
 
     def add_directory(
         self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
