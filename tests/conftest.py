@@ -160,17 +160,18 @@ def cluster():
 
 @pytest.fixture(scope="session")
 def javascript_packages(tmp_path_factory):
-    """The clients in JavaScript, from the npm registry, at the versions in package.json."""
+    """Packages of JavaScript, from the npm registry, at the versions in package.json."""
     fcntl = pytest.importorskip("fcntl", reason="needs file locks as POSIX has them")
     here = Path(__file__).parent / "js"
     folder = here / "node_modules"
+    wanted, complete = (here / "package.json").read_text(), folder / ".complete"
     command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
     # Several workers may come here at once.
     with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / ".complete").exists():
+        if not complete.exists() or complete.read_text() != wanted:
             subprocess.run(command, cwd=here, check=True, capture_output=True)  # noqa: S603
-            (folder / ".complete").touch()
+            complete.write_text(wanted)
     return folder
 
 

@@ -1,5 +1,6 @@
 """The endpoints of the pinning API: each reads its request, uses the repository, and replies."""
 
+import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -159,27 +160,40 @@ class PinningEndpoints:
         return PlainTextResponse("OK")
 
     async def pin_list(self, request: Request) -> Response:
-        """List one page of the pins that match the service's filters."""
+        """List one page of the pins that match the service's filters.
+
+        The ETag is the state of the store, read before the pins. So a client that asks again learns
+        cheaply that nothing has changed.
+        """
         query, with_count = read_query(request.query_params)
+        known = request.headers.get("if-none-match")
 
-        def find(stopped: Stopped) -> tuple[list[Pin], int | None]:
+        def find(stopped: Stopped) -> tuple[str, list[Pin] | None, int | None]:
+            etag = f'"{self._repository.state()}"'
+            if etag == known and known != '""':
+                return etag, None, None
             count = self._repository.count_pins(query, stopped) if with_count else None
-            return self._repository.pins(query, stopped), count
+            return etag, self._repository.pins(query, stopped), count
 
-        pins, count = await self.queries.run(request, find)
+        etag, pins, count = await self.queries.run(request, find)
+        headers = {"ETag": etag} if etag != '""' else {}
+        if pins is None:
+            return Response(status_code=304, headers=headers)
         reply: dict[str, Any] = {} if count is None else {"count": count}
-        return JSONResponse({**reply, "rows": [_pin_row(pin) for pin in pins]})
+        return JSONResponse({**reply, "rows": [_pin_row(pin) for pin in pins]}, headers=headers)
 
     async def totals(self, request: Request) -> Response:
-        """Reply with the number and the total size of the pins."""
+        """Reply with the number and the total size of the pins; with `disk`, its space too."""
         pins, size = await self.queries.run(request, self._repository.totals)
-        return JSONResponse(
-            {
-                "pin_count": pins,
-                "pin_size_total": size,
-                "pin_size_with_replications_total": size,
-            }
-        )
+        reply = {
+            "pin_count": pins,
+            "pin_size_total": size,
+            "pin_size_with_replications_total": size,
+        }
+        if request.query_params.get("disk") == "true":
+            space = await run_in_threadpool(shutil.disk_usage, self._repository.path)
+            reply |= {"disk_total": space.total, "disk_free": space.free}
+        return JSONResponse(reply)
 
 
 def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository returns it
