@@ -95,13 +95,18 @@ class Peers:
         return self._folders.get(name)
 
 
-def _install_python(name: str, wanted: str) -> Path:
+def pip_install(folder: Path, *wanted: str) -> list[str]:
+    """Return the command that installs packages for this Python into a folder."""
     command = [sys.executable, "-m", "pip"]
     if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode:  # noqa: S603
         command = [_tool("python3"), "-m", "pip", "--python", sys.executable]
-    options = ["--quiet", "--disable-pip-version-check", "--target"]
+    options = ["--quiet", "--disable-pip-version-check", "--target", str(folder)]
+    return [*command, "install", *options, *wanted]
+
+
+def _install_python(name: str, wanted: str) -> Path:
     folder = PEERS / "python" / f"{name}-{wanted}"
-    return _once(folder, [*command, "install", *options, str(folder), f"{name}=={wanted}"])
+    return _once(folder, pip_install(folder, f"{name}=={wanted}"))
 
 
 def _install_npm(name: str, wanted: str) -> Path:

@@ -1,6 +1,7 @@
 import gc
 import importlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -8,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from bench.peers import pip_install
 from hypothesis import HealthCheck, settings
 
 from holdfast.testing import ScriptedServer, running_node
@@ -159,19 +161,46 @@ def cluster():
 
 
 @pytest.fixture(scope="session")
-def javascript_packages(tmp_path_factory):
-    """Packages of JavaScript, from the npm registry, at the versions in package.json."""
+def install_packages(tmp_path_factory):
+    """A function that installs what the package.json of a folder names, from the npm registry."""
     fcntl = pytest.importorskip("fcntl", reason="needs file locks as POSIX has them")
-    here = Path(__file__).parent / "js"
-    folder = here / "node_modules"
-    wanted, complete = (here / "package.json").read_text(), folder / ".complete"
     command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts"]
-    # Several workers may come here at once.
-    with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
+
+    def install(folder):
+        # Several workers may come here at once.
+        with (tmp_path_factory.getbasetemp().parent / "npm.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            wanted = (folder / "package.json").read_text()
+            installed = folder / "node_modules" / ".installed"
+            if not installed.exists() or installed.read_text() != wanted:
+                subprocess.run(command, cwd=folder, check=True, capture_output=True)  # noqa: S603
+                installed.write_text(wanted)
+        return folder
+
+    return install
+
+
+@pytest.fixture(scope="session")
+def javascript_packages(install_packages):
+    """The clients in JavaScript."""
+    return install_packages(Path(__file__).parent / "js") / "node_modules"
+
+
+@pytest.fixture(scope="session")
+def python_clients(tmp_path_factory):
+    """The folder with other people's clients in Python, at the versions in requirements.txt."""
+    fcntl = pytest.importorskip("fcntl", reason="needs file locks as POSIX has them")
+    here = Path(__file__).parent
+    requirements = here / "python_clients" / "requirements.txt"
+    folder = here.parent / ".venv" / "python-clients"
+    complete = folder / ".complete"
+    with (tmp_path_factory.getbasetemp().parent / "pip.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not complete.exists() or complete.read_text() != wanted:
-            subprocess.run(command, cwd=here, check=True, capture_output=True)  # noqa: S603
-            complete.write_text(wanted)
+        if not complete.exists() or complete.read_text() != requirements.read_text():
+            shutil.rmtree(folder, ignore_errors=True)
+            command = pip_install(folder, "--requirement", str(requirements))
+            subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+            complete.write_text(requirements.read_text())
     return folder
 
 

@@ -215,7 +215,7 @@ def test_the_command_shows_and_clears_the_cache(commands):
     assert shown.splitlines() == [
         str(cache),
         "blocks: 2 files, 204.8 kB of 1.0 MB",
-        "interrupted downloads: 1 files, 2.1 MB",
+        "interrupted downloads: 1 file, 2.1 MB",
     ]
     under_way = save_download(cache, raw_cid(b"b"), WORTH_KEEPING)
     under_way.keep()

@@ -248,8 +248,8 @@ def test_commands_of_the_store_use_the_store_of_the_connection(commands):
         '[connections.far]\nprovider = "pinning"\ntoken_file = "missing"\n'
     )
     commands.text("store", "1", "--use", "disk")
-    assert commands.text("check", "--use", "disk").startswith("sound: 1 pins")
-    assert commands.text("check", HOLDFAST_USE="disk").startswith("sound: 1 pins")
+    assert commands.text("check", "--use", "disk").startswith("sound: 1 pin,")
+    assert commands.text("check", HOLDFAST_USE="disk").startswith("sound: 1 pin,")
     assert commands.failure("check")[0] == 3  # there is no other store
     code, lines = commands.failure("gc", "--use", "far")
     assert code == 2

@@ -91,7 +91,7 @@ def test_failures_are_told_for_each_cid_and_the_rest_is_copied(commands, tmp_pat
     assert result.stdout.decode() == f"archive  {cid}  pin 0\n"
     lines = result.stderr.decode().splitlines()
     assert lines[0].startswith(f"error: {unknown} is not in this store")
-    assert lines[-1] == "copied to there: 1 pins; failed: 1"
+    assert lines[-1] == "copied to there: 1 pin; failed: 1"
 
 
 def test_what_the_target_cannot_have_is_named(commands, tmp_path, node):
@@ -166,6 +166,16 @@ def test_connections_must_be_known(commands):
     assert result.returncode == 3
     assert result.stderr.decode().startswith("error: --to: unknown connection 'nowhere'")
     assert commands.run("copy", "--from", "here").returncode == 2
+
+
+@pytest.mark.parametrize("to", ["here", "again"])
+def test_source_and_target_must_differ(commands, to, tmp_path):
+    again = f"[connections.again]\nprovider = 'local'\npath = '{tmp_path}/there/../here'\n"
+    commands.write_user_file(commands.user_file.read_text() + again)
+    result = commands.run("copy", "--from", "here", "--to", to)
+    assert result.returncode == 2
+    assert f"--from here and --to {to} are the same place" in result.stderr.decode()
+    assert result.stdout == b""
 
 
 @pytest.mark.slow

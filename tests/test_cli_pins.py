@@ -62,6 +62,15 @@ def test_pins_are_listed_by_all_filters(commands):
 
 
 @pytest.mark.parametrize("commands", ["local"], indirect=True)  # the same code for all providers
+def test_columns_of_a_list_are_in_line_for_cids_of_both_versions(commands):
+    commands.text("upload", "-", "--name", "one", given=b"1")
+    commands.text("upload", "-", "--name", "two", "--cid-version", "0", given=b"2")
+    old, new = commands.text("list").splitlines()
+    assert (old.split()[0][:2], new.split()[0][:4]) == ("Qm", "bafk")
+    assert old.index("two") == new.index("one")
+
+
+@pytest.mark.parametrize("commands", ["local"], indirect=True)  # the same code for all providers
 def test_a_date_without_a_zone_is_local_time(commands):
     """The local day is another one than the day in UTC for some hours."""
     cid = commands.text("upload", "-", given=b"1")

@@ -82,7 +82,7 @@ def test_the_paths_in_the_file_of_the_user_begin_at_its_folder(commands):
     store = commands.user_file.parent / "store"
     assert (store / "holdfast.sqlite3").is_file()
     assert commands.text("retrieve", cid, "--path", store) == "1"
-    assert commands.text("check").startswith("sound: 1 pins")
+    assert commands.text("check").startswith("sound: 1 pin,")
 
 
 def test_a_profile_brings_its_cid_version(commands):

@@ -78,7 +78,7 @@ def test_gc_removes_what_was_revoked_and_check_finds_damage(commands):
     commands.text("revoke", gone)
     assert commands.json("gc") == {"blocks": 1, "size": 200_000}
     assert commands.text("gc") == "removed 0 blocks, 0 B"
-    assert commands.text("check") == "sound: 1 pins, 100.0 kB"
+    assert commands.text("check") == "sound: 1 pin, 100.0 kB"
     assert commands.json("check") == {"pins": 1, "size": 100_000, "damage": [], "foreign": []}
     folder = commands.folder.parent / "data/holdfast/blocks"
     (file,) = (path for path in folder.rglob("*") if path.is_file())
@@ -87,7 +87,7 @@ def test_gc_removes_what_was_revoked_and_check_finds_damage(commands):
     assert result.returncode == 14
     (damage,) = json.loads(result.stdout)["damage"]
     assert damage["cid"] == kept
-    assert json.loads(result.stderr)["error"]["message"] == "1 blocks are damaged or missing"
+    assert json.loads(result.stderr)["error"]["message"] == "1 block is damaged or missing"
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
@@ -214,6 +214,8 @@ def test_every_command_has_help_and_json(commands, command):
     text = commands.text(*command, "--help")
     assert text.startswith(f"Usage: holdfast {' '.join(command)} ")
     assert re.search(r"--json +Write JSON, for machines\.", text)
+    assert "<str>" not in text
+    assert "<list" not in text
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def documented(name):
     ("name", "extras"),
     [
         ("service", {"fastapi", "pydantic"}),
+        ("browser_upload", {"fastapi"}),
         ("bulk_import", set()),
         ("nft_collection", set()),
         ("mailbox", set()),
@@ -69,9 +70,9 @@ def test_they_need_what_they_say_and_no_more(name, extras):
 
 
 @contextmanager
-def running_service(folder, **variables):
+def running_service(folder, name="service", **variables):
     """The service's address and process; it must end well and without a traceback."""
-    (command,) = [each for each in documented("service") if each[0] == "uvicorn"]
+    (command,) = [each for each in documented(name) if each[0] == "uvicorn"]
     environment = Commands(folder, **variables).environment
     with subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-W", "error", "-m", *command, "--port", "0"],

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 import pytest
 import urllib3
 
-from holdfast.node.http_server import acceptor, http_connection
+from holdfast.node.http_server import acceptor, http_connection, stall_limit
 from holdfast.node.http_server.acceptor import ConnectionLimits, origin_of
 from holdfast.node.memory import HeldMemory, MemoryShare
 from holdfast.testing import running_node
@@ -76,7 +76,7 @@ def closing(peers):
 
 
 def test_a_peer_that_reads_nothing_is_ended(node, path, monkeypatch):
-    monkeypatch.setattr(http_connection, "STALL_SECONDS", 0.3)
+    monkeypatch.setattr(stall_limit, "STALL_SECONDS", 0.3)
     with connect(node) as peer:
         ask(peer, path)
         for _ in range(20):  # many pauses: the machine may stall in one, the node acts in the next
@@ -85,7 +85,7 @@ def test_a_peer_that_reads_nothing_is_ended(node, path, monkeypatch):
 
 
 def test_a_peer_that_reads_a_few_bytes_at_a_time_is_ended(node, path, monkeypatch):
-    monkeypatch.setattr(http_connection, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr(stall_limit, "STALL_SECONDS", 0.5)
     with connect(node) as peer:
         ask(peer, path)
         for _ in range(30):
@@ -243,6 +243,18 @@ def test_a_reader_that_holds_nothing_is_not_ended_for_the_memory_of_others():
     for upload in uploads:
         upload.hold(60_000)
     assert [share.is_ended for share in (reader, *uploads)] == [False, *[True] * 4, False]
+
+
+def test_others_wait_while_requests_that_must_end_hold_much():
+    memory = HeldMemory(limit=100 * MIB)
+    uploads = [MemoryShare(memory) for _ in range(5)]
+    for upload in uploads:
+        upload.hold(50 * MIB)
+    assert [share.is_ended for share in uploads] == [True, True, True, False, False]
+    for upload in uploads[:3]:
+        assert not memory.has_room.is_set()
+        memory.release(upload)
+    assert memory.has_room.is_set()
 
 
 def post(process, call, body, length=None):

@@ -51,6 +51,13 @@ print(sorted({"aiohttp", "typer", "starlette", "uvicorn", "asyncio"} & set(sys.m
     assert run(code).stdout == "[]\n"
 
 
+@pytest.mark.parametrize("name", ["Client", "AsyncClient"])
+def test_importing_a_client_imports_nothing_that_few_programs_need(name):
+    code = f"import sys; from holdfast import {name}; print(sorted(sys.modules))"
+    parts = ("copying", "folder_download", "providers", "reads.gateway_reader", "copy_journal")
+    assert [part for part in parts if f".{part}" in run(code).stdout] == []
+
+
 def test_importing_the_clients_brings_in_no_http_library():
     code = "import sys; from holdfast import AsyncClient; print({'aiohttp'} & set(sys.modules))"
     assert run(code).stdout == "set()\n"
@@ -337,5 +344,8 @@ def test_only_the_registry_knows_the_names_of_providers():
         "records/pins.py": ["pinning"],  # a state of a pin
         "protocol/pin_jobs.py": ["pinning"],  # the same
         "protocol/cluster_replies.py": ["pinning"],  # the same
-        "node/pinning_api/endpoints.py": ["local"],  # the id of the node's one user
+        "protocol/psa_list.py": ["pinning"],  # the same
+        "node/psa_api/pin_request.py": ["pinning"],  # the same
+        "node/psa_api/pin_requests.py": ["pinning"],  # the same
+        "node/pinning_api/pin_records.py": ["local"],  # the id of the node's one user
     }

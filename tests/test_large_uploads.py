@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ import urllib3
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
+from holdfast.files.folders import Folder
+from holdfast.files.open_folders import create
+from holdfast.files.shared_folders import SharedFolder
 from holdfast.node.http_server import http_connection
 from holdfast.node.http_server.request_parser import RequestParser
 from holdfast.repository import Repository, block_threads
@@ -132,6 +136,41 @@ def test_a_file_that_is_given_up_leaves_nothing(repository):
         file.update(os.urandom(3 * MIB))
         file.close()
     assert temporary_files(repository) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="reads /proc")
+def test_all_files_that_are_added_share_one_open_folder_until_they_end(repository):
+    folder = repository.path / "blocks" / "tmp"
+
+    def times_open():
+        return [os.path.realpath(each) for each in Path("/proc/self/fd").iterdir()].count(
+            str(folder)
+        )
+
+    with repository.adding() as adding:
+        files = [FileAdding(adding, UNIXFS_V1_2025) for _ in range(3)]
+        assert times_open() == 0
+        for file in files:
+            file.update(os.urandom(2 * MIB))
+        assert times_open() == 1
+        files[0].finish()
+        files[1].close()
+        assert times_open() == 1
+        files[2].finish()
+        assert times_open() == 0
+
+
+def test_threads_that_come_and_go_always_find_the_folder_open(tmp_path):
+    folder = SharedFolder(Folder(tmp_path))
+
+    def use(number):
+        for each in range(500):
+            with folder.opened() as place:
+                os.close(create(place, f"{number}-{each}"))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(use, range(8)))
+    assert len(list(tmp_path.iterdir())) == 4000
 
 
 def test_few_blocks_are_in_memory_however_many_files_are_added(repository, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from datetime import UTC, datetime
 import pytest
 import urllib3
 
-from holdfast import compute_cid
+from holdfast import Client, compute_cid
 from holdfast.content.cid import CID
 from holdfast.errors import ConfigError
 from holdfast.node.__main__ import main
@@ -503,9 +504,14 @@ BAD_FORMS = {
         for name in (
             "../x",
             "a/../x",
-            "/abs",
-            "a//b",
             "a/",
+            "/",
+            "//",
+            "./",
+            "/..",
+            "//../x",
+            "/a/../../x",
+            "a//..//x",
             "..",
             ".",
             "a/./b",
@@ -524,6 +530,75 @@ def test_bad_forms(call, body, kind):
     assert status == 400
     assert isinstance(error, str)
     assert call("GET", "/data/userPinnedDataTotal").json() == before
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ("/tide.txt", "tide.txt"),
+        ("//tide.txt", "tide.txt"),
+        ("/var/tide.txt", "var/tide.txt"),
+        ("a//var///tide.txt", "a/var/tide.txt"),
+        ("/...", "..."),
+        ("/etc/passwd", "etc/passwd"),
+    ],
+)
+def test_slashes_at_the_start_and_doubled_ones_do_not_count(call, tmp_path, given, path):
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).write_text(given)
+    top = tmp_path / path.partition("/")[0]
+    reply = call.pin_files([(given, given.encode())]).json()
+    assert (reply["IpfsHash"], reply["Name"]) == (compute_cid(top), top.name)
+
+
+def test_one_file_under_two_spellings_of_its_name(call):
+    reply = call.pin_files([("/d/a", b"1"), ("d//a", b"2")])
+    assert refusal(reply) == (400, "The filename a occurs twice")
+
+
+@pytest.mark.parametrize("slashes", ["//", "////"])
+def test_slashes_at_the_start_of_an_address_count_as_one(shared_node, slashes):
+    greeting = raw_exchange(
+        shared_node, head_of(shared_node, f"{slashes}data/testAuthentication", "GET")
+    )
+    assert greeting.startswith(b"HTTP/1.1 200 ")
+    proxied = head_of(shared_node, f"http://x{slashes}data/testAuthentication", "GET")
+    assert raw_exchange(shared_node, proxied).startswith(b"HTTP/1.1 200 ")
+    stranger = head_of(shared_node, f"{slashes}data/pinList", "GET").replace(
+        b"Bearer ", b"Bearer x"
+    )
+    assert raw_exchange(shared_node, stranger).startswith(b"HTTP/1.1 401 ")
+
+
+def test_no_reply_leads_to_another_host(shared_node, tmp_path):
+    """The gateway redirects to a folder's address with a slash: never to `//host/`."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "a.txt").write_bytes(b"a")
+    with Client.init(shared_node.config) as client:
+        cid = client.upload(tmp_path / "site").cid
+    for target in (f"//ipfs/{cid}", f"//example.com/ipfs/{cid}", f"//example.com/../ipfs/{cid}"):
+        reply = raw_exchange(shared_node, head_of(shared_node, target, "GET")).lower()
+        location = re.search(rb"\r\nlocation: ([^\r]*)", reply)
+        assert location is None or location[1].startswith(b"/ipfs/"), reply
+        assert reply.split()[1] in {b"301", b"404"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "words"),
+    [
+        ("POST", "/users/generateApiKey", "no keys"),
+        ("PUT", "/users/revokeApiKey", "no keys"),
+        ("PUT", "/pinning/hashPinPolicy", "no regions"),
+        ("PUT", "/pinning/userPinPolicy", "no regions"),
+        ("POST", "/pinning/addHashToPinQueue", "pinByHash"),
+        ("GET", "/groups", "/v3/groups"),
+    ],
+)
+def test_what_the_node_lacks_is_said(call, method, path, words):
+    reply = call(method, path, body=b"{}")
+    error = reply.json()["error"]
+    assert (reply.status, error["reason"]) == (501, "NOT_IMPLEMENTED")
+    assert words in error["details"]
 
 
 def test_the_texts_that_clients_know(call):
@@ -565,8 +640,8 @@ def raw_exchange(node, head, *, body=b"", wait=30.0):
     return received
 
 
-def head_of(node, path, **headers):
-    lines = [f"POST {path} HTTP/1.1", "Host: x", f"Authorization: Bearer {node.token}"]
+def head_of(node, path, method="POST", **headers):
+    lines = [f"{method} {path} HTTP/1.1", "Host: x", f"Authorization: Bearer {node.token}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 

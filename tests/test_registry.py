@@ -5,6 +5,9 @@ import sys
 
 import pytest
 
+from holdfast import Client
+from holdfast.errors import ConfigError
+
 PACKAGE = """
 from holdfast import Blob
 
@@ -63,10 +66,21 @@ def test_an_installed_provider_is_found_by_its_name(installed):
 
 def test_an_unknown_name_lists_the_installed_ones(installed):
     result = installed("Client.init(provider='memry')")
-    last = result.stderr.splitlines()[-1]
+    *_, last, note = result.stderr.splitlines()
     assert last.startswith("holdfast.errors.ConfigError: unknown provider 'memry'")
     assert "memory" in last
     assert "pinning" in last
+    assert note == "did you mean 'memory'?"
+
+
+@pytest.mark.parametrize(
+    ("name", "notes"),
+    [("lokal", ["did you mean 'local'?"]), ("Kubo", ["did you mean 'kubo'?"]), ("dropbox", [])],
+)
+def test_an_unknown_name_gets_a_suggestion_that_exists(name, notes):
+    with pytest.raises(ConfigError, match=f"unknown provider '{name}'.* local, ") as caught:
+        Client.init(provider=name)
+    assert getattr(caught.value, "__notes__", []) == notes
 
 
 def test_a_class_without_from_config_is_a_config_error(installed):

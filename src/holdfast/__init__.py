@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from holdfast._async.providers.local import AsyncLocalProvider
     from holdfast._async.providers.pinata import AsyncPinataProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
+    from holdfast._async.providers.psa import AsyncPSAProvider
     from holdfast._async.reads.block_reader import AsyncBlockReader
     from holdfast._async.workers import AsyncOutcomes
     from holdfast._sync.client import Client
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from holdfast._sync.providers.local import LocalProvider
     from holdfast._sync.providers.pinata import PinataProvider
     from holdfast._sync.providers.pinning import PinProvider
+    from holdfast._sync.providers.psa import PSAProvider
     from holdfast._sync.reads.block_reader import BlockReader
     from holdfast._sync.workers import Outcomes
     from holdfast.config import ClientConfig, Retries, Timeouts
@@ -62,6 +64,7 @@ __all__ = [
     "AsyncKuboProvider",
     "AsyncLocalProvider",
     "AsyncOutcomes",
+    "AsyncPSAProvider",
     "AsyncPinProvider",
     "AsyncPinataProvider",
     "AsyncStorageProvider",
@@ -81,6 +84,7 @@ __all__ = [
     "LocalProvider",
     "Outcome",
     "Outcomes",
+    "PSAProvider",
     "Pin",
     "PinFilter",
     "PinInfo",
@@ -108,6 +112,7 @@ _LAZY = {
     "AsyncKuboProvider": "holdfast._async.providers.kubo",
     "AsyncLocalProvider": "holdfast._async.providers.local",
     "AsyncOutcomes": "holdfast._async.workers",
+    "AsyncPSAProvider": "holdfast._async.providers.psa",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
     "AsyncPinataProvider": "holdfast._async.providers.pinata",
     "AsyncStorageProvider": "holdfast.provider",
@@ -130,6 +135,7 @@ _LAZY = {
     "Pin": "holdfast.records",
     "PinFilter": "holdfast.records",
     "PinInfo": "holdfast.records",
+    "PSAProvider": "holdfast._sync.providers.psa",
     "PinProvider": "holdfast._sync.providers.pinning",
     "PinataProvider": "holdfast._sync.providers.pinata",
     "Retries": "holdfast.config",

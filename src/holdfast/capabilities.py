@@ -285,6 +285,8 @@ REFUSALS: Final[Mapping[str, str]] = {
     "Finding": "can only list pins by name; leave the other filters out",
     "Updating": "cannot change pins; store the content again",
     "Browsing": "cannot look into directories; keep a list of your files",
+    "PinningFrom": "cannot be told where content is; pin it by its CID alone",
+    "Reachable": "does not say at which addresses it is on the network; look there yourself",
     "Pinning": "cannot pin content by its CID; download it and upload it here",
     "Directories": "cannot store directories; upload the files one by one",
     "CarImport": "cannot import archives; upload the files",

@@ -10,8 +10,8 @@ common work. Any other class with these methods works too. Every provider should
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol, TypeGuard, TypeVar, cast, runtime_checkable
 
 from holdfast.calls import Call
 from holdfast.capabilities import (
@@ -46,6 +46,7 @@ from holdfast.errors import UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.sources import Progress, Source
 from holdfast.link_capabilities import AsyncSigning, Linkable, Signing
+from holdfast.network_capabilities import AsyncPinningFrom, AsyncReachable, PinningFrom, Reachable
 from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
 
 __all__ = [
@@ -62,6 +63,8 @@ __all__ = [
     "AsyncListing",
     "AsyncOpenable",
     "AsyncPinning",
+    "AsyncPinningFrom",
+    "AsyncReachable",
     "AsyncSigning",
     "AsyncStorageProvider",
     "AsyncUpdating",
@@ -82,7 +85,9 @@ __all__ = [
     "PinFilter",
     "PinInfo",
     "Pinning",
+    "PinningFrom",
     "Progress",
+    "Reachable",
     "Reconfigurable",
     "Signing",
     "Source",
@@ -90,6 +95,7 @@ __all__ = [
     "Updating",
     "ask",
     "has_capability",
+    "stores_content",
 ]
 
 T = TypeVar("T")
@@ -174,7 +180,16 @@ class AsyncStorageProvider(Protocol):
 
 
 class DeclaresCapabilities:
-    """A provider that has just the capabilities among its base classes; a method is not enough."""
+    """A provider that has just the capabilities among its base classes; a method is not enough.
+
+    Attributes:
+        stores_content: Whether it takes new content. If not, it pins what exists elsewhere.
+        refusals: By the name of a capability that it lacks, the error message for that, in place
+            of the usual one.
+    """
+
+    stores_content: ClassVar[bool] = True
+    refusals: ClassVar[Mapping[str, str]] = {}
 
     def supports(self, capability: type[Any]) -> bool:
         """Return whether the provider has `capability`."""
@@ -203,4 +218,10 @@ def ask(provider: object, capability: Callable[..., T]) -> T:
     if has_capability(provider, capability):
         return provider
     name = cast("type[Any]", capability).__name__.removeprefix("Async")
-    raise UnsupportedError(f"{type(provider).__name__} {REFUSALS[name]}")
+    own: Mapping[str, str] = getattr(provider, "refusals", {})
+    raise UnsupportedError(f"{type(provider).__name__} {own.get(name) or REFUSALS[name]}")
+
+
+def stores_content(provider: object) -> bool:
+    """Return whether `provider` takes new content; all do that do not say otherwise."""
+    return not isinstance(provider, DeclaresCapabilities) or provider.stores_content

@@ -28,6 +28,7 @@ class BuiltIn:
         module: Its module, below ``holdfast._sync`` and ``holdfast._async``.
         class_name: The blocking class; the async one has ``Async`` in front.
         api_url: The address of its API where `pin_api_url` is None; None if it has no API.
+        needs_address: Whether its API has no usual address, so that `pin_api_url` must be given.
         has_peers: Whether several addresses may lead to the same API, for fail-over.
         needs_token: Whether it can do nothing without `provider_token`.
         on_this_machine: Whether it writes to this machine's disk, so that a token is a mistake.
@@ -37,6 +38,7 @@ class BuiltIn:
     module: str
     class_name: str
     api_url: str | None = None
+    needs_address: bool = False
     has_peers: bool = False
     needs_token: bool = False
     on_this_machine: bool = False
@@ -66,6 +68,9 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
         class_name="ClusterProvider",
         api_url="http://127.0.0.1:9094",
         has_peers=True,
+    ),
+    "psa": BuiltIn(
+        module="providers.psa", class_name="PSAProvider", needs_address=True, needs_token=True
     ),
     "provider_b": BuiltIn(**_PINNING, stands_for="pinning"),
     "provider_c": BuiltIn(**_PINNING, stands_for="pinning"),
@@ -97,6 +102,11 @@ def needs_token(name: str) -> bool:
     return name in BUILT_IN and BUILT_IN[name].needs_token
 
 
+def needs_address(name: str) -> bool:
+    """Return whether this is a built-in provider whose address must be given."""
+    return name in BUILT_IN and BUILT_IN[name].needs_address
+
+
 def is_on_this_machine(name: str) -> bool:
     """Return whether this is a built-in provider that writes to this machine's disk."""
     return name in BUILT_IN and BUILT_IN[name].on_this_machine
@@ -119,7 +129,12 @@ def may_have_peers(name: str) -> bool:
 
 
 def usual_api_url(name: str) -> str:
-    """Return the address of a provider's API; that of the service for a provider without one."""
+    """Return the address of a provider's API; that of the service for a provider without one.
+
+    It is empty if the address must be given.
+    """
+    if needs_address(name):
+        return ""
     own = BUILT_IN[name].api_url if name in BUILT_IN else None
     return own or BUILT_IN[SERVICE].api_url or ""
 
@@ -142,8 +157,13 @@ def _find(name: str, group: str) -> Any:
         return _load_built_in(name, group)
     if (point := _installed(group).get(name)) is not None:
         return _load(point)
-    known = ", ".join(known_providers(group))
-    raise ConfigError(f"unknown provider {name!r}: the field takes one of {known}")
+    known = known_providers(group)
+    error = ConfigError(f"unknown provider {name!r}: the field takes one of {', '.join(known)}")
+    from difflib import get_close_matches  # noqa: PLC0415 - only for this error
+
+    if close := get_close_matches(name.lower(), known, n=1):
+        error.add_note(f"did you mean {close[0]!r}?")
+    raise error
 
 
 def _load_built_in(name: str, group: str) -> Any:

@@ -123,12 +123,13 @@ class _Written:
             yield piece
             self.size += len(piece)
             if self._show is not None:
-                self._show(self.size, None, f"{self.done:,} pins")
+                self._show(self.size, None, output.count_text(self.done, "pin"))
 
     def summary(self) -> str:
         """Return what was written, as a sentence."""
         failed = f"; not in it: {len(self._failed):,}" if self._failed else ""
-        return f"backed up: {self.done:,} pins, {output.size_text(self.size)}{failed}"
+        pins = output.count_text(self.done, "pin")
+        return f"backed up: {pins}, {output.size_text(self.size)}{failed}"
 
 
 @command(commands, *CONNECTED)

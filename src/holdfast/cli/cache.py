@@ -59,4 +59,4 @@ def cache(
 
 
 def _text(amount: "Amount") -> str:
-    return f"{amount.files} files, {output.size_text(amount.size)}"
+    return f"{output.count_text(amount.files, 'file')}, {output.size_text(amount.size)}"

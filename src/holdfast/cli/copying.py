@@ -81,7 +81,11 @@ def copy(
     if cids and (name is not None or wanted["keyvalues"]):
         raise UsageError("--name and --keyvalue choose among all pins: leave them or the CIDs out")
     options: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait}
+    if source == to:
+        raise _same_place(source, to)
     with run.connect(source, "--from") as client, run.connect(to, "--to") as target:
+        if _are_one(client, target):
+            raise _same_place(source, to)
         if dry_run:
             _show_missing(run, client, target, cids, wanted)
             return
@@ -113,6 +117,19 @@ def _copy_each(
         return client.copy(cid, to=target, progress=tally.of_file(), **options)
 
     return Outcomes(WorkGroup(copy_one, cids, AT_ONCE))
+
+
+def _are_one(client: "Client", target: "Client") -> bool:
+    """Return whether two connections lead to the same place, with the same account."""
+    from holdfast._sync.copying.places import place_of
+
+    return place_of(client.provider) == place_of(target.provider)
+
+
+def _same_place(source: str, to: str) -> UsageError:
+    return UsageError(
+        f"--from {source} and --to {to} are the same place: name two connections that differ"
+    )
 
 
 def journal_for(client: "Client", target: "Client") -> Path | None:
@@ -165,8 +182,10 @@ def _show_missing(
             size += 0 if has else pin.size or 0
             facts = {"cid": pin.cid, "name": pin.name, "size": pin.size, "duplicate": has}
             words = "there" if has else "missing"
-            run.emit(facts, f"{words:7}  {pin.cid}  {output.size_text(pin.size):>9}  {pin.name}")
-    note(run, f"missing: {missing:,} pins ({output.size_text(size)}); there already: {there:,}")
+            cid, amount = output.cid_column(pin.cid), output.size_text(pin.size)
+            run.emit(facts, f"{words:7}  {cid}  {amount:>9}  {pin.name}")
+    count = output.count_text(missing, "pin")
+    note(run, f"missing: {count} ({output.size_text(size)}); there already: {there:,}")
 
 
 class Report:
@@ -195,7 +214,7 @@ class Report:
         """Show how many bytes were sent."""
         self._bytes = done
         if self._show is not None:
-            self._show(done, None, f"{sum(self._counts.values()):,} pins")
+            self._show(done, None, output.count_text(sum(self._counts.values()), "pin"))
 
     def take_all(self, outcomes: Any) -> None:
         """Tell all outcomes, unless all others would fail too."""
@@ -222,7 +241,8 @@ class Report:
             dropped = f"  (without {', '.join(copied.dropped)})" if copied.dropped else ""
             how = copied.how or "there"
             how = how if copied.state == "pinned" else copied.state
-            self._run.emit(asdict(copied), f"{how:7}  {copied.cid}  {copied.name}{dropped}")
+            cid = output.cid_column(copied.cid)
+            self._run.emit(asdict(copied), f"{how:7}  {cid}  {copied.name}{dropped}")
         if self._show is not None:
             self.progress(self._bytes, None)
 
@@ -239,7 +259,8 @@ class Report:
         finally:
             self._tell_failures()
             counts = self._counts
-            parts = [f"{self._words}: {counts['new'] + counts['earlier']:,} pins"]
+            done = output.count_text(counts["new"] + counts["earlier"], "pin")
+            parts = [f"{self._words}: {done}"]
             parts += [f"there already: {counts['there']:,}"] if counts["there"] else []
             parts += [f"failed: {counts['failed']:,}"] if counts["failed"] else []
             parts += [] if self.is_over else ["to go on, run the same command again"]

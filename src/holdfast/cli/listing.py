@@ -41,4 +41,5 @@ def list_directory(
 
 def _line(entry: "Entry") -> str:
     kind = entry.kind or "unknown"
-    return f"{kind:<9}  {output.size_text(entry.size):>9}  {entry.cid}  {entry.name}"
+    size, cid = output.size_text(entry.size), output.cid_column(entry.cid)
+    return f"{kind:<9}  {size:>9}  {cid}  {entry.name}"

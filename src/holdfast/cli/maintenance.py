@@ -24,7 +24,7 @@ def gc(run: Run) -> None:
         removed = repository.collect_garbage(progress)
     run.emit(
         {"blocks": removed.blocks, "size": removed.size},
-        f"removed {removed.blocks} blocks, {output.size_text(removed.size)}",
+        f"removed {output.count_text(removed.blocks, 'block')}, {output.size_text(removed.size)}",
     )
 
 
@@ -38,7 +38,7 @@ def check(run: Run) -> None:
         foreign = [str(path) for path in repository.foreign_files()]
     found = [{"cid": each.cid, "what": each.what} for each in damage]
     lines = [_line(each) for each in damage]
-    sound = f"sound: {pins} pins, {output.size_text(size)}"
+    sound = f"sound: {output.count_text(pins, 'pin')}, {output.size_text(size)}"
     value = {"pins": pins, "size": size, "damage": found, "foreign": foreign}
     others = [f"not part of this store, not changed: {path}" for path in foreign[:SHOWN]]
     if len(foreign) > SHOWN:
@@ -71,7 +71,8 @@ def repair(
         "not pinned, and blocks below them are missing:": incomplete,
         "lost for good:": [_line(each) for each in repaired.lost],
     }
-    lines = [f"{repaired.blocks} blocks, {pins} pins", *repaired.notes]
+    counts = output.count_text(repaired.blocks, "block"), output.count_text(pins, "pin")
+    lines = [", ".join(counts), *repaired.notes]
     for title, items in lists.items():
         lines += [title, *(f"  {item}" for item in items)] if items else []
     value = {
@@ -101,7 +102,9 @@ def _damage_error(damage: "list[Damage]") -> VerificationError:
     from holdfast.repository.database.identity import REMEDY
 
     blocks = sum(bool(each.cid) for each in damage)
+    count, verb = output.count_text(blocks, "block"), "is" if blocks == 1 else "are"
+    message = f"{count} {verb} damaged or missing"
     if blocks == len(damage):
-        return VerificationError(f"{blocks} blocks are damaged or missing")
-    message = f", and {blocks} blocks are damaged or missing" if blocks else ""
-    return advise(VerificationError("the store is damaged" + message), REMEDY)
+        return VerificationError(message)
+    message = f", and {message}" if blocks else ""
+    return advise(VerificationError(f"the store is damaged{message}"), REMEDY)

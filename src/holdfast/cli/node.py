@@ -41,7 +41,7 @@ def node(
     ] = None,
     gateway: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="A gateway from which pinByHash fetches; repeatable."),
+        typer.Option(metavar="URL", help="A gateway from which to fetch pins by CID; repeatable."),
     ] = None,
     v3_profile: Annotated[
         str | None,
@@ -53,7 +53,8 @@ def node(
 ) -> None:
     """Run a node over the embedded store until interrupted.
 
-    It serves the pinning API, the v3 API and the gateway protocols. To use your own token, set
+    It serves the pinning API, the v3 API, the Pinning Services API (/psa) and the gateway
+    protocols. To use your own token, set
     HOLDFAST_NODE_TOKEN or give --token-file.
     """
     from holdfast.node.foreground import read_tokens, serve

@@ -5,7 +5,9 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+
+CID_WIDTH: Final = 59  # characters of a CID of version 1; those of version 0 have 46
 
 
 def say(*lines: str) -> None:
@@ -103,6 +105,26 @@ def size_text(size: int | None) -> str:
             return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1000
     return f"{amount:.1f} TB"
+
+
+def count_text(number: int, thing: str) -> str:
+    """Return a number of things for people.
+
+    Example:
+        >>> count_text(1, "pin"), count_text(2000, "pin")
+        ('1 pin', '2,000 pins')
+    """
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def cid_column(cid: str) -> str:
+    """Return a CID for a line with more behind it, as wide as the longest usual one.
+
+    Example:
+        >>> len(cid_column("QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn"))
+        59
+    """
+    return f"{cid:<{CID_WIDTH}}"
 
 
 def time_text(milliseconds: int | None) -> str:

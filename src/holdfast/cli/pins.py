@@ -99,7 +99,8 @@ def list_pins(
 ) -> None:
     """List the pins, newest first.
 
-    For a cluster, each line says how many nodes have the pin; --json names them.
+    A line says so if the content is not pinned yet. For a cluster, it says how many nodes have the
+    pin; --json names them.
     """
     wanted: Mapping[str, Any] = {
         "name": name,
@@ -118,9 +119,11 @@ def list_pins(
 
 
 def _line(pin: "Pin") -> str:
-    size = output.size_text(pin.size)
-    peers = "" if pin.peers is None else f"  {_peers_text(pin.peers):<9}"
-    return f"{pin.cid}  {size:>9}  {output.time_text(pin.created)}{peers}  {pin.name}"
+    cid, size = output.cid_column(pin.cid), output.size_text(pin.size)
+    state = "" if pin.peers is None else f"  {_peers_text(pin.peers):<9}"
+    if pin.peers is None and pin.state != "pinned":
+        state = f"  {pin.state:<9}"
+    return f"{cid}  {size:>9}  {output.time_text(pin.created)}{state}  {pin.name}"
 
 
 def _peers_text(peers: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
+from typer.core import TyperCommand
 
 import holdfast
 from holdfast.cli import output
@@ -157,6 +158,20 @@ def group(**about: Any) -> typer.Typer:
     return typer.Typer(rich_markup_mode=None, add_completion=False, **about)
 
 
+class PlainCommand(TyperCommand):
+    """A command whose help shows the names of its arguments without their Python types."""
+
+    def __init__(self, *args: Any, **about: Any) -> None:
+        super().__init__(*args, **about)
+        for parameter in self.params:
+            if parameter.param_type_name == "argument":
+                parameter.display_type_rich = _no_type  # type: ignore[attr-defined]
+
+
+def _no_type(ctx: Any) -> None:
+    """Return no type, in place of Typer's."""
+
+
 def command(
     app: typer.Typer, *shared: Options, name: str | None = None
 ) -> Callable[[Command], Command]:
@@ -181,7 +196,7 @@ def command(
 
         call.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
         call.__annotations__ = {each.name: each.annotation for each in (*own, *added)}
-        app.command(name)(call)
+        app.command(name, cls=PlainCommand)(call)
         return function
 
     return register

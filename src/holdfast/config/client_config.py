@@ -192,6 +192,11 @@ def _check_together(config: ClientConfig) -> None:
         )
     if config.gateway_token is not None and config.gateway_url is None:
         raise ConfigError("gateway_token is given without gateway_url: name the gateway it is for")
+    if config.pin_api_url is None and registry.needs_address(config.provider):
+        raise ConfigError(
+            f"pin_api_url is missing: provider {config.provider!r} needs the address of the "
+            "service, such as https://api.pinata.cloud/psa"
+        )
     if len(config.api_urls) > 1 and not registry.may_have_peers(config.provider):
         raise ConfigError(f"pin_api_url: provider {config.provider!r} takes one address, not more")
     if config.provider_token is not None or not registry.may_lack_token(config.provider):

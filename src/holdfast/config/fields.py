@@ -102,7 +102,7 @@ _ROWS: Final = (
           file="project", bound_to=("connections", "repository"), endpoint=True,
           option=Option("connection", "NAME")),
     Field("provider_token", checks.token, readers.secret,
-          "The provider's credential: a JWT; for `kubo` and `cluster` a bearer token, or "
+          "The provider's credential: a JWT; for `kubo`, `cluster` and `psa` a bearer token, or "
           "`user:password`. "
           "Outer whitespace is removed.",
           secret=True, sent_to="provider", endpoint=True),

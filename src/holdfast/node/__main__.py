@@ -21,6 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
             rate_limit=options.rate_limit,
             gateways=options.gateway,
             v3_profile=options.v3_profile,
+            pretend_pinned=options.pretend_pinned,
             announce=_print_lines,
         )
     except KeyboardInterrupt:
@@ -50,10 +51,15 @@ def _parser() -> argparse.ArgumentParser:
         "--gateway",
         action="append",
         default=[],
-        help="a gateway from which pinByHash fetches content; repeatable",
+        help="a gateway from which content is fetched to pin it by its CID; repeatable",
     )
     parser.add_argument(
         "--v3-profile", help="the layout of files uploaded by the v3 API; default kubo-legacy-cidv1"
+    )
+    parser.add_argument(
+        "--pretend-pinned",
+        action="store_true",
+        help="for the compliance suite of the Pinning Services API: call missing content pinned",
     )
     return parser
 

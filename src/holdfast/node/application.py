@@ -1,4 +1,4 @@
-"""The node as an ASGI application: its two APIs, the gateway and the page, within limits."""
+"""The node as an ASGI application: its APIs, the gateway and the page, within limits."""
 
 import asyncio
 import errno
@@ -27,6 +27,7 @@ from holdfast.node.memory import Cache
 from holdfast.node.page import Page
 from holdfast.node.pinning_api.endpoints import PinningEndpoints
 from holdfast.node.pinning_api.query_runner import QueryRunner
+from holdfast.node.psa_api.endpoints import PSAEndpoints
 from holdfast.node.settings import NodeSettings
 from holdfast.node.v3_api.endpoints import V3Endpoints
 from holdfast.repository import Repository
@@ -41,21 +42,31 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
     resources = Resources()
     api = PinningEndpoints(repository, settings, resources.memory)
     v3 = V3Endpoints(repository, settings, api)
+    psa = PSAEndpoints(repository, settings, api)
     reader = CachedRepository(repository, Cache(settings.cache_bytes))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         beside = asyncio.create_task(v3.run_beside())
+        resuming = asyncio.create_task(run_in_threadpool(psa.resume))
         yield
+        await resuming
         beside.cancel()
         with suppress(asyncio.CancelledError):
             await beside
         await run_in_threadpool(api.jobs.close)
         await run_in_threadpool(v3.close)
+        await run_in_threadpool(psa.close)
         await run_in_threadpool(resources.close)
 
     app = _LeanStarlette(
-        routes=[*api.routes(), *v3.routes(), *gateway.routes(reader), *Page(reader).routes()],
+        routes=[
+            *api.routes(),
+            *v3.routes(),
+            *psa.routes(),
+            *gateway.routes(reader),
+            *Page(reader).routes(),
+        ],
         exception_handlers={
             Refusal: _refused,
             HTTPException: _not_found,
@@ -96,6 +107,8 @@ class NodeApplication:
             return
         if not scope["path"].startswith("/"):
             scope = _with_plain_target(scope)
+        elif scope["raw_path"].startswith(b"//"):
+            scope = _with_path(scope, scope["raw_path"].decode("latin-1"))
         app = self._large_head if _is_large(scope) else self._app
         await app(scope, receive, sending_in_pieces(self._resources, scope, send))
 
@@ -121,6 +134,16 @@ def _with_plain_target(scope: Scope) -> Scope:
         raw = UNROUTED
     else:
         raw = (parts.path or "/") if parts.scheme in {"http", "https"} else UNROUTED
+    return _with_path(scope, raw)
+
+
+def _with_path(scope: Scope, raw: str) -> Scope:
+    """Return `scope` with a path; several slashes at its start count as one, as some clients need.
+
+    No reply can then repeat a path that a browser would take for the address of another host.
+    """
+    if raw.startswith("//"):
+        raw = "/" + raw.lstrip("/")
     return {**scope, "path": unquote(raw), "raw_path": raw.encode("latin-1")}
 
 

@@ -69,6 +69,7 @@ def serve(
     rate_limit: int | None,
     gateways: Sequence[str],
     v3_profile: str | None = None,
+    pretend_pinned: bool = False,
     announce: Callable[[Addresses], None],
 ) -> None:
     """Run a node until it is interrupted; call `announce` with its addresses once it listens."""
@@ -81,6 +82,7 @@ def serve(
         rate_limit=rate_limit,
         gateways=(checks.gateways("--gateway", list(gateways)) or ()) if gateways else (),
         v3_profile=v3_profile or DEFAULT_V3_PROFILE,
+        pretend_pinned=pretend_pinned,
     )
     raise_descriptor_limit()
     with Repository(path) as repository:

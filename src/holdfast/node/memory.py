@@ -1,5 +1,6 @@
 """Limits of memory: one for the bytes that requests hold, one for the cache."""
 
+import asyncio
 import ctypes
 import threading
 from collections import OrderedDict
@@ -8,6 +9,7 @@ from typing import Any, Final, Self
 
 HELD_LIMIT: Final = 96 << 20  # an upload of 100,000 files with long names takes 80 MiB
 CACHE_LIMIT: Final = 32 << 20
+ENDING_LIMIT: Final = 32 << 20  # of requests that were told to end and have not ended yet
 SMALL: Final = 16 << 10  # a request that holds less is not counted: there are at most 1,024
 GIVE_BACK_AFTER: Final = 8 << 20
 
@@ -41,6 +43,10 @@ class MemoryShare:
         """Set the bytes held to `size`; `progress` says whether the client sent or read some."""
         self._memory.set(self, size, progress=progress)
 
+    async def wait_for_room(self) -> None:
+        """Wait until the requests that must end have freed most of their memory."""
+        await self._memory.has_room.wait()
+
     def end(self) -> None:
         """Tell the request to end."""
         self.is_ended = True
@@ -61,6 +67,9 @@ class HeldMemory:
     progress for longest. So stalled clients cannot use up memory that others need. A request that
     holds less than `SMALL` is never ended. Use it in the event loop only.
 
+    Attributes:
+        has_room: Set unless requests that must end still hold more than `ENDING_LIMIT`.
+
     Example:
         >>> memory = HeldMemory(limit=100_000)
         >>> slow, quick = MemoryShare(memory), MemoryShare(memory)
@@ -75,6 +84,9 @@ class HeldMemory:
         self._total = 0
         self._freed = 0  # bytes released since `give_back` was called
         self._sizes: OrderedDict[MemoryShare, int] = OrderedDict()
+        self._ending: dict[MemoryShare, int] = {}
+        self.has_room = asyncio.Event()
+        self.has_room.set()
 
     def set(self, share: MemoryShare, size: int, *, progress: bool) -> None:
         """Record that `share` holds `size` bytes; end requests while the limit is exceeded."""
@@ -88,15 +100,26 @@ class HeldMemory:
         if progress:
             self._sizes.move_to_end(share)
         while self._total > self._limit:
-            longest = next(iter(self._sizes))
-            self.release(longest)
+            longest, held = self._sizes.popitem(last=False)
+            self._total -= held
+            self._ending[longest] = held
+            self._note_room()
             longest.end()
 
     def release(self, share: MemoryShare) -> None:
         """Record that `share` holds nothing."""
-        size = self._sizes.pop(share, 0)
-        self._total -= size
-        self._freed += size
+        held = self._sizes.pop(share, 0)
+        self._total -= held
+        self._freed += held
+        if share in self._ending:
+            self._freed += self._ending.pop(share)
+            self._note_room()
+
+    def _note_room(self) -> None:
+        if sum(self._ending.values()) > ENDING_LIMIT:
+            self.has_room.clear()
+        else:
+            self.has_room.set()
 
     def give_back(self) -> None:
         """Return free memory to the system, if much was released since the last call.

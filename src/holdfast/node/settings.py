@@ -70,13 +70,15 @@ class NodeSettings:
 
     Attributes:
         tokens: The credentials that the node accepts.
-        rate_limit: Requests to the pinning API for each token and minute; None for no limit.
-        gateways: The gateways from which `pinByHash` fetches missing content.
+        rate_limit: Requests to the APIs for each token and minute; None for no limit.
+        gateways: The gateways from which missing content is fetched, to pin it by its CID.
         max_json: The most bytes of a JSON body; the service's own limit.
         max_upload: The most bytes of an upload; the service's own limit.
         idle_seconds: How long the body of a request may stall.
         cache_bytes: The bytes of the cache of verified blocks, which all requests share.
         v3_profile: The layout of files that are uploaded by the v3 API; that of the service.
+        pretend_pinned: Whether the Pinning Services API calls content pinned that is not in the
+            store. It is for the compliance suite, which pins CIDs of content that exists nowhere.
     """
 
     tokens: tuple[NodeToken, ...]
@@ -87,6 +89,7 @@ class NodeSettings:
     idle_seconds: float = 60.0
     cache_bytes: int = CACHE_LIMIT
     v3_profile: str = DEFAULT_V3_PROFILE
+    pretend_pinned: bool = False
 
     def __post_init__(self) -> None:
         if self.v3_profile not in PROFILES:

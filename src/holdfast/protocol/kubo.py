@@ -17,6 +17,7 @@ from holdfast.content.unixfs.layouts import not_what_was_sent
 from holdfast.errors import ProviderError, UnsupportedError
 from holdfast.protocol import kubo_replies
 from holdfast.protocol.http import RETRIED, Reply, Request, authorization
+from holdfast.protocol.multiaddrs import public_addresses
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
 from holdfast.protocol.pin_list import other_version
@@ -169,6 +170,11 @@ class KuboAPI:
         """Return if Kubo accepts the token, and is new enough."""
         reply = yield self.request("version")
         kubo_replies.check_version(self._checked(reply), self.token)
+
+    def addresses(self) -> Exchange[list[str]]:
+        """Return the public addresses of the node on the network."""
+        reply = yield self.request("id")
+        return public_addresses(kubo_replies.read_addresses(self._checked(reply)))
 
     def list_request(self, wanted: PinFilter) -> Request:
         """Return the request for a stream of pins, which `kubo_replies.PinLines` reads."""

@@ -142,6 +142,13 @@ def check_pins(reply: Reply, cid: str, token: Secret | None) -> None:
         raise not_kubo(reply, token)
 
 
+def read_addresses(reply: Reply) -> list[Any]:
+    """Return the addresses of the node; none where Kubo is offline."""
+    value = _object(reply.body)
+    found = None if value is None else value.get("Addresses")
+    return found if isinstance(found, list) else []
+
+
 def says_not_pinned(reply: Reply) -> bool:
     """Return whether Kubo says that there is no such pin."""
     return reply.status == 500 and b"not pinned" in reply.body

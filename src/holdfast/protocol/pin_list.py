@@ -116,9 +116,9 @@ def _filters(wanted: PinFilter) -> dict[str, str]:
         conditions = {key: {"value": value, "op": "eq"} for key, value in wanted.keyvalues.items()}
         query["metadata[keyvalues]"] = json_text.to_text(conditions)
     if wanted.since is not None:
-        query["pinStart"] = _iso_time(wanted.since)
+        query["pinStart"] = iso_time(wanted.since)
     if wanted.until is not None:
-        query["pinEnd"] = _iso_time(wanted.until)
+        query["pinEnd"] = iso_time(wanted.until)
     return query
 
 
@@ -153,7 +153,7 @@ def read_time(text: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _iso_time(milliseconds: int) -> str:
+def iso_time(milliseconds: int) -> str:
     """Return a time as the service writes it."""
     moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -22,6 +22,7 @@ from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.files.folders import Folder
 from holdfast.files.open_folders import OpenFolder, create
+from holdfast.files.shared_folders import SharedFolder
 from holdfast.repository.block_threads import BlockThreads
 from holdfast.repository.database.identity import FOLDER
 from holdfast.repository.owners import Owner
@@ -49,12 +50,14 @@ class BlockFiles:
 
     Attributes:
         threads: On which several blocks can be written at a time.
+        temporary_folder: Where they are written. Who writes many keeps it open meanwhile.
     """
 
     def __init__(self, root: Path, owner: Owner, *, read_only: bool = False) -> None:
         self._folder = Folder(root, FOLDER)
         self._owner = owner
         self._temporary = self._folder.below(TEMPORARY)
+        self.temporary_folder = SharedFolder(self._temporary)
         self.threads = BlockThreads()
         if not read_only:
             self._temporary.make()
@@ -87,7 +90,7 @@ class BlockFiles:
         """Write a temporary file and make it durable; return its name."""
         temporary = f"{self._owner.name}-{secrets.token_hex(8)}"
         try:
-            with self._temporary.opened() as place:
+            with self.temporary_folder.opened() as place:
                 descriptor = create(place, temporary)
             try:
                 for piece in pieces:

@@ -11,7 +11,7 @@ the caller receives the next bytes. The tree over the leaves grows in their orde
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from holdfast.content.profiles import Profile
@@ -41,6 +41,7 @@ class FileAdding:
         self._size = 0
         self._count = 0
         self._jobs: deque[Future[tuple[Part, WrittenBlock]]] = deque()
+        self._folder: ExitStack | None = None  # open from the first leaf that a thread makes
 
     @property
     def held(self) -> int:
@@ -68,6 +69,9 @@ class FileAdding:
     def _submit_leaf(self) -> None:
         if len(self._jobs) >= DEPTH:
             self._take(*self._jobs.popleft().result())
+        if self._folder is None:
+            self._folder = ExitStack()
+            self._folder.enter_context(self._adding.files.temporary_folder.opened())
         pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
         self._jobs.append(self._adding.files.threads.submit(self._make_leaf, pieces, size))
         self._count += 1
@@ -109,7 +113,13 @@ class FileAdding:
         if self._size or not self._count:
             self._take(*self._make_leaf(self._pieces, self._size))
         self._pieces, self._size = [], 0
+        self._close_folder()
         return self._tree.root()
+
+    def _close_folder(self) -> None:
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None
 
     def close(self) -> None:
         """Give up a file that is not finished, and remove what was written of it."""
@@ -118,3 +128,4 @@ class FileAdding:
             with suppress(Exception):  # the error of the file is already known
                 _, block = self._jobs.popleft().result()
                 self._adding.files.discard([block])
+        self._close_folder()

@@ -15,15 +15,26 @@ from holdfast.repository.pins import COLUMNS, parse_keyvalues, pin_of
 from holdfast.repository.rows import key_of, natural
 
 # The orders of pins, as SQLite spells them.
-SORTS: Final = {
-    "created": "created",
-    "name": "name COLLATE NOCASE",
-    "size": "size",
-    "type": "type COLLATE NOCASE",
+SORTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "created": ("created",),
+    "moment": ("created", "nanoseconds(uuid)"),
+    "name": ("name COLLATE NOCASE",),
+    "size": ("size",),
+    "type": ("type COLLATE NOCASE",),
+}
+# How a name can be compared with a text.
+NAME_MATCHES: Final[Mapping[str, str]] = {
+    "exact": "name = ?",
+    "iexact": "fold(name) = fold(?)",
+    "partial": "instr(name, ?) > 0",
+    "ipartial": "instr(fold(name), fold(?)) > 0",
 }
 FETCHED_AT_ONCE: Final = 500  # every SQLite takes at least 999 parameters
 PAGE: Final = 1000  # pins in one of `pin_pages`
 STEPS: Final = 50  # of SQLite's virtual machine between two calls of `Stopped`: a few rows
+
+Moment: TypeAlias = tuple[int, int]
+"""When a pin was made: milliseconds, and nanoseconds of the last one."""
 
 Stopped: TypeAlias = Callable[[], bool]
 """Returns whether a query must end early. It is called often, in the thread of the query."""
@@ -40,6 +51,8 @@ class PinQuery:
     `contains` searches the name and the CID; `sort` is one of `SORTS`. `type` is the beginning of
     the media type. `ids` and `other_ids` are JSON arrays of the ids that are wanted or not wanted.
     `after` is the time and the id of the pin after which the result begins, in the order of time.
+    `name_match` is one of `NAME_MATCHES` and a text. The pins were made before the moment `earlier`
+    and after the moment `later`: milliseconds and `holdfast.repository.rows.nanoseconds`.
     """
 
     held: bool | None = True
@@ -49,8 +62,12 @@ class PinQuery:
     type: str | None = None
     after: tuple[int, str] | None = None
     cid: str | None = None
+    cids: tuple[str, ...] | None = None
     cid_contains: str | None = None
     name_contains: str | None = None
+    name_match: tuple[str, str] | None = None
+    earlier: Moment | None = None
+    later: Moment | None = None
     contains: str | None = None
     created_from: int | None = None
     created_to: int | None = None
@@ -89,6 +106,18 @@ class PinQuery:
             if value is not None:
                 conditions.append(condition)
                 values.append(value)
+        if self.cids is not None:
+            conditions.append(f"key IN ({','.join('?' * len(self.cids))})")
+            values += map(_key_of_text, self.cids)
+        if self.name_match is not None:
+            match, text = self.name_match
+            conditions.append(NAME_MATCHES[match])
+            values.append(text)
+        for sign, moment in (("<", self.earlier), (">", self.later)):
+            if moment is not None:
+                is_other = f"(created {sign} ? OR nanoseconds(uuid) {sign} ?)"
+                conditions.append(f"created {sign}= ? AND {is_other}")
+                values += (moment[0], *moment)
         if self.after is not None:
             sign = "<" if self.descending else ">"
             last = "(SELECT max(id) FROM pins AS last WHERE last.created = ? AND last.uuid = ?)"
@@ -99,7 +128,7 @@ class PinQuery:
     def order(self) -> str:
         """Return the order for SQLite. Pins that are equal in it are sorted as they were pinned."""
         direction = "DESC" if self.descending else "ASC"
-        return f"{SORTS[self.sort]} {direction}, id {direction}"
+        return ", ".join(f"{each} {direction}" for each in (*SORTS[self.sort], "id"))
 
 
 ALL_PINS: Final = PinQuery()

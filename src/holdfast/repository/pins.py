@@ -20,13 +20,14 @@ COLUMNS: Final = "uuid, cid, name, keyvalues, size, files, type, created, remove
 def add_pin(connection: sqlite3.Connection, cid: CID, **about: Any) -> tuple[Pin, bool]:
     """Pin `cid`; return the pin, and whether it existed. The caller has begun a transaction.
 
-    `about` has the other fields of the pin. Without an `id` it gets a random one.
+    `about` has the other fields of the pin. Without an `id` it gets a random one, and without
+    `created` it is made now.
     """
     found = find_pin(connection, cid)
     if found is not None:
         # The CID as the caller gave it: both versions name the same content.
         return replace(found, cid=str(cid)), True
-    pin = Pin(cid=str(cid), created=now_ms(), **{"id": str(uuid.uuid4()), **about})
+    pin = Pin(cid=str(cid), **{"id": str(uuid.uuid4()), "created": now_ms(), **about})
     connection.execute(
         "INSERT INTO pins (uuid, cid, key, name, keyvalues, size, files, type, created)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -59,15 +60,21 @@ def update_pin(
     *,
     name: str | None = None,
     change: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+    id: str | None = None,
+    created: int | None = None,
 ) -> Pin | None:
-    """Change the name of a pin, or its key-values by a function; return None without a pin."""
+    """Change the name of a pin, or its key-values by a function; return None without a pin.
+
+    With `id` and `created` it becomes another pin of the same content, which is called `cid`.
+    """
     pin = find_pin(connection, cid)
     if pin is None:
         return None
     keyvalues = pin.keyvalues if change is None else change(pin.keyvalues)
     connection.execute(
-        "UPDATE pins SET name = coalesce(?, name), keyvalues = ? WHERE key = ? AND removed IS NULL",
-        (name, _json(keyvalues), key_of(cid)),
+        "UPDATE pins SET name = coalesce(?, name), keyvalues = ?, uuid = coalesce(?, uuid),"
+        " cid = ?, created = coalesce(?, created) WHERE key = ? AND removed IS NULL",
+        (name, _json(keyvalues), id, pin.cid if id is None else str(cid), created, key_of(cid)),
     )
     return find_pin(connection, cid)
 

@@ -6,6 +6,7 @@ Anybody may have written a database, so each value is checked when it is read.
 import hashlib
 import re
 import sqlite3
+import zlib
 from typing import Final
 
 from holdfast.content.blocks import MAX_BLOCK
@@ -61,6 +62,14 @@ def is_key(name: str) -> bool:
     except BadRowError:
         return False
     return True
+
+
+def nanoseconds(id: object) -> int:
+    """Return a number below a million for the id of a pin, as the last digits of its time.
+
+    Several pins may be made in one millisecond. With these digits their times differ.
+    """
+    return zlib.crc32(str(id).encode(errors="replace")) % 1_000_000
 
 
 def natural(value: object) -> int:

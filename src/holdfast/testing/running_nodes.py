@@ -230,6 +230,7 @@ class Settings(TypedDict, total=False):
     idle_seconds: float
     cache_bytes: int
     v3_profile: str
+    pretend_pinned: bool
 
 
 @contextmanager

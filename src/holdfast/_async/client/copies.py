@@ -4,21 +4,22 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast import arguments
 from holdfast._async.client.base import AsyncClientBase
 from holdfast._async.client.many import AsyncManyCalls
-from holdfast._async.copying.copier import AsyncCopier
-from holdfast._async.copying.places import find_pin, place_of
-from holdfast._async.folder_download.tally import Tally
-from holdfast._async.providers.imports import ignore
 from holdfast._async.runtime import run_blocking
 from holdfast._async.workers import AsyncOutcomes
 from holdfast.content.reference import Reference
-from holdfast.files.copy_journal import CopyJournal
 from holdfast.files.sources import Progress
 from holdfast.records import Copied, Pin
+
+# Imported in the methods: most programs copy nothing, and should not wait for the modules.
+if TYPE_CHECKING:
+    from holdfast._async.copying.copier import AsyncCopier
+    from holdfast._async.folder_download.tally import Tally
+    from holdfast.files.copy_journal import CopyJournal
 
 PIN_WAIT: Final = 60.0  # seconds for a target to fetch content by its CID
 
@@ -59,6 +60,9 @@ class AsyncCopyCalls(AsyncManyCalls):
             ...             copied = await client.copy(cid, to=other)
             ...             print(copied.how, copied.size, copied.dropped)
         """
+        from holdfast._async.copying.places import find_pin  # noqa: PLC0415
+        from holdfast._async.providers.imports import ignore  # noqa: PLC0415
+
         self._check_open()
         arguments.check_progress(progress)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
@@ -109,6 +113,10 @@ class AsyncCopyCalls(AsyncManyCalls):
             ...         if outcome.error is not None:
             ...             print(outcome.item.cid, outcome.error)
         """
+        from holdfast._async.copying.places import place_of  # noqa: PLC0415
+        from holdfast._async.folder_download.tally import Tally  # noqa: PLC0415
+        from holdfast.files.copy_journal import CopyJournal  # noqa: PLC0415
+
         arguments.check_progress(progress)
         wanted = {"name": name, "cid": cid, "keyvalues": keyvalues, "since": since, "until": until}
         pins = self.iter_pins(**wanted, limit=limit)  # type: ignore[arg-type]
@@ -121,7 +129,11 @@ class AsyncCopyCalls(AsyncManyCalls):
         on_end = None if copier.journal is None else copier.journal.close
         return self._many(function, items, "copy", concurrency, on_end)
 
-    def _copier(self, to: AsyncClientBase, *, pin_by_cid: bool | None, wait: float) -> AsyncCopier:
+    def _copier(
+        self, to: AsyncClientBase, *, pin_by_cid: bool | None, wait: float
+    ) -> "AsyncCopier":
+        from holdfast._async.copying.copier import AsyncCopier  # noqa: PLC0415
+
         if not isinstance(to, AsyncClientBase):
             raise TypeError(f"to must be a client of the same kind, not {type(to).__name__}")
         arguments.check_wait(wait)
@@ -129,11 +141,11 @@ class AsyncCopyCalls(AsyncManyCalls):
         return AsyncCopier(self._provider, to.provider, pin_by_cid=pin_by_cid, wait=wait)
 
 
-async def _copy_one(copier: AsyncCopier, tally: Tally, pin: Pin) -> Copied:
+async def _copy_one(copier: "AsyncCopier", tally: "Tally", pin: Pin) -> Copied:
     return await copier.copy(pin, tally.of_file())
 
 
-async def _journaled(journal: CopyJournal | None, pins: AsyncIterator[Pin]) -> AsyncIterator[Pin]:
+async def _journaled(journal: "CopyJournal | None", pins: AsyncIterator[Pin]) -> AsyncIterator[Pin]:
     """Open the journal, then yield the pins."""
     if journal is not None:
         await run_blocking(journal.open)

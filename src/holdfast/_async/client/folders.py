@@ -6,8 +6,6 @@ from pathlib import Path
 
 from holdfast import arguments
 from holdfast._async.client.base import AsyncClientBase
-from holdfast._async.folder_download.download import download_folder
-from holdfast._async.folder_download.entries import FolderOptions
 from holdfast.content.reference import Reference
 from holdfast.files.sources import Progress
 from holdfast.provider import AsyncBrowsing, ask
@@ -91,5 +89,9 @@ class AsyncFolderCalls(AsyncClientBase):
         """
         self._check_open()
         arguments.check_progress(progress)
+        # Few programs need them, and should not wait for the modules.
+        from holdfast._async.folder_download.download import download_folder  # noqa: PLC0415
+        from holdfast._async.folder_download.entries import FolderOptions  # noqa: PLC0415
+
         options = FolderOptions(symlinks=symlinks, portable=portable)
         return await download_folder(self._provider, Reference.parse(cid), to, options, progress)

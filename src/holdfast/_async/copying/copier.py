@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from holdfast._async.copying.places import find_pin, has_content, is_on_network
+from holdfast._async.copying.places import addresses_of, find_pin, has_content, is_on_network
 from holdfast._async.copying.uploading import AsyncUploading, needs_name
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.runtime import run_blocking
@@ -17,8 +17,11 @@ from holdfast.provider import (
     AsyncExporting,
     AsyncImporting,
     AsyncPinning,
+    AsyncPinningFrom,
     AsyncUpdating,
+    ask,
     has_capability,
+    stores_content,
 )
 from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 
@@ -55,6 +58,7 @@ class AsyncCopier:
         self.journal: CopyJournal | None = None
         self._keeps_keyvalues = True  # until the target says otherwise
         self._uploading = AsyncUploading(source, target)
+        self._origins: list[str] | None = None  # until they are needed
 
     async def copy(self, pin: Pin, progress: Progress) -> Copied:
         """Copy the content of `pin`, and note that in the journal."""
@@ -160,7 +164,9 @@ class AsyncCopier:
     async def _without_archives(self, pin: Pin, progress: Progress) -> Copied:
         info, dropped = self._info(pin)
         cid = CID.parse(pin.cid)
-        uploaded = await self._uploading.upload(cid, info, progress)
+        uploaded = None
+        if stores_content(self._target):
+            uploaded = await self._uploading.upload(cid, info, progress)
         if uploaded is not None:
             _, size = uploaded
             if needs_name(cid, pin.name):
@@ -170,11 +176,19 @@ class AsyncCopier:
         if not self._may_pin or not has_capability(target, AsyncPinning):
             raise self._no_method(pin)
         try:
-            new = await wait_for_pin(target, await target.pin(pin.cid, info), self._wait)
+            new = await wait_for_pin(target, await self._pin(pin.cid, info), self._wait)
         except ProviderError as error:
             error.add_note(f"it was asked to fetch it: {_not_sent(target, pin)}")
             raise
         return Copied(cid=pin.cid, name=pin.name, how="pin", dropped=dropped, state=new.state)
+
+    async def _pin(self, cid: str, info: PinInfo) -> Pin:
+        """Let the target pin `cid`. Tell it the addresses of the source, if that is possible."""
+        if not has_capability(self._target, AsyncPinningFrom):
+            return await ask(self._target, AsyncPinning).pin(cid, info)
+        if self._origins is None:
+            self._origins = await addresses_of(self._source)
+        return await self._target.pin_from(cid, info, self._origins)
 
     def _info(self, pin: Pin) -> tuple[PinInfo, tuple[str, ...]]:
         """Return what is stored with the new pin, and what the target does not keep."""
@@ -222,6 +236,8 @@ def _check(added: Added, pin: Pin) -> None:
 
 
 def _not_sent(target: object, pin: Pin) -> str:
+    if not stores_content(target):
+        return f"{_name(target)} stores nothing itself, it only fetches {pin.cid} by its CID"
     return f"{_name(target)} takes no archives, and would store {pin.cid} under another CID"
 
 

@@ -8,11 +8,12 @@ from urllib.parse import urlsplit
 from holdfast._async.providers.http import AsyncHTTPProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
 from holdfast.config.secret import Secret
+from holdfast.errors import ClientError
 from holdfast.files.copy_journal import Place
 from holdfast.files.locations import data_folder
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS
 from holdfast.protocol.host_privacy import WORLD, privacy
-from holdfast.provider import AsyncFinding, has_capability
+from holdfast.provider import AsyncFinding, AsyncReachable, has_capability
 from holdfast.records import Pin, PinFilter
 
 
@@ -52,6 +53,16 @@ async def find_pin(provider: Any, cid: str) -> Pin | None:
 def has_content(pin: Pin) -> bool:
     """Return whether a provider has the content of `pin`, perhaps not at all of its nodes yet."""
     return pin.state == "pinned" or "pinned" in (pin.peers or {}).values()
+
+
+async def addresses_of(provider: object) -> list[str]:
+    """Return the public addresses of `provider` on the network; none if it does not say them."""
+    if not has_capability(provider, AsyncReachable):
+        return []
+    try:
+        return await provider.addresses()
+    except ClientError:  # they are hints, and a token may lack the permission to ask
+        return []
 
 
 def is_on_network(provider: object) -> bool:

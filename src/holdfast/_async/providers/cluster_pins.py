@@ -5,6 +5,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from holdfast._async.providers.http import AsyncHTTPProvider
+from holdfast._async.providers.listing import AsyncFoundPins
 from holdfast._async.providers.peers import AsyncPeers
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import Call
@@ -15,14 +16,13 @@ from holdfast.protocol.cluster import ASKED_AT_ONCE, AllocationLines, ClusterAPI
 from holdfast.protocol.cluster_options import read_options
 from holdfast.protocol.cluster_replies import ClusterPin, make_pin
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.pin_api import MAX_PINS
-from holdfast.provider import AsyncFinding, AsyncListing, AsyncPinning, AsyncUpdating
+from holdfast.provider import AsyncPinning, AsyncUpdating
 from holdfast.records import Pin, PinFilter, PinInfo
 
 NOTHING: Final = 204  # the status of an empty list
 
 
-class AsyncClusterPins(AsyncHTTPProvider, AsyncListing, AsyncFinding, AsyncUpdating, AsyncPinning):
+class AsyncClusterPins(AsyncHTTPProvider, AsyncFoundPins, AsyncUpdating, AsyncPinning):
     """What the provider for IPFS Cluster does with pins."""
 
     default_gateways = ("http://127.0.0.1:8080/ipfs",)
@@ -70,15 +70,6 @@ class AsyncClusterPins(AsyncHTTPProvider, AsyncListing, AsyncFinding, AsyncUpdat
         async with self.call("update", cid) as call:
             pin = await self.run(self._api.update(cid, name, keyvalues), call)
             return make_pin(pin, await self.run(self._api.states(pin.cid), call))
-
-    async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return what is pinned, in no order."""
-        found: list[Pin] = []
-        async for pin in self.find_pins(PinFilter(name=name), limit=limit):
-            if len(found) == MAX_PINS:
-                raise ProviderError(f"the cluster has more than {MAX_PINS:,} pins: use iter_pins")
-            found.append(pin)
-        return found
 
     async def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
         """Yield the pins that match `wanted`, in no order, as the cluster sends them.

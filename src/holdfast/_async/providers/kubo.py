@@ -8,6 +8,7 @@ from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.http import AsyncHTTPProvider
 from holdfast._async.providers.imports import ignore
 from holdfast._async.providers.kubo_node import AsyncKuboNode, AsyncKuboReader
+from holdfast._async.providers.listing import AsyncFoundPins
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast._async.upload_sources import open_upload
@@ -16,7 +17,7 @@ from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import not_what_was_sent
-from holdfast.errors import ConfigError, ProviderError
+from holdfast.errors import ConfigError
 from holdfast.files.archive_source import ArchiveSource
 from holdfast.files.folder_archive import FolderArchive
 from holdfast.files.folder_source import FolderSource
@@ -24,13 +25,11 @@ from holdfast.files.sources import Progress, Source, open_source
 from holdfast.files.upload_check import CheckedSource
 from holdfast.protocol.kubo import KuboAPI, check_filter, check_info
 from holdfast.protocol.kubo_replies import PinLines
-from holdfast.protocol.pin_api import MAX_PINS
 from holdfast.provider import (
     AsyncDirectories,
-    AsyncFinding,
     AsyncImporting,
-    AsyncListing,
     AsyncPinning,
+    AsyncReachable,
     AsyncUpdating,
 )
 from holdfast.records import Added, Pin, PinFilter, PinInfo
@@ -41,12 +40,12 @@ SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
 
 class AsyncKuboProvider(
     AsyncHTTPProvider,
+    AsyncFoundPins,
     AsyncDirectories,
-    AsyncListing,
-    AsyncFinding,
     AsyncUpdating,
     AsyncPinning,
     AsyncImporting,
+    AsyncReachable,
 ):
     """Stores content on a Kubo node under the CIDs that `compute_cid` gives.
 
@@ -165,21 +164,17 @@ class AsyncKuboProvider(
             pin, _ = await self.run(self._api.keep(cid, info, timeout=timeout), call)
             return pin
 
+    async def addresses(self) -> list[str]:
+        """Return the public addresses of the node on the network."""
+        async with self.call("addresses") as call:
+            return await self.run(self._api.addresses(), call)
+
     async def update_pin(
         self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
     ) -> Pin:
         """Change the name of the pin of `cid`."""
         async with self.call("update", cid) as call:
             return await self.run(self._api.update(cid, name, keyvalues), call)
-
-    async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return what is pinned, in no order."""
-        found: list[Pin] = []
-        async for pin in self.find_pins(PinFilter(name=name), limit=limit):
-            if len(found) == MAX_PINS:
-                raise ProviderError(f"Kubo has more than {MAX_PINS:,} pins: use iter_pins")
-            found.append(pin)
-        return found
 
     def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
         """Yield the pins that match `wanted`, in no order, as Kubo sends them."""

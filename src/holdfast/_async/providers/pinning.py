@@ -111,26 +111,15 @@ class AsyncPinProvider(
     async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """Return what is pinned, newest first, fetched page by page."""
         found: list[Pin] = []
-        async for page in self._pages(PinFilter(name=name), limit):
+        async for page in self.fetch_pages(self._api.pages(PinFilter(name=name), limit=limit)):
             found += page
         return found
 
     async def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
         """Yield the pins that match `wanted`, newest first, fetched page by page."""
-        async for page in self._pages(wanted, limit):
+        async for page in self.fetch_pages(self._api.pages(wanted, limit=limit)):
             for pin in page:
                 yield pin
-
-    async def _pages(self, wanted: PinFilter, limit: int | None) -> AsyncIterator[list[Pin]]:
-        pages = self._api.pages(wanted, limit=limit)
-        asked_wait = 0.0
-        while pages.wanted:
-            # Each page has a new `total`; all share one limit on the waits by ``Retry-After``.
-            async with self.call("pins") as call:
-                call.asked_wait = asked_wait
-                page = pages.read(await self._session.fetch(pages.request(), call))
-                asked_wait = call.asked_wait
-            yield page
 
     async def update_pin(
         self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None

@@ -6,21 +6,22 @@ import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast import arguments
 from holdfast._sync.client.base import ClientBase
 from holdfast._sync.client.many import ManyCalls
-from holdfast._sync.copying.copier import Copier
-from holdfast._sync.copying.places import find_pin, place_of
-from holdfast._sync.folder_download.tally import Tally
-from holdfast._sync.providers.imports import ignore
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.workers import Outcomes
 from holdfast.content.reference import Reference
-from holdfast.files.copy_journal import CopyJournal
 from holdfast.files.sources import Progress
 from holdfast.records import Copied, Pin
+
+# Imported in the methods: most programs copy nothing, and should not wait for the modules.
+if TYPE_CHECKING:
+    from holdfast._sync.copying.copier import Copier
+    from holdfast._sync.folder_download.tally import Tally
+    from holdfast.files.copy_journal import CopyJournal
 
 PIN_WAIT: Final = 60.0  # seconds for a target to fetch content by its CID
 
@@ -61,6 +62,9 @@ class CopyCalls(ManyCalls):
             ...             copied = client.copy(cid, to=other)
             ...             print(copied.how, copied.size, copied.dropped)
         """
+        from holdfast._sync.copying.places import find_pin  # noqa: PLC0415
+        from holdfast._sync.providers.imports import ignore  # noqa: PLC0415
+
         self._check_open()
         arguments.check_progress(progress)
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
@@ -111,6 +115,10 @@ class CopyCalls(ManyCalls):
             ...         if outcome.error is not None:
             ...             print(outcome.item.cid, outcome.error)
         """
+        from holdfast._sync.copying.places import place_of  # noqa: PLC0415
+        from holdfast._sync.folder_download.tally import Tally  # noqa: PLC0415
+        from holdfast.files.copy_journal import CopyJournal  # noqa: PLC0415
+
         arguments.check_progress(progress)
         wanted = {"name": name, "cid": cid, "keyvalues": keyvalues, "since": since, "until": until}
         pins = self.iter_pins(**wanted, limit=limit)  # type: ignore[arg-type]
@@ -123,7 +131,9 @@ class CopyCalls(ManyCalls):
         on_end = None if copier.journal is None else copier.journal.close
         return self._many(function, items, "copy", concurrency, on_end)
 
-    def _copier(self, to: ClientBase, *, pin_by_cid: bool | None, wait: float) -> Copier:
+    def _copier(self, to: ClientBase, *, pin_by_cid: bool | None, wait: float) -> "Copier":
+        from holdfast._sync.copying.copier import Copier  # noqa: PLC0415
+
         if not isinstance(to, ClientBase):
             raise TypeError(f"to must be a client of the same kind, not {type(to).__name__}")
         arguments.check_wait(wait)
@@ -131,11 +141,11 @@ class CopyCalls(ManyCalls):
         return Copier(self._provider, to.provider, pin_by_cid=pin_by_cid, wait=wait)
 
 
-def _copy_one(copier: Copier, tally: Tally, pin: Pin) -> Copied:
+def _copy_one(copier: "Copier", tally: "Tally", pin: Pin) -> Copied:
     return copier.copy(pin, tally.of_file())
 
 
-def _journaled(journal: CopyJournal | None, pins: Iterator[Pin]) -> Iterator[Pin]:
+def _journaled(journal: "CopyJournal | None", pins: Iterator[Pin]) -> Iterator[Pin]:
     """Open the journal, then yield the pins."""
     if journal is not None:
         run_blocking(journal.open)

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from holdfast import arguments
 from holdfast._sync.client.base import ClientBase
-from holdfast._sync.folder_download.download import download_folder
-from holdfast._sync.folder_download.entries import FolderOptions
 from holdfast.content.reference import Reference
 from holdfast.files.sources import Progress
 from holdfast.provider import Browsing, ask
@@ -93,5 +91,9 @@ class FolderCalls(ClientBase):
         """
         self._check_open()
         arguments.check_progress(progress)
+        # Few programs need them, and should not wait for the modules.
+        from holdfast._sync.folder_download.download import download_folder  # noqa: PLC0415
+        from holdfast._sync.folder_download.entries import FolderOptions  # noqa: PLC0415
+
         options = FolderOptions(symlinks=symlinks, portable=portable)
         return download_folder(self._provider, Reference.parse(cid), to, options, progress)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from holdfast._sync.copying.places import find_pin, has_content, is_on_network
+from holdfast._sync.copying.places import addresses_of, find_pin, has_content, is_on_network
 from holdfast._sync.copying.uploading import Uploading, needs_name
 from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast._sync.runtime import run_blocking
@@ -19,8 +19,11 @@ from holdfast.provider import (
     Exporting,
     Importing,
     Pinning,
+    PinningFrom,
     Updating,
+    ask,
     has_capability,
+    stores_content,
 )
 from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 
@@ -57,6 +60,7 @@ class Copier:
         self.journal: CopyJournal | None = None
         self._keeps_keyvalues = True  # until the target says otherwise
         self._uploading = Uploading(source, target)
+        self._origins: list[str] | None = None  # until they are needed
 
     def copy(self, pin: Pin, progress: Progress) -> Copied:
         """Copy the content of `pin`, and note that in the journal."""
@@ -158,7 +162,9 @@ class Copier:
     def _without_archives(self, pin: Pin, progress: Progress) -> Copied:
         info, dropped = self._info(pin)
         cid = CID.parse(pin.cid)
-        uploaded = self._uploading.upload(cid, info, progress)
+        uploaded = None
+        if stores_content(self._target):
+            uploaded = self._uploading.upload(cid, info, progress)
         if uploaded is not None:
             _, size = uploaded
             if needs_name(cid, pin.name):
@@ -168,11 +174,19 @@ class Copier:
         if not self._may_pin or not has_capability(target, Pinning):
             raise self._no_method(pin)
         try:
-            new = wait_for_pin(target, target.pin(pin.cid, info), self._wait)
+            new = wait_for_pin(target, self._pin(pin.cid, info), self._wait)
         except ProviderError as error:
             error.add_note(f"it was asked to fetch it: {_not_sent(target, pin)}")
             raise
         return Copied(cid=pin.cid, name=pin.name, how="pin", dropped=dropped, state=new.state)
+
+    def _pin(self, cid: str, info: PinInfo) -> Pin:
+        """Let the target pin `cid`. Tell it the addresses of the source, if that is possible."""
+        if not has_capability(self._target, PinningFrom):
+            return ask(self._target, Pinning).pin(cid, info)
+        if self._origins is None:
+            self._origins = addresses_of(self._source)
+        return self._target.pin_from(cid, info, self._origins)
 
     def _info(self, pin: Pin) -> tuple[PinInfo, tuple[str, ...]]:
         """Return what is stored with the new pin, and what the target does not keep."""
@@ -220,6 +234,8 @@ def _check(added: Added, pin: Pin) -> None:
 
 
 def _not_sent(target: object, pin: Pin) -> str:
+    if not stores_content(target):
+        return f"{_name(target)} stores nothing itself, it only fetches {pin.cid} by its CID"
     return f"{_name(target)} takes no archives, and would store {pin.cid} under another CID"
 
 

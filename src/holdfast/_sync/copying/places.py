@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 from holdfast._sync.providers.http import HTTPProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
 from holdfast.config.secret import Secret
+from holdfast.errors import ClientError
 from holdfast.files.copy_journal import Place
 from holdfast.files.locations import data_folder
 from holdfast.protocol.gateway import DEFAULT_GATEWAYS
 from holdfast.protocol.host_privacy import WORLD, privacy
-from holdfast.provider import Finding, has_capability
+from holdfast.provider import Finding, Reachable, has_capability
 from holdfast.records import Pin, PinFilter
 
 
@@ -54,6 +55,16 @@ def find_pin(provider: Any, cid: str) -> Pin | None:
 def has_content(pin: Pin) -> bool:
     """Return whether a provider has the content of `pin`, perhaps not at all of its nodes yet."""
     return pin.state == "pinned" or "pinned" in (pin.peers or {}).values()
+
+
+def addresses_of(provider: object) -> list[str]:
+    """Return the public addresses of `provider` on the network; none if it does not say them."""
+    if not has_capability(provider, Reachable):
+        return []
+    try:
+        return provider.addresses()
+    except ClientError:  # they are hints, and a token may lack the permission to ask
+        return []
 
 
 def is_on_network(provider: object) -> bool:

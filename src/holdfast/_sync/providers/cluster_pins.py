@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from holdfast._sync.providers.http import HTTPProvider
+from holdfast._sync.providers.listing import FoundPins
 from holdfast._sync.providers.peers import Peers
 from holdfast._sync.session import Session, read_whole
 from holdfast.calls import Call
@@ -17,14 +18,13 @@ from holdfast.protocol.cluster import ASKED_AT_ONCE, AllocationLines, ClusterAPI
 from holdfast.protocol.cluster_options import read_options
 from holdfast.protocol.cluster_replies import ClusterPin, make_pin
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.pin_api import MAX_PINS
-from holdfast.provider import Finding, Listing, Pinning, Updating
+from holdfast.provider import Pinning, Updating
 from holdfast.records import Pin, PinFilter, PinInfo
 
 NOTHING: Final = 204  # the status of an empty list
 
 
-class ClusterPins(HTTPProvider, Listing, Finding, Updating, Pinning):
+class ClusterPins(HTTPProvider, FoundPins, Updating, Pinning):
     """What the provider for IPFS Cluster does with pins."""
 
     default_gateways = ("http://127.0.0.1:8080/ipfs",)
@@ -70,15 +70,6 @@ class ClusterPins(HTTPProvider, Listing, Finding, Updating, Pinning):
         with self.call("update", cid) as call:
             pin = self.run(self._api.update(cid, name, keyvalues), call)
             return make_pin(pin, self.run(self._api.states(pin.cid), call))
-
-    def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return what is pinned, in no order."""
-        found: list[Pin] = []
-        for pin in self.find_pins(PinFilter(name=name), limit=limit):
-            if len(found) == MAX_PINS:
-                raise ProviderError(f"the cluster has more than {MAX_PINS:,} pins: use iter_pins")
-            found.append(pin)
-        return found
 
     def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
         """Yield the pins that match `wanted`, in no order, as the cluster sends them.

@@ -10,6 +10,7 @@ from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.http import HTTPProvider
 from holdfast._sync.providers.imports import ignore
 from holdfast._sync.providers.kubo_node import KuboNode, KuboReader
+from holdfast._sync.providers.listing import FoundPins
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast._sync.upload_sources import open_upload
@@ -18,7 +19,7 @@ from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import not_what_was_sent
-from holdfast.errors import ConfigError, ProviderError
+from holdfast.errors import ConfigError
 from holdfast.files.archive_source import ArchiveSource
 from holdfast.files.folder_archive import FolderArchive
 from holdfast.files.folder_source import FolderSource
@@ -26,13 +27,11 @@ from holdfast.files.sources import Progress, Source, open_source
 from holdfast.files.upload_check import CheckedSource
 from holdfast.protocol.kubo import KuboAPI, check_filter, check_info
 from holdfast.protocol.kubo_replies import PinLines
-from holdfast.protocol.pin_api import MAX_PINS
 from holdfast.provider import (
     Directories,
-    Finding,
     Importing,
-    Listing,
     Pinning,
+    Reachable,
     Updating,
 )
 from holdfast.records import Added, Pin, PinFilter, PinInfo
@@ -43,12 +42,12 @@ SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
 
 class KuboProvider(
     HTTPProvider,
+    FoundPins,
     Directories,
-    Listing,
-    Finding,
     Updating,
     Pinning,
     Importing,
+    Reachable,
 ):
     """Stores content on a Kubo node under the CIDs that `compute_cid` gives.
 
@@ -165,19 +164,15 @@ class KuboProvider(
             pin, _ = self.run(self._api.keep(cid, info, timeout=timeout), call)
             return pin
 
+    def addresses(self) -> list[str]:
+        """Return the public addresses of the node on the network."""
+        with self.call("addresses") as call:
+            return self.run(self._api.addresses(), call)
+
     def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
         """Change the name of the pin of `cid`."""
         with self.call("update", cid) as call:
             return self.run(self._api.update(cid, name, keyvalues), call)
-
-    def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return what is pinned, in no order."""
-        found: list[Pin] = []
-        for pin in self.find_pins(PinFilter(name=name), limit=limit):
-            if len(found) == MAX_PINS:
-                raise ProviderError(f"Kubo has more than {MAX_PINS:,} pins: use iter_pins")
-            found.append(pin)
-        return found
 
     def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
         """Yield the pins that match `wanted`, in no order, as Kubo sends them."""

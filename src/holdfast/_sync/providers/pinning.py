@@ -109,26 +109,15 @@ class PinProvider(HTTPProvider, Directories, Listing, Finding, Updating, Pinning
     def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
         """Return what is pinned, newest first, fetched page by page."""
         found: list[Pin] = []
-        for page in self._pages(PinFilter(name=name), limit):
+        for page in self.fetch_pages(self._api.pages(PinFilter(name=name), limit=limit)):
             found += page
         return found
 
     def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
         """Yield the pins that match `wanted`, newest first, fetched page by page."""
-        for page in self._pages(wanted, limit):
+        for page in self.fetch_pages(self._api.pages(wanted, limit=limit)):
             for pin in page:
                 yield pin
-
-    def _pages(self, wanted: PinFilter, limit: int | None) -> Iterator[list[Pin]]:
-        pages = self._api.pages(wanted, limit=limit)
-        asked_wait = 0.0
-        while pages.wanted:
-            # Each page has a new `total`; all share one limit on the waits by ``Retry-After``.
-            with self.call("pins") as call:
-                call.asked_wait = asked_wait
-                page = pages.read(self._session.fetch(pages.request(), call))
-                asked_wait = call.asked_wait
-            yield page
 
     def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
         """Change the name, the key-values or both of the pin of `cid`."""

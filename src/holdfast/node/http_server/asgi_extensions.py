@@ -11,5 +11,6 @@ DRAIN: Final = "holdfast.drain"  # a function that waits until the client has re
 TAKE_BODY: Final = "holdfast.take_body"  # one that takes the body, if all of it has arrived
 # A sender that does not go through `send`; a middleware that changes bodies must remove it.
 DIRECT: Final = "holdfast.direct"
+RECEIVER: Final = "holdfast.receiver"  # receives parts of the body on a worker thread
 
 Drain: TypeAlias = Callable[[], Awaitable[None]]

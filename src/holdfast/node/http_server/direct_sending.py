@@ -13,7 +13,19 @@ from typing import Any, Final
 
 from holdfast.node.http_server.request_cycle import RequestCycle
 
-WAIT_SECONDS: Final = 0.002  # for room in the system's buffer; after that the client is slow
+WAIT_SECONDS: Final = 0.002  # for the client; after that it is slow
+
+
+def second_socket(transport: Any) -> socket.socket:
+    """Return a second socket of a connection, which waits `WAIT_SECONDS`, for a thread.
+
+    The connection may end while the thread uses it. The number of its own descriptor could then be
+    that of another connection.
+    """
+    own = transport.get_extra_info("socket")
+    copy = socket.socket(own.family, own.type, own.proto, os.dup(own.fileno()))
+    copy.settimeout(WAIT_SECONDS)
+    return copy
 
 
 class DirectSender:
@@ -37,15 +49,8 @@ class DirectSender:
         )
 
     def open(self) -> socket.socket:
-        """Return a second socket of the connection. Call it in the event loop.
-
-        The connection may end while a thread sends. The number of its own descriptor could then be
-        that of another connection.
-        """
-        own = self._transport.get_extra_info("socket")
-        copy = socket.socket(own.family, own.type, own.proto, os.dup(own.fileno()))
-        copy.settimeout(WAIT_SECONDS)
-        return copy
+        """Return a second socket of the connection. Call it in the event loop."""
+        return second_socket(self._transport)
 
     def send(
         self,

@@ -11,17 +11,22 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
-from holdfast.node.http_server.asgi_extensions import CONNECTION, DIRECT, DRAIN, TAKE_BODY
+from holdfast.node.http_server.asgi_extensions import (
+    CONNECTION,
+    DIRECT,
+    DRAIN,
+    RECEIVER,
+    TAKE_BODY,
+)
+from holdfast.node.http_server.direct_receiving import DirectReceiver
 from holdfast.node.http_server.direct_sending import DirectSender
 from holdfast.node.http_server.request_cycle import RequestCycle
 from holdfast.node.http_server.request_parser import BadRequestError, Head, RequestParser
+from holdfast.node.http_server.stall_limit import StallLimit
 
 logger = logging.getLogger("uvicorn.error")  # to which uvicorn logs everything else
 
 HEAD_SECONDS = 20.0  # for a whole head, counted from the connection's start or the last reply's end
-STALL_SECONDS = 60.0  # after which a client that reads too little of a reply is disconnected
-STALL_BYTES: Final = 16 << 10  # a client that reads fewer in `STALL_SECONDS` has stalled
-CHECKS: Final = 12  # checks of a reply's progress in `STALL_SECONDS`
 RECEIVE_SIZE: Final = 16 << 10  # the most bytes that are read ahead of a connection
 BODY_SIZE: Final = 1 << 20  # the same for a body that the application reads
 MAX_UNREAD: Final = 16  # connections that may have so many bytes that it has not taken yet
@@ -47,7 +52,7 @@ class NodeProtocol(asyncio.BufferedProtocol):
             the same way. Many clients may send at the same moment.
     """
 
-    transport: "StallLimit"
+    transport: StallLimit
     flow: FlowControl
 
     def __init__(
@@ -153,6 +158,7 @@ class NodeProtocol(asyncio.BufferedProtocol):
             DRAIN: self.flow.drain,
             TAKE_BODY: cycle.take_body,
             DIRECT: DirectSender(self.transport, cycle),
+            RECEIVER: DirectReceiver(self),
         }
         self._cycle, self._taken = cycle, 0
         task = self._loop.create_task(cycle.run(self._app))
@@ -166,6 +172,21 @@ class NodeProtocol(asyncio.BufferedProtocol):
             self._cycle.add_body(body)
             if len(self._cycle.body) >= RECEIVE_SIZE:
                 self.flow.pause_reading()
+
+    @property
+    def body_left(self) -> int:
+        """The bytes of a body with a known length that have not arrived."""
+        return self._reader.left
+
+    @property
+    def has_unread_body(self) -> bool:
+        """Whether bytes of the body wait for the application."""
+        return self._cycle is None or bool(self._cycle.body)
+
+    def skip_body(self, size: int) -> None:
+        """Take note of bytes of the body that a thread has received."""
+        self._taken += size
+        self._reader.skip(size)
 
     def on_end(self) -> None:
         """Tell the application that the body has ended."""
@@ -237,60 +258,3 @@ class NodeProtocol(asyncio.BufferedProtocol):
             self._timer = self._loop.call_later(left, self._check)
         else:
             self.transport.abort()
-
-
-class StallLimit:
-    """A transport that aborts the connection when the client reads too little of a reply."""
-
-    def __init__(
-        self,
-        transport: asyncio.Transport,
-        loop: asyncio.AbstractEventLoop,
-        on_resume: Callable[[], None] | None = None,
-    ) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._on_resume = on_resume
-        self._written = 0
-        self._is_watched = False
-        self._mark = (0, 0.0)  # the bytes that the client had read, and when
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def resume_reading(self) -> None:
-        """Read on: the application has taken what came before."""
-        if self._on_resume is not None:
-            self._on_resume()
-        self._transport.resume_reading()
-
-    def write(self, data: bytes) -> None:
-        """Send `data`; what the client does not read at once waits in the buffer."""
-        self._written += len(data)
-        self._transport.write(data)
-        if not self._is_watched and self._transport.get_write_buffer_size():
-            self._is_watched = True
-            self._mark = (self._taken(), self._loop.time())
-            self._watch()
-
-    def count(self, size: int) -> None:
-        """Count bytes that were sent past this object, while its buffer was empty."""
-        self._written += size
-
-    def _taken(self) -> int:
-        return self._written - self._transport.get_write_buffer_size()
-
-    def _watch(self) -> None:
-        self._loop.call_later(STALL_SECONDS / CHECKS, self._check)
-
-    def _check(self) -> None:
-        if not self._transport.get_write_buffer_size():
-            self._is_watched = False
-            return
-        taken, since = self._mark
-        if self._taken() - taken >= STALL_BYTES:
-            self._mark = (self._taken(), self._loop.time())
-        elif self._loop.time() - since >= STALL_SECONDS:
-            self._transport.abort()
-            return
-        self._watch()

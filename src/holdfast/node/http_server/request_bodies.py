@@ -5,9 +5,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.requests import Request
 
-from holdfast.node.http_server.asgi_extensions import TAKE_BODY
+from holdfast.node.http_server.asgi_extensions import RECEIVER, TAKE_BODY
+from holdfast.node.http_server.direct_receiving import DirectReceiver
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.memory import MemoryShare
 
@@ -71,6 +74,7 @@ class RequestBody:
             try:
                 async with asyncio.timeout_at(deadline) as timer:
                     self._share.on_end = partial(timer.reschedule, 0)
+                    await self._share.wait_for_room()
                     chunk, has_more = await self._receive()
             except TimeoutError:
                 if not self._share.is_ended:
@@ -85,6 +89,22 @@ class RequestBody:
             if received >= IDLE_BYTES:
                 deadline = loop.time() + self._idle_seconds
                 received = 0
+
+    async def feed_directly(
+        self, feed: Callable[[bytes], None], held: Callable[[], int], threads: CapacityLimiter
+    ) -> None:
+        """Receive on one of `threads`, and `feed` there, while much is left and comes quickly."""
+        receiver: DirectReceiver | None
+        receiver = self._request.scope.get("extensions", {}).get(RECEIVER)
+        is_quick = True
+        while receiver is not None and is_quick and (source := receiver.open()) is not None:
+            try:
+                is_quick = await run_sync(receiver.receive, source, feed, limiter=threads)
+            finally:
+                source.close()
+                receiver.record()
+            self._share.hold(held())
+            self._check_share()
 
     async def _receive(self) -> tuple[bytes, bool]:
         """Return the next bytes of the body, and whether more follow.
@@ -103,6 +123,10 @@ class RequestBody:
 
     def _too_large(self) -> Refusal:
         return Refusal(413, f"The body is larger than the {self._limit} bytes that are allowed")
+
+    def release(self) -> None:
+        """Count the body no more: all of it was taken."""
+        self._share.hold(0)
 
     async def read(self) -> bytes:
         """Return the whole body."""

@@ -65,6 +65,7 @@ class RequestParser:
         self._count = 0  # of headers
         self._last = b""  # the last bytes that were fed, in which an empty line may begin
         self._parses_body = True
+        self._must_begin_anew = False
         self.left = 0
         self.is_between = True
 
@@ -92,6 +93,13 @@ class RequestParser:
         if self._size > MAX_HEAD:
             raise BadRequestError("the head is too large")
         return size
+
+    def skip(self, size: int) -> None:
+        """Take note of bytes of a body with a known length that were received in another way."""
+        self.left -= size
+        # httptools counts the bytes of the body too, and cannot be told of these.
+        self._parses_body = False
+        self._must_begin_anew = True
 
     def _to_empty_line(self, data: bytes) -> int:
         """Return how many bytes there are up to the end of the next empty line."""
@@ -169,6 +177,9 @@ class RequestParser:
         if not self.left:
             self._size = 0
             self.is_between = True
+            if self._must_begin_anew:
+                self._must_begin_anew = False
+                self._parser = httptools.HttpRequestParser(self)
             self._receiver.on_end()
 
     def close(self) -> None:

@@ -1,7 +1,9 @@
 """The endpoints of the pinning API: each reads its request, uses the repository, and replies."""
 
+import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from anyio import CapacityLimiter
@@ -9,21 +11,29 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.content.cid import CID
-from holdfast.errors import InvalidCIDError
+from holdfast.files.importing import import_content
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.memory import HeldMemory
 from holdfast.node.pinning_api.authorization import Authorization, AuthorizedEndpoint, Endpoint
 from holdfast.node.pinning_api.body_reader import INLINE_JSON, BodyReader
-from holdfast.node.pinning_api.form_parser import feed_all
+from holdfast.node.pinning_api.form_parser import receive_form
 from holdfast.node.pinning_api.form_upload import FormUpload
 from holdfast.node.pinning_api.json_content import read_content
 from holdfast.node.pinning_api.json_values import parse_json
-from holdfast.node.pinning_api.metadata import check_count, iso_time, read_metadata
+from holdfast.node.pinning_api.metadata import (
+    PinOptions,
+    check_count,
+    read_cid,
+    read_metadata,
+    read_options,
+)
+from holdfast.node.pinning_api.pin_groups import Groups, Pinned, pin_in_group
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
+from holdfast.node.pinning_api.pin_records import job_row, pin_row, pinned_record
 from holdfast.node.pinning_api.query_runner import QueryRunner
 from holdfast.node.pinning_api.store_queue import StoreQueue
 from holdfast.node.settings import NodeSettings
@@ -33,11 +43,25 @@ from holdfast.repository.pin_queries import Stopped
 
 WELCOME = "Congratulations! You are communicating with the Pinata API!"
 UPLOADS_AT_ONCE = 8  # worker threads that parse uploads
-REGIONS = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
+# What the service has or had and the node lacks, by path.
+LACKING = {
+    "/pinning/addHashToPinQueue": "pinByHash in the place of this call",
+    "/pinning/hashPinPolicy": "no regions: it keeps each pin once",
+    "/pinning/userPinPolicy": "no regions: it keeps each pin once",
+    "/users/{path:path}": "no keys: its tokens are set where it is started",
+    "/groups": "its groups under /v3/groups",
+    "/groups/{path:path}": "its groups under /v3/groups",
+}
 
 
 class PinningEndpoints:
-    """The endpoints of the pinning API over one repository."""
+    """The endpoints of the pinning API over one repository.
+
+    Attributes:
+        groups: The groups of its pins. The v3 API, which keeps them, sets it.
+    """
+
+    groups: Groups
 
     def __init__(self, repository: Repository, settings: NodeSettings, memory: HeldMemory) -> None:
         self._repository = repository
@@ -67,8 +91,11 @@ class PinningEndpoints:
                 ("GET", f"{data}/userPinnedDataTotal", self.totals, "userPinnedDataTotal"),
             ]
         return [
-            Route(path, self._authorized(endpoint, scope), methods=[method])
-            for method, path, endpoint, scope in endpoints
+            *(
+                Route(path, self._authorized(endpoint, scope), methods=[method])
+                for method, path, endpoint, scope in endpoints
+            ),
+            *(Route(path, _Lacking(text)) for path, text in LACKING.items()),
         ]
 
     def _authorized(self, endpoint: Endpoint, scope: str | None) -> ASGIApp:
@@ -83,32 +110,43 @@ class PinningEndpoints:
         with self.bodies.reading(request, self._settings.max_json) as body:
             text = await body.read()
             if len(text) <= INLINE_JSON:
-                content, profile, about = read_content(parse_json(text))
-                pin, existed = await self._stores.add(content, profile, **about)
+                pinned = await self._store(*read_content(parse_json(text)))
             else:
-                pin, existed = await self.bodies.on_thread(body, text, self._add_json)
-        return JSONResponse(_pinned(pin, existed))
+                pinned = await self.bodies.on_thread(body, text, self._add_json)
+        return JSONResponse(pinned_record(pinned))
 
-    def _add_json(self, body: Any) -> tuple[Pin, bool]:
-        content, profile, about = read_content(body)
-        return self._repository.add(content, profile, **about)
+    async def _store(self, content: bytes, options: PinOptions, about: dict[str, Any]) -> Pinned:
+        if options.group_id is not None:
+            return await run_in_threadpool(self._add, content, options, about)
+        pin, existed = await self._stores.add(content, options.profile, **about)
+        group = await run_in_threadpool(self.groups.group_of, pin) if existed else None
+        return Pinned(pin, existed, group)
+
+    def _add_json(self, body: Any) -> Pinned:
+        return self._add(*read_content(body))
+
+    def _add(self, content: bytes, options: PinOptions, about: dict[str, Any]) -> Pinned:
+        with self._repository.adding() as adding:
+            part = import_content(content, options.profile, adding.put)
+            about = {"size": part.dag_size, **about}
+            return pin_in_group(self.groups, options.group_id, adding, part.cid, **about)
 
     async def pin_file(self, request: Request) -> Response:
         """Pin a file or a directory from a form."""
-        upload = FormUpload(self._repository, request.headers.get("content-type", ""))
-        try:
-            with self.bodies.reading(request, self._settings.max_upload) as body:
-                await feed_all(upload, body, self.uploaders)
-            return JSONResponse(_pinned(*await run_in_threadpool(upload.finish)))
-        finally:
-            await run_in_threadpool(upload.close)
-            self.bodies.memory.give_back()
+        content_type = request.headers.get("content-type", "")
+        upload = FormUpload(self._repository, self.groups, content_type)
+        limit = self._settings.max_upload
+        pinned = await receive_form(upload, request, self.bodies, self.uploaders, limit=limit)
+        return JSONResponse(pinned_record(pinned))
 
     async def pin_by_hash(self, request: Request) -> Response:
         """Start a job that pins a CID."""
         body = await self.bodies.json_object(request)
-        cid = _cid(body.get("hashToPin"))
-        job = self.jobs.add(cid, read_metadata(body.get("pinataMetadata")))
+        cid = read_cid(body.get("hashToPin"))
+        metadata = read_metadata(body.get("pinataMetadata"))
+        group = read_options(body.get("pinataOptions")).group_id
+        job = PinJob(cid=str(cid), metadata=metadata, group_id=group)
+        await run_in_threadpool(self._start, job, cid)
         reply = {
             "id": job.id,
             "ipfsHash": job.cid,
@@ -117,26 +155,28 @@ class PinningEndpoints:
         }
         return JSONResponse(reply)
 
+    def _start(self, job: PinJob, cid: CID) -> None:
+        with self.groups.grouped(job.id, cid, job.group_id):
+            self.jobs.start(job)
+
     async def pin_jobs(self, request: Request) -> Response:
         """List the jobs that are under way or have failed."""
         query = request.query_params
-        jobs = self.jobs.all()
-        if query.get("status"):
-            jobs = [job for job in jobs if job.status == query["status"]]
-        if query.get("ipfs_pin_hash"):
-            wanted = _cid(query["ipfs_pin_hash"])
-            jobs = [job for job in jobs if CID.parse(job.cid) == wanted]
-        if query.get("sort", "ASC").upper() == "DESC":
-            jobs.reverse()
+        cid = query.get("ipfs_pin_hash")
+        jobs = self.jobs.find(
+            status=query.get("status") or None,
+            cid=read_cid(cid) if cid else None,
+            newest_first=query.get("sort", "").upper() == "DESC",
+        )
         limit = whole_number(query.get("limit", "5"), "limit", most=1000)
         offset = whole_number(query.get("offset", "0"), "offset")
-        rows = [_job_row(job) for job in jobs[offset : offset + limit]]
+        rows = [job_row(job) for job in jobs[offset : offset + limit]]
         return JSONResponse({"count": len(jobs), "rows": rows})
 
     async def hash_metadata(self, request: Request) -> Response:
         """Change the name or the key-values of a pin; a key with the value null is removed."""
         body = await self.bodies.json_object(request)
-        cid = _cid(body.get("ipfsPinHash"))
+        cid = read_cid(body.get("ipfsPinHash"))
         given = {key: body[key] for key in ("name", "keyvalues") if key in body}
         metadata = read_metadata(given)
         name = metadata.name if given.get("name") is not None else None
@@ -155,32 +195,43 @@ class PinningEndpoints:
     async def unpin(self, request: Request) -> Response:
         """Remove a pin."""
         given = request.path_params["cid"]
-        if not await run_in_threadpool(self._repository.unpin, _cid(given)):
+        if not await run_in_threadpool(self._unpin, read_cid(given)):
             raise _not_pinned(given)
         return PlainTextResponse("OK")
+
+    def _unpin(self, cid: CID) -> bool:
+        pin = self._repository.find_pin(cid)
+        if pin is None or not self._repository.unpin(cid):
+            return False
+        self.groups.ungroup(pin.id, cid)
+        return True
 
     async def pin_list(self, request: Request) -> Response:
         """List one page of the pins that match the service's filters.
 
         The ETag is the state of the store, read before the pins. So a client that asks again learns
-        cheaply that nothing has changed.
+        cheaply that nothing has changed. Groups are not part of that state.
         """
-        query, with_count = read_query(request.query_params)
+        wanted, with_count = read_query(request.query_params)
+        group = request.query_params.get("groupId")
         known = request.headers.get("if-none-match")
 
         def find(stopped: Stopped) -> tuple[str, list[Pin] | None, int | None]:
-            etag = f'"{self._repository.state()}"'
-            if etag == known and known != '""':
-                return etag, None, None
+            state = "" if group else self._repository.state()
+            if state and known == f'"{state}"':
+                return state, None, None
+            query = wanted
+            if group:
+                query = replace(wanted, ids=json.dumps(self.groups.ids_in_group(group)))
             count = self._repository.count_pins(query, stopped) if with_count else None
-            return etag, self._repository.pins(query, stopped), count
+            return state, self._repository.pins(query, stopped), count
 
-        etag, pins, count = await self.queries.run(request, find)
-        headers = {"ETag": etag} if etag != '""' else {}
+        state, pins, count = await self.queries.run(request, find)
+        headers = {"ETag": f'"{state}"'} if state else {}
         if pins is None:
             return Response(status_code=304, headers=headers)
         reply: dict[str, Any] = {} if count is None else {"count": count}
-        return JSONResponse({**reply, "rows": [_pin_row(pin) for pin in pins]}, headers=headers)
+        return JSONResponse({**reply, "rows": [pin_row(pin) for pin in pins]}, headers=headers)
 
     async def totals(self, request: Request) -> Response:
         """Reply with the number and the total size of the pins; with `disk`, its space too."""
@@ -196,50 +247,16 @@ class PinningEndpoints:
         return JSONResponse(reply)
 
 
-def _pinned(pin: Pin, duplicate: bool) -> dict[str, Any]:  # noqa: FBT001 - as the repository returns it
-    """Return the reply to a pin, with the members of all versions of the service."""
-    reply: dict[str, Any] = {
-        "IpfsHash": pin.cid,
-        "PinSize": pin.size,
-        "Timestamp": iso_time(pin.created or 0),
-        "ID": pin.id,
-        "Name": pin.name,
-        "NumberOfFiles": pin.files,
-        "MimeType": pin.type,
-        "GroupId": None,
-        "Keyvalues": dict(pin.keyvalues) or None,
-    }
-    if duplicate:
-        reply["isDuplicate"] = True
-    return reply
+class _Lacking:
+    """An endpoint that the node does not have."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
 
-def _pin_row(pin: Pin) -> dict[str, Any]:
-    return {
-        "id": pin.id,
-        "ipfs_pin_hash": pin.cid,
-        "size": pin.size,
-        "user_id": "local",
-        "date_pinned": iso_time(pin.created or 0),
-        "date_unpinned": None if pin.removed is None else iso_time(pin.removed),
-        "metadata": {"name": pin.name or None, "keyvalues": dict(pin.keyvalues) or None},
-        "regions": REGIONS,
-        "mime_type": pin.type,
-        "number_of_files": pin.files,
-    }
-
-
-def _job_row(job: PinJob) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "ipfs_pin_hash": job.cid,
-        "date_queued": iso_time(job.queued),
-        "name": job.metadata.name or None,
-        "status": job.status,
-        "keyvalues": dict(job.metadata.keyvalues) or None,
-        "host_nodes": None,
-        "pin_policy": {"regions": [{"id": "LOCAL", "desiredReplicationCount": 1}], "version": 1},
-    }
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Reply with what the node has instead."""
+        refusal = Refusal(501, f"The local node has {self._text}", reason="NOT_IMPLEMENTED")
+        await refusal.json_reply()(scope, receive, send)
 
 
 def _not_pinned(cid: str) -> Refusal:
@@ -248,10 +265,3 @@ def _not_pinned(cid: str) -> Refusal:
         f"The current user has not pinned the cid: {cid}",
         reason="CURRENT_USER_HAS_NOT_PINNED_CID",
     )
-
-
-def _cid(given: Any) -> CID:
-    try:
-        return CID.parse(given if isinstance(given, str) else "")
-    except InvalidCIDError as error:
-        raise Refusal(400, f"Invalid CID: {error.reason}", reason="INVALID_CID") from None

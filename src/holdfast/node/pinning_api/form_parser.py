@@ -2,10 +2,12 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 
 try:
     from multipart import MultipartError, MultipartSegment, ParserLimitReached, PushMultipartParser
@@ -18,13 +20,18 @@ except ImportError:
 
 from holdfast.node.http_server.refusals import bad_request
 from holdfast.node.http_server.request_bodies import RequestBody
+from holdfast.node.pinning_api.body_reader import BodyReader
 from holdfast.node.pinning_api.upload_tree import MAX_FILES
 
 MAX_FIELD: Final = 256 << 10
 MAX_PARTS: Final = MAX_FILES + 10  # the files and the other fields
 MAX_HEADER: Final = 16 << 10  # bytes of a header of a part
 MAX_HEADERS: Final = 16
+LARGE_PIECE: Final = 256 << 10  # a client that sends as much at once is quick
 MAX_BOUNDARY: Final = 200  # RFC 2046 allows 70
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class FormParser(ABC):
@@ -134,6 +141,16 @@ class Fed(Protocol):
         """Take the next bytes."""
 
 
+class Form(Fed, Protocol[T_co]):
+    """What makes something of a body when all of it was fed."""
+
+    def finish(self) -> T_co:
+        """Return what was made."""
+
+    def close(self) -> None:
+        """Free its memory, whether it was finished or not."""
+
+
 async def feed_all(form: Fed, body: RequestBody, threads: CapacityLimiter) -> None:
     """Feed each piece of a body to `form` on one of `threads` while the next one arrives."""
     feeding: asyncio.Task[None] | None = None
@@ -143,16 +160,36 @@ async def feed_all(form: Fed, body: RequestBody, threads: CapacityLimiter) -> No
         await run_sync(form.feed, fed[0], limiter=threads)
         fed.clear()
 
+    def held() -> int:
+        return form.held + sum(map(len, fed))
+
     try:
-        async for piece in body.pieces(lambda: form.held + sum(map(len, fed))):
+        async for piece in body.pieces(held):
             if feeding is not None:
                 await feeding
+            is_large = len(piece) >= LARGE_PIECE
             fed[:] = [piece]
             feeding = asyncio.create_task(feed())
             del piece  # so that the thread lets go of it when it has fed it
+            if is_large:
+                await feeding
+                await body.feed_directly(form.feed, held, threads)
     finally:
         if feeding is not None:  # the thread must be done before the form is closed
             await feeding
+
+
+async def receive_form(
+    form: Form[T], request: Request, bodies: BodyReader, threads: CapacityLimiter, *, limit: int
+) -> T:
+    """Feed the body of a request to `form`, and return what it makes of it; close it at the end."""
+    with bodies.reading(request, limit) as body:
+        try:
+            await feed_all(form, body, threads)
+            body.release()
+            return await run_in_threadpool(form.finish)
+        finally:
+            await run_in_threadpool(form.close)
 
 
 def _parameter(parameters: str, name: str) -> str:

@@ -9,8 +9,8 @@ from holdfast.node.http_server.refusals import bad_request
 from holdfast.node.pinning_api.form_parser import FormParser
 from holdfast.node.pinning_api.json_values import parse_json, with_numbers
 from holdfast.node.pinning_api.metadata import PinOptions, read_metadata, read_options
+from holdfast.node.pinning_api.pin_groups import Groups, Pinned, pin_in_group
 from holdfast.node.pinning_api.upload_tree import Entries, UploadTree
-from holdfast.records import Pin
 from holdfast.repository import Repository
 from holdfast.repository.file_adding import FileAdding
 
@@ -24,9 +24,10 @@ class FormUpload(FormParser):
     and if the options want another one, read from the repository and added again.
     """
 
-    def __init__(self, repository: Repository, content_type: str) -> None:
+    def __init__(self, repository: Repository, groups: Groups, content_type: str) -> None:
         super().__init__(content_type)
         self._repository = repository
+        self._groups = groups
         self._adding = repository.adding()
         self._adding.max_held = MAX_SMALL
         self._file: FileAdding | None = None
@@ -73,8 +74,8 @@ class FormUpload(FormParser):
         if name == "pinataOptions":
             self._options = read_options(self._fields[name])
 
-    def finish(self) -> tuple[Pin, bool]:
-        """Pin what was uploaded; return the pin, and whether it existed before."""
+    def finish(self) -> Pinned:
+        """Pin what was uploaded."""
         self.end_form()
         files = self._tree.count
         if not files:
@@ -85,7 +86,10 @@ class FormUpload(FormParser):
         is_file = b"\0" not in self._path and not self._options.wrap
         if self._options.wrap:
             part = self._directory([(name, part)])
-        return self._adding.pin(
+        return pin_in_group(
+            self._groups,
+            self._options.group_id,
+            self._adding,
             part.cid,
             name=pin_name,
             keyvalues=metadata.keyvalues,

@@ -2,16 +2,15 @@
 
 from typing import Any, Final
 
-from holdfast.content.profiles import Profile
 from holdfast.node.http_server.refusals import bad_request
 from holdfast.node.pinning_api.json_values import with_numbers, write_json
-from holdfast.node.pinning_api.metadata import read_metadata, read_options
+from holdfast.node.pinning_api.metadata import PinOptions, read_metadata, read_options
 
 CONTENT_NAMES: Final = ("pinataContent", "pinContent")
 
 
-def read_content(body: Any) -> tuple[bytes, Profile, dict[str, Any]]:
-    """Return the content in a parsed body, its layout, and the fields of its pin.
+def read_content(body: Any) -> tuple[bytes, PinOptions, dict[str, Any]]:
+    """Return the content in a parsed body, its options, and the fields of its pin.
 
     The body is an object with content, metadata and options, or the content alone.
     """
@@ -28,4 +27,4 @@ def read_content(body: Any) -> tuple[bytes, Profile, dict[str, Any]]:
         "keyvalues": metadata.keyvalues,
         "type": "application/json",
     }
-    return write_json(content).encode(), options.profile, about
+    return write_json(content).encode(), options, about

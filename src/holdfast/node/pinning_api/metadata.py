@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V0_2015, UNIXFS_V1_2025, Profile
-from holdfast.node.http_server.refusals import bad_request
+from holdfast.errors import InvalidCIDError
+from holdfast.node.http_server.refusals import Refusal, bad_request
 
 MAX_KEYVALUES: Final = 10  # the service's limit
 MAX_NAME: Final = 245
@@ -23,10 +25,11 @@ class PinMetadata:
 
 @dataclass(frozen=True, slots=True)
 class PinOptions:
-    """The layout options of a pin."""
+    """The options of a pin: its layout and its group."""
 
     cid_version: int = 1
     wrap: bool = False
+    group_id: str | None = None
 
     @property
     def profile(self) -> Profile:
@@ -90,7 +93,10 @@ def read_options(value: Any) -> PinOptions:
     wrap = value.get("wrapWithDirectory", False)
     if not isinstance(wrap, bool | None):
         raise bad_request("wrapWithDirectory must be true or false")
-    return PinOptions(int(version), bool(wrap))
+    group = value.get("groupId")
+    if not isinstance(group, str | None):
+        raise bad_request("groupId must be a string")
+    return PinOptions(int(version), bool(wrap), group or None)
 
 
 def iso_time(milliseconds: int) -> str:
@@ -108,3 +114,11 @@ def parse_time(text: str, what: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return int(moment.timestamp() * 1000)
+
+
+def read_cid(given: object) -> CID:
+    """Return the CID that a request names."""
+    try:
+        return CID.parse(given if isinstance(given, str) else "")
+    except InvalidCIDError as error:
+        raise Refusal(400, f"Invalid CID: {error.reason}", reason="INVALID_CID") from None

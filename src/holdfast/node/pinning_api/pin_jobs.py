@@ -6,13 +6,14 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from queue import Empty, Full, Queue
+from queue import Empty, Queue
 from typing import Any
 
 from holdfast._sync.transport import Transport
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError
+from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.pinning_api.dag_download import TooLargeError, fetch_blocks
 from holdfast.node.pinning_api.metadata import PinMetadata
 from holdfast.records import now_ms
@@ -35,6 +36,11 @@ class PinJob:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     status: str = "prechecking"
     queued: int = field(default_factory=now_ms)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether it has not failed."""
+        return self.status in {"prechecking", "retrieving"}
 
 
 class PinJobs:
@@ -59,25 +65,26 @@ class PinJobs:
         for worker in self._workers:
             worker.start()
 
-    def add(self, cid: CID, metadata: PinMetadata) -> PinJob:
-        """Start to pin `cid`."""
-        job = PinJob(cid=str(cid), metadata=metadata)
-        self.start(job)
-        return job
-
     def start(self, job: PinJob) -> None:
-        """Start a job."""
+        """Start a job. If there are too many, the oldest that has failed is removed.
+
+        Raise a `Refusal` if none has failed.
+        """
         with self._lock:
+            if len(self._jobs) >= MAX_JOBS:
+                failed = (id_ for id_, each in self._jobs.items() if not each.is_under_way)
+                self._jobs.pop(next(failed, ""), None)
+            if len(self._jobs) >= MAX_JOBS or self._queue.full():
+                raise Refusal(
+                    503,
+                    f"{MAX_JOBS} pins wait for their content; try again later, or cancel some",
+                    {"Retry-After": "60"},
+                )
             self._jobs[job.id] = job
-            while len(self._jobs) > MAX_JOBS:
-                del self._jobs[next(iter(self._jobs))]
-        try:
             self._queue.put_nowait((job, CID.parse(job.cid)))
-        except Full:
-            self._set(job, "expired")
 
     def cancel(self, id: str) -> bool:
-        """Remove a job; return whether there was one. If it is being retrieved, it may complete."""
+        """Remove a job; return whether there was one. Its content is not pinned any more."""
         with self._lock:
             return self._jobs.pop(id, None) is not None
 
@@ -90,15 +97,31 @@ class PinJobs:
                 logger.exception("pinning %s failed", cid)
                 self._set(job, "expired")
 
-    def all(self) -> list[PinJob]:
-        """Return the jobs that are under way or have failed."""
+    def by_id(self) -> dict[str, PinJob]:
+        """Return the jobs that are under way or have failed, by their ids."""
         with self._lock:
-            return list(self._jobs.values())
+            return dict(self._jobs)
+
+    def find(self, *, status: str | None, cid: CID | None, newest_first: bool) -> list[PinJob]:
+        """Return the jobs that are under way or have failed, of one status or one CID if given."""
+        jobs = list(self.by_id().values())
+        if newest_first:
+            jobs.reverse()
+        return [
+            job
+            for job in jobs
+            if status in (None, job.status) and cid in (None, CID.parse(job.cid))
+        ]
 
     def _run(self, job: PinJob, cid: CID) -> None:
-        about = {"id": job.id, "name": job.metadata.name, "keyvalues": job.metadata.keyvalues}
         if not self._is_wanted(job):
             return
+        about = {
+            "id": job.id,
+            "name": job.metadata.name,
+            "keyvalues": job.metadata.keyvalues,
+            "created": job.queued,
+        }
         try:
             self._repository.pin(cid, **about)
         except ClientError:
@@ -107,7 +130,11 @@ class PinJobs:
                 self._set(job, status)
                 return
         with self._lock:
-            self._jobs.pop(job.id, None)
+            was_cancelled = self._jobs.pop(job.id, None) is None
+        if was_cancelled:
+            pin = self._repository.find_pin(cid)
+            if pin is not None and pin.id == job.id:
+                self._repository.unpin(cid)
 
     def _retrieve(self, job: PinJob, cid: CID, about: dict[str, Any]) -> str | None:
         """Fetch and pin `cid` from the first gateway that has it; return the status if none has."""

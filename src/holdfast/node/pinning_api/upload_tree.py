@@ -49,13 +49,17 @@ class UploadTree:
     def check(self, filename: str) -> bytes:
         """Return the path for `add` of the file with this name.
 
-        Raise a `Refusal` if the name is not a valid path, exists already, or exceeds a limit.
+        Raise a `Refusal` if the name is not a valid path, exists already, or exceeds a limit. As
+        with Kubo, slashes at the start and doubled slashes do not count: some clients send the
+        whole path of a file.
         """
-        names = filename.removeprefix("./").split("/", MAX_LEVELS)
+        names = [name for name in filename.removeprefix("./").split("/") if name]
         if len(names) > MAX_LEVELS:
             raise bad_request(f"A filename may have at most {MAX_LEVELS} levels")
-        if any(name in {"", ".", ".."} or "\0" in name for name in names):
-            raise bad_request("A filename must be a relative path without '..' or empty names")
+        if not names or filename.endswith("/"):
+            raise bad_request("A filename must end with the name of a file")
+        if any(name in {".", ".."} or "\0" in name for name in names):
+            raise bad_request("A filename must be a path without '.', '..' or zero bytes")
         if len(self._parts) >= MAX_FILES:
             raise bad_request(f"An upload may have at most {MAX_FILES} files")
         if self._root is None:

@@ -18,7 +18,7 @@ from holdfast.errors import ClientError
 from holdfast.node.http_server.default_headers import DefaultHeaders
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.pinning_api.endpoints import PinningEndpoints
-from holdfast.node.pinning_api.form_parser import feed_all
+from holdfast.node.pinning_api.form_parser import receive_form
 from holdfast.node.settings import NodeSettings
 from holdfast.node.v3_api.file_endpoints import FileEndpoints
 from holdfast.node.v3_api.group_endpoints import GroupEndpoints
@@ -85,6 +85,7 @@ class V3Endpoints:
         self._limit = settings.max_upload
         self._profile = profile_named(settings.v3_profile)
         self._networks = Networks(repository)
+        api.groups = self._networks.public
         self._signer = Signer(repository.path.absolute())
         self._uploads = TusUploads(self._networks, self._profile)
         self._tus = TusEndpoints(
@@ -183,13 +184,10 @@ class V3Endpoints:
                 limit=limit,
             )
         )
-        try:
-            with self._api.bodies.reading(request, limit + FORM_MARGIN) as body:
-                await feed_all(form, body, self._api.uploaders)
-            return data_reply(upload_record(await run_in_threadpool(form.finish)))
-        finally:
-            await run_in_threadpool(form.close)
-            self._api.bodies.memory.give_back()
+        uploaded = await receive_form(
+            form, request, self._api.bodies, self._api.uploaders, limit=limit + FORM_MARGIN
+        )
+        return data_reply(upload_record(uploaded))
 
     # Beside the requests
 

@@ -4,22 +4,15 @@ It is a small database of its own in the folder of the store. Without it no cont
 are then in no group and do not expire.
 """
 
-import sqlite3
-import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from holdfast.errors import ConfigError
+from holdfast.node.small_database import SmallDatabase
 from holdfast.records import now_ms
-from holdfast.repository.database.errors import read_only_error, typed_errors
-from holdfast.repository.database.opening import connect
 
 DATABASE: Final = "holdfast.files.sqlite3"
-VERSION: Final = 1
 AT_ONCE: Final = 500  # every SQLite takes at least 999 parameters
 TABLES: Final = (
     "CREATE TABLE files (uuid TEXT PRIMARY KEY, cid TEXT NOT NULL, group_id TEXT, expires INTEGER)",
@@ -50,22 +43,19 @@ class Group:
     created: int
 
 
-class FileDetails:
-    """The details of the files of the store in `folder`. Safe for several threads."""
+class FileDetails(SmallDatabase):
+    """The details of the files of a store."""
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        self._folder = folder
-        self._read_only = read_only
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._empty: sqlite3.Connection | None = None
+    file = DATABASE
+    tables = TABLES
+    without = "files are in no group"
 
     # Files
 
     def of(self, ids: Sequence[str]) -> dict[str, Details]:
         """Return the details of files by their ids; files without any are left out."""
         found: dict[str, Details] = {}
-        with self._using() as connection:
+        with self.using() as connection:
             for at in range(0, len(ids), AT_ONCE):
                 some = ids[at : at + AT_ONCE]
                 marks = ",".join("?" * len(some))
@@ -78,7 +68,7 @@ class FileDetails:
         """Set the details of a file; `Details()` removes them."""
         if details == Details() and not self.of([id]):
             return
-        with self._changing() as connection:
+        with self.changing() as connection:
             connection.execute("DELETE FROM files WHERE uuid = ?", (id,))
             if details != Details():
                 row = (id, cid, *details)
@@ -87,13 +77,13 @@ class FileDetails:
     def ids_in_group(self, group: str | None) -> list[str]:
         """Return the ids of the files in a group; with None, of those in any group."""
         sql = "SELECT uuid FROM files WHERE group_id IS NOT NULL AND (?1 IS NULL OR group_id = ?1)"
-        with self._using() as connection:
+        with self.using() as connection:
             return [number for (number,) in connection.execute(sql, (group,))]
 
     def expired(self, now: int) -> list[tuple[str, str]]:
         """Return the id and the CID of some files that have expired."""
         sql = "SELECT uuid, cid FROM files WHERE expires <= ? ORDER BY expires LIMIT ?"
-        with self._using() as connection:
+        with self.using() as connection:
             return connection.execute(sql, (now, AT_ONCE)).fetchall()
 
     # Groups
@@ -102,7 +92,7 @@ class FileDetails:
         """Make a group."""
         row = (str(uuid.uuid4()), name, is_public, now_ms())
         sql = "INSERT INTO groups (uuid, name, is_public, created) VALUES (?, ?, ?, ?)"
-        with self._changing() as connection:
+        with self.changing() as connection:
             number = connection.execute(sql, row).lastrowid
         return _group((number, *row))
 
@@ -117,7 +107,7 @@ class FileDetails:
             "SELECT id, uuid, name, is_public, created FROM groups"  # noqa: S608 - ours
             f" WHERE {where} ORDER BY id DESC LIMIT ?"
         )
-        with self._using() as connection:
+        with self.using() as connection:
             return [_group(row) for row in connection.execute(sql, (*values, limit))]
 
     def update_group(self, id: str, name: str | None, is_public: bool | None) -> Group | None:  # noqa: FBT001
@@ -126,96 +116,16 @@ class FileDetails:
             "UPDATE groups SET name = coalesce(?, name), is_public = coalesce(?, is_public)"
             " WHERE uuid = ?"
         )
-        with self._changing() as connection:
+        with self.changing() as connection:
             connection.execute(sql, (name, is_public, id))
         return self.group(id)
 
     def remove_group(self, id: str) -> bool:
         """Remove a group; return whether it was there. Its files stay, in no group."""
-        with self._changing() as connection:
+        with self.changing() as connection:
             connection.execute("UPDATE files SET group_id = NULL WHERE group_id = ?", (id,))
             connection.execute("DELETE FROM files WHERE group_id IS NULL AND expires IS NULL")
             return connection.execute("DELETE FROM groups WHERE uuid = ?", (id,)).rowcount > 0
-
-    # The database
-
-    @contextmanager
-    def _using(self, *, makes: bool = False) -> Iterator[sqlite3.Connection]:
-        """Yield the database. Without one, yield an empty one in memory, unless `makes`."""
-        with typed_errors(self._folder), self._lock:
-            path = self._folder / DATABASE
-            if self._connection is None and (makes or path.exists()):
-                self._connection = self._open(path)
-            if self._connection is not None:
-                yield self._connection
-                return
-            self._empty = self._empty or _make_empty()
-            yield self._empty
-
-    @contextmanager
-    def _changing(self) -> Iterator[sqlite3.Connection]:
-        if self._read_only:
-            raise read_only_error(self._folder)
-        with self._using(makes=True) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-
-    def _open(self, path: Path) -> sqlite3.Connection:
-        connection = connect(path, "ro" if self._read_only else "rwc")
-        try:
-            self._check(connection, path)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _check(self, connection: sqlite3.Connection, path: Path) -> None:
-        """Make the tables, or raise `ConfigError` if they are not ours."""
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if not version:
-            connection.execute("BEGIN IMMEDIATE")
-            if not _statements(connection):
-                _make_tables(connection)
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-            connection.execute("COMMIT")
-        if _statements(connection) != set(TABLES):
-            raise ConfigError(
-                f"{path} was not made by this version of Holdfast: move it away, "
-                "and files are in no group"
-            )
-
-    def close(self) -> None:
-        """Close the database."""
-        with self._lock:
-            for connection in (self._connection, self._empty):
-                if connection is not None:
-                    connection.close()
-            self._connection = self._empty = None
-
-
-def _make_empty() -> sqlite3.Connection:
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    _make_tables(connection)
-    connection.create_function("fold", 1, str)  # there is nothing to compare
-    return connection
-
-
-def _make_tables(connection: sqlite3.Connection) -> None:
-    for sql in TABLES:
-        connection.execute(sql)
-
-
-def _statements(connection: sqlite3.Connection) -> set[str]:
-    rows: Iterable[tuple[Any]] = connection.execute(
-        "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
-    )
-    return {str(sql) for (sql,) in rows}
 
 
 def _group(row: tuple[Any, ...]) -> Group:

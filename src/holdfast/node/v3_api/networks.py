@@ -7,7 +7,7 @@ in whatever form they are asked for it. Content that is uploaded to both network
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,6 +78,26 @@ class Network:
         except BaseException:
             self.details.put(id, str(cid), Details())
             raise
+
+    # For the pinning API
+
+    def grouped(self, id: str, cid: CID, group: str | None) -> AbstractContextManager[None]:
+        """Put a new file into a group before the block pins it; take it out if that fails."""
+        return self.described(id, cid, Details(group))
+
+    def ungroup(self, id: str, cid: CID) -> None:
+        """Take a file out of its group."""
+        self.details.put(id, str(cid), Details())
+
+    def group_of(self, pin: Pin) -> str | None:
+        """Return the group of a file."""
+        return self.file(pin).details.group_id
+
+    def ids_in_group(self, group: str) -> list[str]:
+        """Return the ids of the files in a group."""
+        return self.details.ids_in_group(group)
+
+    # Removing
 
     def remove(self, pin: Pin) -> None:
         """Remove a file."""

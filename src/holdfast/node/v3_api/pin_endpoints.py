@@ -5,12 +5,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.content.cid import CID
-from holdfast.errors import InvalidCIDError
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.body_reader import BodyReader
-from holdfast.node.pinning_api.metadata import PinMetadata, read_keyvalues
+from holdfast.node.pinning_api.metadata import PinMetadata, read_cid, read_keyvalues
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
-from holdfast.node.v3_api.file_details import Details
 from holdfast.node.v3_api.json_records import job_record
 from holdfast.node.v3_api.list_query import page_limit
 from holdfast.node.v3_api.networks import Network
@@ -29,7 +27,7 @@ class PinEndpoints:
     async def add(self, request: Request) -> Response:
         """Start a job that pins a CID."""
         body = await self._bodies.json_object(request)
-        cid = _cid(body.get("cid"))
+        cid = read_cid(body.get("cid"))
         keyvalues = read_keyvalues(body.get("keyvalues"))
         metadata = PinMetadata(read_name(body.get("name")) or "", keyvalues)
         group = body.get("group_id")
@@ -40,20 +38,18 @@ class PinEndpoints:
         return data_reply(job_record(job))
 
     def _start(self, job: PinJob, cid: CID) -> None:
-        with self._network.described(job.id, cid, Details(job.group_id)):
+        with self._network.grouped(job.id, cid, job.group_id):
             self._jobs.start(job)
 
     async def list(self, request: Request) -> Response:
         """List one page of the jobs that are under way or have failed, the oldest first."""
         query = request.query_params
-        jobs = self._jobs.all()
-        if query.get("status"):
-            jobs = [job for job in jobs if job.status == query["status"]]
-        if query.get("cid"):
-            wanted = _cid(query["cid"])
-            jobs = [job for job in jobs if CID.parse(job.cid) == wanted]
-        if (query.get("order") or query.get("sort") or "ASC").upper() == "DESC":
-            jobs.reverse()
+        cid = query.get("cid")
+        jobs = self._jobs.find(
+            status=query.get("status") or None,
+            cid=read_cid(cid) if cid else None,
+            newest_first=(query.get("order") or query.get("sort") or "").upper() == "DESC",
+        )
         if query.get("pageToken"):
             ids = [job.id for job in jobs]
             if query["pageToken"] in ids:
@@ -69,10 +65,3 @@ class PinEndpoints:
         if not self._jobs.cancel(id_):
             raise Refusal(404, f"There is no job with the id {id_[:100]}")
         return data_reply(None)
-
-
-def _cid(given: object) -> CID:
-    try:
-        return CID.parse(given if isinstance(given, str) else "")
-    except InvalidCIDError as error:
-        raise bad_request(f"Invalid CID: {error.reason}") from None

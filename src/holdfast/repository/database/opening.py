@@ -29,6 +29,7 @@ from holdfast.repository.database.identity import (
 )
 from holdfast.repository.database.read_only import read_only_uri
 from holdfast.repository.database.trust import check_files, check_kinds, check_tables, harden
+from holdfast.repository.rows import nanoseconds
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -87,6 +88,7 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     )
     try:
         connection.create_function("fold", 1, _fold, deterministic=True)
+        connection.create_function("nanoseconds", 1, nanoseconds, deterministic=True)
         harden(connection)
         # Collecting garbage sorts rows. On a full disk there is no space for temporary files.
         connection.execute("PRAGMA temp_store = MEMORY")

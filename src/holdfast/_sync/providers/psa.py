@@ -1,0 +1,134 @@
+# WARNING: this file is generated from src/holdfast/_async/providers/psa.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The provider for services with the IPFS Pinning Services API, which pin existing content only."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, NoReturn
+
+from holdfast._sync.providers.http import HTTPProvider
+from holdfast._sync.providers.listing import FoundPins
+from holdfast._sync.session import Session
+from holdfast.calls import Call
+from holdfast.config import ClientConfig
+from holdfast.errors import ConfigError, UnsupportedError
+from holdfast.files.sources import Progress, Source
+from holdfast.protocol.psa import MAX_ORIGINS, PSAAPI
+from holdfast.provider import Annotating, Pinning, PinningFrom, Updating
+from holdfast.records import Added, Pin, PinFilter, PinInfo
+
+CANNOT_STORE: Final = (
+    "cannot store new content, only pin what exists elsewhere; store it with another provider, "
+    "such as kubo, then pin its CID here or copy it to here"
+)
+OPTIONS: Final = frozenset({"origins"})
+
+
+class PSAProvider(HTTPProvider, FoundPins, Updating, Pinning, PinningFrom):
+    """Pins content by its CID at a service with the IPFS Pinning Services API.
+
+    `pin_api_url` is the address of that API, such as ``https://api.pinata.cloud/psa``. It has no
+    default, because `provider_token` is sent there. A token of the form ``user:password`` is sent
+    as basic authorization.
+
+    The service fetches the content from the IPFS network, so it must be on a node there. It cannot
+    take new content: `store` and `upload` raise UnsupportedError. Content is read through
+    `gateway_url`, by default a public gateway, and verified.
+
+    `provider_options` may have ``origins``: up to 20 multiaddrs of nodes that have the content,
+    such as ``/dns/node.example.com/tcp/4001/p2p/12D3KooW…``. Services connect to them first.
+
+    A service keeps each request for a CID. `pin` uses the one there is, and `delete` removes all of
+    them. `update_pin` puts a new request in the place of the old one, so `Pin.id` changes.
+
+    Example:
+        >>> from holdfast import ClientConfig
+        >>> config = ClientConfig(
+        ...     provider="psa", provider_token="token", pin_api_url="https://psa.example.com"
+        ... )
+        >>> PSAProvider(config).url("bafkqaaa")
+        'https://ipfs.io/ipfs/bafkqaaa'
+    """
+
+    default_gateways = ("https://ipfs.io/ipfs", "https://dweb.link/ipfs")
+    stores_content = False
+    refusals: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("Annotating", "Directories", "CarImport", "Importing"), CANNOT_STORE
+    )
+
+    def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
+        if config.provider_token is None:
+            raise ConfigError(
+                f"provider_token is missing: provider {config.provider!r} needs the service's token"
+            )
+        origins = read_origins(config.provider_options)
+        super().__init__(config, session=session)
+        self._api = PSAAPI(config.api_url, config.provider_token, origins)
+
+    def supports(self, capability: type[Any]) -> bool:
+        """Return whether the provider has `capability`. It stores nothing."""
+        return super().supports(capability) and capability is not Annotating
+
+    def add_json(self, _text: str, _info: PinInfo, _call: Call, /) -> Added:
+        """Raise UnsupportedError: the service takes no content."""
+        self._refuse()
+
+    def add_file(
+        self, _source: Source, _info: PinInfo, _call: Call, _progress: Progress, /
+    ) -> Added:
+        """Raise UnsupportedError: the service takes no content."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise UnsupportedError(f"{type(self).__name__} {CANNOT_STORE}")
+
+    def unpin(self, cid: str, call: Call, /) -> None:
+        """Delete all requests for `cid`."""
+        self.run(self._api.unpin(cid), call)
+
+    def check_credentials(self, call: Call, /) -> None:
+        """Return if the service accepts the token."""
+        self.run(self._api.check_credentials(), call)
+
+    def pin(self, cid: str, info: PinInfo) -> Pin:
+        """Ask the service to fetch and pin `cid`, unless it was asked already."""
+        return self.pin_from(cid, info, ())
+
+    def pin_from(self, cid: str, info: PinInfo, origins: Sequence[str]) -> Pin:
+        """Pin `cid`. `origins` are nodes that have it, besides those of the configuration."""
+        with self.call("pin", cid) as call:
+            return self.run(self._api.pin(cid, info, origins), call)
+
+    def check_pin(self, pin: Pin) -> Pin:
+        """Return a pin by `pin` as it is now; raise ProviderError if the service has failed."""
+        with self.call("pin", pin.cid) as call:
+            return self.run(self._api.check_pin(pin), call)
+
+    def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
+        """Change the name, the key-values or both of the pin of `cid`."""
+        with self.call("update", cid) as call:
+            return self.run(self._api.update(cid, name, keyvalues), call)
+
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+        """Yield the pins that match `wanted`, newest first, fetched page by page.
+
+        Requests that have failed are left out.
+        """
+        pages = self._api.pages(wanted, limit=limit)
+        for page in self.fetch_pages(pages):
+            for pin in page:
+                yield pin
+
+
+def read_origins(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the option ``origins``; raise ConfigError for another one, or another form."""
+    for name in options:
+        if name not in OPTIONS:
+            raise ConfigError(f"provider_options: psa takes {', '.join(OPTIONS)}, not {name!r}")
+    given = options.get("origins", ())
+    is_list = isinstance(given, list | tuple) and len(given) <= MAX_ORIGINS
+    if not is_list or not all(isinstance(each, str) and each.startswith("/") for each in given):
+        raise ConfigError(
+            f"provider_options: origins must be a list of up to {MAX_ORIGINS} multiaddrs, such as "
+            "/dns/node.example.com/tcp/4001/p2p/12D3KooW…"
+        )
+    return tuple(dict.fromkeys(given))

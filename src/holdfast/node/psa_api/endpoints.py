@@ -1,0 +1,148 @@
+"""The five calls of the Pinning Services API, and their routes."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from holdfast.errors import ClientError
+from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.pinning_api.authorization import Authorization
+from holdfast.node.pinning_api.endpoints import PinningEndpoints
+from holdfast.node.psa_api.json_status import delegates_of, failure_reply, pin_status
+from holdfast.node.psa_api.list_query import read_query
+from holdfast.node.psa_api.pin_request import PinRequest
+from holdfast.node.psa_api.pin_requests import PinRequests
+from holdfast.node.psa_api.request_body import read_pin
+from holdfast.node.settings import NodeSettings
+from holdfast.repository import Repository
+from holdfast.repository.pin_queries import Stopped
+
+PREFIX: Final = "/psa"
+ACCEPTED: Final = 202
+
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+class PSACall:
+    """A call for requests with a token for all of `scopes`; its errors are ``Failure`` objects."""
+
+    def __init__(self, handler: Handler, authorization: Authorization, scopes: list[str]) -> None:
+        self._handler = handler
+        self._authorization = authorization
+        self._scopes = scopes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        request = Request(scope, receive, send)
+        try:
+            for each in self._scopes:
+                self._authorization.check(request, each)
+            reply = await self._handler(request)
+        except Refusal as refusal:
+            reply = failure_reply(refusal)
+        await reply(scope, receive, send)
+
+
+class PSAEndpoints:
+    """The API over the repository of a node. It shares limits, tokens and jobs with `api`."""
+
+    def __init__(
+        self, repository: Repository, settings: NodeSettings, api: PinningEndpoints
+    ) -> None:
+        self._api = api
+        self._store = str(repository.path.absolute())
+        self._requests = PinRequests(repository, api.jobs, pretend=settings.pretend_pinned)
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes below ``/psa``. The last one matches all other paths and methods."""
+        pins, pin = f"{PREFIX}/pins", f"{PREFIX}/pins/{{id}}"
+        return [
+            self._route("GET", pins, self.list, "pinList"),
+            self._route("POST", pins, self.add, "pinByHash"),
+            self._route("GET", pin, self.get, "pinList"),
+            self._route("POST", pin, self.replace, "pinByHash", "unpin"),
+            self._route("DELETE", pin, self.remove, "unpin"),
+            Route(f"{PREFIX}/{{path:path}}", PSACall(_lacking, self._api.authorization, [])),
+        ]
+
+    def _route(self, method: str, path: str, handler: Handler, *scopes: str) -> Route:
+        return Route(
+            path, PSACall(handler, self._api.authorization, list(scopes)), methods=[method]
+        )
+
+    async def list(self, request: Request) -> Response:
+        """List one page of the requests that match, the newest first."""
+        query = read_query(request.query_params)
+
+        def find(stopped: Stopped) -> tuple[list[PinRequest], int]:
+            return self._requests.find(query, stopped)
+
+        found, count = await self._api.queries.run(request, find)
+        delegates = delegates_of(request, self._store)
+        results = [pin_status(each, delegates) for each in found]
+        return JSONResponse({"count": count, "results": results})
+
+    async def add(self, request: Request) -> Response:
+        """Start to pin a CID."""
+        wanted = read_pin(await self._api.bodies.json_object(request))
+        made = await run_in_threadpool(self._requests.add, wanted)
+        return self._status(request, made, ACCEPTED)
+
+    async def get(self, request: Request) -> Response:
+        """Reply with a request and its status."""
+
+        def find(stopped: Stopped) -> PinRequest | None:
+            return self._requests.get(request.path_params["id"], stopped)
+
+        return self._status(request, await self._api.queries.run(request, find))
+
+    async def replace(self, request: Request) -> Response:
+        """Pin another CID, or the same with another name, in place of a request."""
+        wanted = read_pin(await self._api.bodies.json_object(request))
+
+        def replace(stopped: Stopped) -> PinRequest | None:
+            return self._requests.replace(request.path_params["id"], wanted, stopped)
+
+        return self._status(request, await self._api.queries.run(request, replace), ACCEPTED)
+
+    async def remove(self, request: Request) -> Response:
+        """Remove a request, and the pin unless another request needs it."""
+
+        def remove(stopped: Stopped) -> bool:
+            return self._requests.remove(request.path_params["id"], stopped)
+
+        if not await self._api.queries.run(request, remove):
+            raise _no_request(request)
+        return Response(status_code=ACCEPTED)
+
+    def _status(self, request: Request, found: PinRequest | None, status: int = 200) -> Response:
+        if found is None:
+            raise _no_request(request)
+        return JSONResponse(pin_status(found, delegates_of(request, self._store)), status)
+
+    def resume(self) -> None:
+        """Start unfinished requests again. The next request says what is wrong with the store."""
+        with suppress(ClientError, OSError):
+            self._requests.resume()
+
+    def close(self) -> None:
+        """Close what was opened besides the repository."""
+        self._requests.close()
+
+
+def _no_request(request: Request) -> Refusal:
+    id_ = request.path_params["id"][:100]
+    return Refusal(404, f"There is no pin request with the requestid {id_}")
+
+
+async def _lacking(request: Request) -> Response:
+    """Reply to calls that the API does not have."""
+    if request.path_params["path"].partition("/")[0] == "pins":
+        raise Refusal(405, "This address takes another method")
+    raise Refusal(404, f"There is nothing at this address: requests are at {PREFIX}/pins")

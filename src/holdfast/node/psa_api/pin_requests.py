@@ -1,0 +1,199 @@
+"""The requests of a node: made, found, replaced and removed.
+
+A request is in one of three places, and its status follows from them: it is a pin of the store; or
+it is a row of the table, and a job works on it or has failed; or it is a row, and another request
+has pinned the same content. A row with none of these was unpinned by another API, and is removed.
+"""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from holdfast.content.cid import CID
+from holdfast.node.pinning_api.metadata import PinMetadata
+from holdfast.node.pinning_api.pin_jobs import MAX_JOBS, PinJob, PinJobs
+from holdfast.node.psa_api.list_query import RequestQuery
+from holdfast.node.psa_api.pin_request import PinRequest, Status
+from holdfast.node.psa_api.request_body import WantedPin
+from holdfast.node.psa_api.request_table import RequestTable
+from holdfast.protocol.pin_jobs import FAILURES
+from holdfast.records import Pin, now_ms
+from holdfast.repository import PinQuery, Repository
+from holdfast.repository.pin_queries import FETCHED_AT_ONCE, Stopped
+from holdfast.repository.rows import key_of
+
+JOB_STATUSES: Final[dict[str, Status]] = {"prechecking": "queued", "retrieving": "pinning"}
+
+
+class PinRequests:
+    """The requests over `repository`. With `pretend`, content that is nowhere counts as pinned.
+
+    It waits for the disk: use it on worker threads. One call at a time changes anything.
+    """
+
+    def __init__(self, repository: Repository, jobs: PinJobs, *, pretend: bool) -> None:
+        self._repository = repository
+        self._jobs = jobs
+        self._pretend = pretend
+        self._table = RequestTable(repository.path.absolute(), read_only=repository.read_only)
+        self._lock = threading.RLock()
+        self._resumed = False
+        self._latest = 0
+
+    def resume(self) -> None:
+        """Start the jobs of unfinished requests again, once after the node has started."""
+        with self._lock:
+            if self._resumed or self._repository.read_only:
+                return
+            self._resumed = True
+            rows = self._table.find(PinQuery(held=None))
+            pinned = self._pins_of(rows)
+            waiting = [row for row in rows if key_of(CID.parse(row.cid)) not in pinned]
+            for row in waiting[-MAX_JOBS:]:
+                self._start(row)
+
+    def add(self, wanted: WantedPin) -> PinRequest:
+        """Make a request."""
+        with self._lock:
+            self.resume()
+            # A client that drops the last digits of times can still page through these.
+            self._latest = max(now_ms(), self._latest + 1)
+            request = PinRequest(
+                cid=str(wanted.cid), name=wanted.name, meta=wanted.meta, created=self._latest
+            )
+            self._table.add(request)
+            try:
+                self._start(request)
+            except BaseException:
+                self._table.remove(request.id)
+                raise
+            return self._look(request)
+
+    def _start(self, request: PinRequest) -> None:
+        cid = CID.parse(request.cid)
+        if self._pretend and not self._repository.has(cid):
+            return
+        about = PinMetadata(request.name, request.meta)
+        job = PinJob(cid=request.cid, metadata=about, id=request.id, queued=request.created)
+        self._jobs.start(job)
+
+    def get(self, id: str, stopped: Stopped | None = None) -> PinRequest | None:
+        """Return a request; None if there is none with this id."""
+        with self._lock:
+            self.resume()
+            rows = self._table.find(PinQuery(held=None, id=id))
+            if found := self._current(rows):
+                return found[0]
+        # A row that has become a pin is found here.
+        pins = self._repository.pins(PinQuery(id=id, limit=1), stopped)
+        return PinRequest.of(pins[0]) if pins else None
+
+    def find(self, query: RequestQuery, stopped: Stopped) -> tuple[list[PinRequest], int]:
+        """Return the newest requests that `query` selects, and the number of all of them."""
+        with self._lock:
+            self.resume()
+            rows = self._current(self._table.find(replace(query.pins, held=None)))
+        found = {row.id: row for row in rows if row.status in query.statuses}
+        count = len(found)
+        if "pinned" in query.statuses:
+            count += self._repository.count_pins(query.pins, stopped)
+            for pin in self._repository.pins(query.pins, stopped):
+                count -= pin.id in found  # it became the pin just now
+                found[pin.id] = PinRequest.of(pin)
+        newest = sorted(found.values(), key=lambda request: request.moment, reverse=True)
+        return newest[: query.limit], count
+
+    def remove(self, id: str, stopped: Stopped | None = None) -> bool:
+        """Remove a request; return whether it was there.
+
+        The content stays pinned while there is another request for it, which becomes its pin.
+        """
+        with self._lock:
+            request = self.get(id, stopped)
+            if request is None:
+                return False
+            self._jobs.cancel(id)
+            self._table.remove(id)
+            cid = CID.parse(request.cid)
+            pin = self._repository.find_pin(cid)
+            if pin is not None and pin.id == id:
+                heirs = self._table.find(PinQuery(held=None, cid=request.cid))
+                if heirs:
+                    self._hand_over(heirs[0])
+                else:
+                    self._repository.unpin(cid)
+            return True
+
+    def replace(self, id: str, wanted: WantedPin, stopped: Stopped) -> PinRequest | None:
+        """Make a request in place of another one, which is removed; None if that is not there.
+
+        The new one is made first. Blocks stay until garbage is collected, so what both share is
+        not fetched again.
+        """
+        with self._lock:
+            if self.get(id, stopped) is None:
+                return None
+            request = self.add(wanted)
+            self.remove(id, stopped)
+            return self._look(request)
+
+    def close(self) -> None:
+        """Close the table."""
+        self._table.close()
+
+    def _hand_over(self, heir: PinRequest) -> None:
+        """Let another request for the same content be its pin."""
+        self._repository.update_pin(
+            CID.parse(heir.cid),
+            id=heir.id,
+            created=heir.created,
+            name=heir.name,
+            change=lambda _: heir.meta,
+        )
+        self._table.remove(heir.id)
+
+    def _look(self, request: PinRequest) -> PinRequest:
+        """Return a new request: pinned if it is so already, else as it was queued."""
+        if found := self._current([request]):
+            return found[0] if found[0].status == "pinned" else request
+        pin = self._repository.find_pin(CID.parse(request.cid))
+        return PinRequest.of(pin) if pin is not None and pin.id == request.id else request
+
+    def _current(self, rows: list[PinRequest]) -> list[PinRequest]:
+        """Return the requests of rows with their status; without those that are pins, or gone."""
+        jobs = self._jobs.by_id() if rows else {}
+        pins = self._pins_of(rows)
+        found: list[PinRequest] = []
+        for row in rows:
+            job, pin = jobs.get(row.id), pins.get(key_of(CID.parse(row.cid)))
+            if pin is not None and pin.id == row.id:
+                continue
+            if job is not None:
+                found.append(_with_status(row, job))
+            elif pin is not None:
+                size = {"dag_size": str(pin.size)}
+                found.append(replace(row, status="pinned", info=size))
+            elif self._pretend:
+                found.append(replace(row, status="pinned"))
+        if not self._repository.read_only:
+            current = {request.id for request in found}
+            self._table.remove(*(row.id for row in rows if row.id not in current))
+        return found
+
+    def _pins_of(self, rows: Iterable[PinRequest]) -> dict[bytes, Pin]:
+        """Return the pins of the content of rows, by its key."""
+        cids = list({row.cid for row in rows})
+        batches = (cids[at : at + FETCHED_AT_ONCE] for at in range(0, len(cids), FETCHED_AT_ONCE))
+        return {
+            key_of(CID.parse(pin.cid)): pin
+            for batch in batches
+            for pin in self._repository.pins(PinQuery(cids=tuple(batch)))
+        }
+
+
+def _with_status(row: PinRequest, job: PinJob) -> PinRequest:
+    """Return a request with the status of its job; of a failed one, with the reason."""
+    status = JOB_STATUSES.get(job.status, "failed")
+    info = {"status_details": FAILURES.get(job.status, job.status)} if status == "failed" else {}
+    return replace(row, status=status, info=info)

@@ -1,0 +1,84 @@
+"""The token of a pinning service goes to its API and nowhere else."""
+
+import logging
+import pickle
+
+import pytest
+
+from holdfast import AsyncClient
+from holdfast.errors import ClientError, ProviderError
+from tests._async.test_secrets import assert_clean, assert_no_secret_in
+from tests.psa import psa_config, results, row
+from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN, closed_port_url
+
+CALLS = {
+    "pin": lambda client: client.pin(HELLO_CID),
+    "pins": lambda client: client.pins(),
+    "update": lambda client: client.update(HELLO_CID, name="x"),
+    "revoke": lambda client: client.revoke(HELLO_CID),
+    "test_connection": lambda client: client.test_connection(),
+}
+# One call shows what all do; the others are for the slow run.
+EACH_CALL = [
+    each if each == "pin" else pytest.param(each, marks=pytest.mark.slow) for each in CALLS
+]
+
+
+@pytest.mark.parametrize("call", EACH_CALL)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"status": 401, "body": {"error": {"reason": "X", "details": f"token {TOKEN} is bad"}}},
+        {"status": 500, "body": {"error": {"reason": f"token {TOKEN} is bad"}}},
+        {"status": 200, "body": {"results": [TOKEN]}},
+        {"status": 200, "body": TOKEN.encode()},
+        {"status": 200, "body": results(row(name=TOKEN, created=TOKEN))},
+        {"hang_up": True},
+        None,
+    ],
+    ids=["echo", "reason", "data", "no json", "row", "hang up", "refused"],
+)
+async def test_no_error_or_log_shows_the_token(server, caplog, call, reply):
+    caplog.set_level(logging.DEBUG)
+    url = server.url if reply else closed_port_url()
+    for _ in range(2 if reply else 0):
+        server.reply(**reply)
+    async with AsyncClient.init(psa_config(server, pin_api_url=url)) as client:
+        if call == "test_connection" and reply and reply.get("status") == 200 and "body" in reply:
+            return  # any list of results is a success
+        with pytest.raises(ClientError) as caught:
+            await CALLS[call](client)
+    assert_no_secret_in(caught.value, only=TOKEN)
+    for record in caplog.records:
+        assert_clean(record.getMessage() + repr(vars(record)), only=TOKEN)
+
+
+@pytest.mark.parametrize("call", EACH_CALL)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_no_redirect_of_the_api_is_followed(server, other_server, call, status):
+    server.reply(status, headers={"Location": f"{other_server.url}/pins"})
+    async with AsyncClient.init(psa_config(server)) as client:
+        with pytest.raises(ProviderError, match=f"^HTTP error {status}$"):
+            await CALLS[call](client)
+    assert other_server.requests == []
+
+
+async def test_the_gateway_gets_no_token_of_the_service(server, other_server):
+    config = psa_config(server, gateway_url=other_server.url, gateway_token=GATEWAY_TOKEN)
+    server.reply(200, results())
+    other_server.reply(200, b"hello")
+    async with AsyncClient.init(config) as client:
+        await client.pins()
+        assert (await client.download(HELLO_CID)).read() == b"hello"
+    assert TOKEN.encode() not in other_server.requests[0].raw
+    assert other_server.requests[0].headers["x-pinata-gateway-token"] == GATEWAY_TOKEN
+    assert GATEWAY_TOKEN.encode() not in server.requests[0].raw
+
+
+async def test_no_repr_or_pickle_shows_the_token(server):
+    async with AsyncClient.init(psa_config(server)) as client:
+        for each in (client, client.config, client.provider, client.provider._api):
+            assert_clean(repr(each) + str(each))
+        for each in (client, client.config, client.provider._api):
+            with pytest.raises(TypeError):
+                pickle.dumps(each)

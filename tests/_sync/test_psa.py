@@ -1,0 +1,454 @@
+# WARNING: this file is generated from tests/_async/test_psa.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The provider for the Pinning Services API, on literal replies of services."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from holdfast import Client, ClientConfig, PinFilter, PinInfo, PSAProvider
+from holdfast.content.cid import CID
+from holdfast.errors import (
+    AuthenticationError,
+    ConfigError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    RateLimitError,
+    RequestTimeoutError,
+    UnsupportedError,
+)
+from tests.psa import CREATED_MS, REQUEST_ID, psa_config, results, row
+from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, raw_cid
+
+OTHER_ID = "ac5308a1-de49-40a3-9f5c-d20f1bb6206d"
+ORIGIN = "/dns/node.example.com/tcp/4001/p2p/12D3KooWNode"
+
+
+@pytest.fixture
+def psa_client(server):
+    with Client.init(psa_config(server)) as client:
+        yield client
+
+
+def query_of(request):
+    return {name: value[0] for name, value in parse_qs(urlsplit(request.target).query).items()}
+
+
+# Pinning
+
+
+def test_a_cid_is_looked_for_and_then_pinned(server, psa_client):
+    server.reply(200, results())
+    server.reply(202, row(status="queued", name="hello", meta={"n": "1", "b": "true"}))
+    pin = psa_client.pin(HELLO_CID, name="hello", keyvalues={"n": 1, "b": True})
+    assert (pin.id, pin.cid, pin.state, pin.name) == (REQUEST_ID, HELLO_CID, "queued", "hello")
+    assert (pin.keyvalues, pin.size, pin.created) == ({"n": "1", "b": "true"}, None, CREATED_MS)
+    look, post = server.requests
+    assert urlsplit(look.target).path == "/pins"
+    assert query_of(look) == {
+        "status": "queued,pinning,pinned",
+        "limit": "1000",
+        "cid": HELLO_CID,
+    }
+    assert (post.method, post.target) == ("POST", "/pins")
+    assert post.json() == {"cid": HELLO_CID, "name": "hello", "meta": {"n": "1", "b": "true"}}
+    for request in server.requests:
+        assert request.headers["authorization"] == f"Bearer {TOKEN}"
+
+
+def test_a_request_that_is_there_is_used(server, psa_client):
+    server.reply(200, results(row(status="pinning"), row(requestid=OTHER_ID)))
+    pin = psa_client.pin(HELLO_CID)
+    assert (pin.id, pin.state) == (OTHER_ID, "pinned")
+    assert len(server.requests) == 1
+
+
+def test_a_known_request_gets_what_is_given_and_nothing_else(server, psa_client):
+    found = row(name="old", meta={"a": "1", "b": "2"})
+    server.reply(200, results(found))
+    new = row(requestid=OTHER_ID, name="new", meta={"a": "1", "b": "3"})
+    server.reply(202, new)
+    pin = psa_client.pin(HELLO_CID, name="new", keyvalues={"b": 3})
+    assert (pin.id, pin.name) == (OTHER_ID, "new")
+    change = server.requests[1]
+    assert (change.method, change.target) == ("POST", f"/pins/{REQUEST_ID}")
+    assert change.json() == {"cid": HELLO_CID, "name": "new", "meta": {"a": "1", "b": "3"}}
+    server.reply(200, results(found))
+    assert (psa_client.pin(HELLO_CID, keyvalues={"b": 2})).id == REQUEST_ID
+    assert len(server.requests) == 3
+
+
+def test_origins_are_sent_each_once_and_not_too_many(server):
+    config = psa_config(server, provider_options={"origins": [ORIGIN, ORIGIN]})
+    server.reply(200, results())
+    server.reply(202, row(status="queued"))
+    with Client.init(config) as client:
+        client.provider.pin_from(HELLO_CID, PinInfo(), [ORIGIN, *(f"/x/{n}" for n in range(30))])
+    sent = server.requests[1].json()["origins"]
+    assert sent[:2] == [ORIGIN, "/x/0"]
+    assert len(sent) == 20
+
+
+def test_waiting_polls_until_the_content_is_pinned(server, psa_client):
+    server.reply(200, results())
+    server.reply(200, row(status="queued"))  # 200 is as good as 202
+    server.reply(200, row(status="pinning"))
+    server.reply(200, row(status="pinned", info={"dag_size": "11"}))
+    pin = psa_client.pin(HELLO_CID, wait=20)
+    assert (pin.state, pin.size) == ("pinned", 11)
+    assert [each.target for each in server.requests[2:]] == [f"/pins/{REQUEST_ID}"] * 2
+
+
+def test_a_failed_request_is_an_error_with_the_reason(server, psa_client):
+    details = {"status_details": f"no peer\n has it; {TOKEN}"}
+    server.reply(200, results())
+    server.reply(202, row(status="queued"))
+    server.reply(200, row(status="failed", info=details))
+    with pytest.raises(ProviderError, match=r"could not pin .*: no peer has it; \*+$"):
+        psa_client.pin(HELLO_CID, wait=20)
+    server.reply(200, results())
+    server.reply(202, row(status="failed"))
+    with pytest.raises(ProviderError, match="it gives no reason"):
+        psa_client.pin(HELLO_CID)
+
+
+def test_a_request_that_another_client_replaced_or_removed(server, psa_client):
+    gone = {"error": {"reason": "NOT_FOUND", "details": "gone"}}
+    server.reply(200, results())
+    server.reply(202, row(status="queued"))
+    server.reply(404, gone)
+    server.reply(200, results(row(requestid=OTHER_ID)))
+    assert (psa_client.pin(HELLO_CID, wait=20)).id == OTHER_ID
+    server.reply(200, results())
+    server.reply(202, row(status="queued"))
+    server.reply(404, gone)
+    server.reply(200, results())
+    with pytest.raises(ProviderError, match="was unpinned meanwhile"):
+        psa_client.pin(HELLO_CID, wait=20)
+
+
+def test_another_cid_in_the_reply_is_an_error(server, psa_client):
+    server.reply(200, results())
+    server.reply(202, row(raw_cid(b"other"), status="queued"))
+    with pytest.raises(ProviderError, match="replied with another CID"):
+        psa_client.pin(HELLO_CID)
+
+
+# Finding
+
+
+def test_both_versions_of_a_cid_are_asked_for(server, psa_client):
+    old = CID.parse(EMPTY_DIRECTORY_V0)
+    new = str(CID(1, old.codec, old.hash_code, old.digest))
+    server.reply(200, results(row(new)))
+    (pin,) = psa_client.pins(cid=EMPTY_DIRECTORY_V0)
+    assert pin.cid == new
+    assert query_of(server.requests[0])["cid"] == f"{EMPTY_DIRECTORY_V0},{new}"
+    assert "," in server.requests[0].target
+
+
+def test_names_and_key_values_are_compared_here(server, psa_client):
+    rows = [
+        row(requestid="1", name="Low tide", meta={"n": "1"}),
+        row(requestid="2", name="high tide", meta={"n": "2"}),
+        row(requestid="3", name="LOW water", meta={"n": "1"}, created="2020-07-27T17:32:27Z"),
+    ]
+    for _ in range(3):
+        server.reply(200, results(*rows))
+    assert [pin.id for pin in psa_client.pins(name="low")] == ["1", "3"]
+    assert [pin.id for pin in psa_client.pins(name="low", keyvalues={"n": 1})] == ["1", "3"]
+    assert [pin.id for pin in psa_client.pins(keyvalues={"n": 2})] == ["2"]
+    for request in server.requests:
+        assert "name" not in query_of(request)
+
+
+def test_times_are_filters_of_the_service_and_checked_here(server, psa_client):
+    server.reply(
+        200, results(row(requestid="1"), row(requestid="2", created="2019-01-01T00:00:00Z"))
+    )
+    found = psa_client.pins(since=CREATED_MS, until=CREATED_MS)
+    assert [pin.id for pin in found] == ["1"]
+    query = query_of(server.requests[0])
+    assert query["after"] == "2020-07-27T17:32:28.275Z"
+    assert query["before"] == "2020-07-27T17:32:28.277Z"
+
+
+def page_of(first, count, **changes):
+    return [
+        row(requestid=f"r{number}", created=f"2020-07-27T17:32:28.{999 - number:03}Z", **changes)
+        for number in range(first, first + count)
+    ]
+
+
+def test_pages_follow_the_exact_time_of_the_last_row(server, psa_client):
+    """A service may send fewer rows than it is asked for."""
+    server.reply(200, results(*page_of(0, 10), count=25))
+    server.reply(200, results(*page_of(10, 10), count=15))
+    server.reply(200, results(*page_of(20, 5), count=5))
+    assert [pin.id for pin in psa_client.pins()] == [f"r{n}" for n in range(25)]
+    befores = [query_of(request).get("before") for request in server.requests]
+    assert befores == [None, "2020-07-27T17:32:28.990Z", "2020-07-27T17:32:28.980Z"]
+
+
+def test_a_service_that_counts_only_the_page_is_asked_again_after_a_full_page(server, psa_client):
+    server.reply(200, results(*page_of(0, 3), count=3))
+    server.reply(200, results())
+    found = psa_client.provider.find_pins(PinFilter(), limit=4)
+    server.requests.clear()
+    assert [pin.id for pin in found] == ["r0", "r1", "r2"]
+    assert query_of(server.requests[0])["limit"] == "4"
+    assert len(server.requests) == 1  # three of four: that was all
+
+
+@pytest.mark.parametrize("count", [25, 3])
+def test_a_service_whose_pages_repeat_is_an_error(server, psa_client, count):
+    for _ in range(3):
+        server.reply(200, results(*page_of(0, 10), count=count + 10))
+    with pytest.raises(ProviderError, match="sent the same pins again"):
+        psa_client.pins()
+
+
+def test_a_limit_ends_the_list(server, psa_client):
+    server.reply(200, results(*page_of(0, 2), count=500))
+    assert len(psa_client.pins(limit=2)) == 2
+    assert query_of(server.requests[0])["limit"] == "2"
+
+
+def test_failed_requests_are_no_pins(server, psa_client):
+    server.reply(200, results(row(status="failed"), row(requestid=OTHER_ID, status="queued")))
+    assert [(pin.id, pin.state) for pin in psa_client.pins()] == [(OTHER_ID, "queued")]
+
+
+def test_other_spellings_and_fields_of_services_are_read(server, psa_client):
+    odd = row(
+        status="backfilling", name=None, meta=None, info={"dag_size": "unknown", "x": [1]}, extra=1
+    )
+    odd["requestId"] = odd.pop("requestid")
+    del odd["delegates"], odd["created"]
+    server.reply(200, results(odd))
+    (pin,) = psa_client.pins()
+    assert (pin.id, pin.state, pin.size, pin.created) == (REQUEST_ID, "pinning", None, None)
+    assert (pin.name, pin.keyvalues) == ("", {})
+
+
+# Changing and removing
+
+
+def test_an_update_replaces_the_request(server, psa_client):
+    server.reply(200, results(row(name="old", meta={"a": "1", "b": "2"})))
+    server.reply(202, row(requestid=OTHER_ID, name="old", meta={"b": "2", "c": "3"}))
+    pin = psa_client.update(HELLO_CID, keyvalues={"a": None, "c": 3})
+    assert (pin.id, pin.keyvalues) == (OTHER_ID, {"b": "2", "c": "3"})
+    change = server.requests[1]
+    assert change.target == f"/pins/{REQUEST_ID}"
+    assert change.json() == {"cid": HELLO_CID, "name": "old", "meta": {"b": "2", "c": "3"}}
+    server.reply(200, results())
+    with pytest.raises(ProviderError, match="is not pinned"):
+        psa_client.update(HELLO_CID, name="x")
+
+
+def test_revoke_deletes_every_request_for_the_cid(server, psa_client):
+    """Also those that have failed; any body will do, and one that is gone is gone."""
+    rows = [
+        row(requestid=f"id {n}/?", status=status)
+        for n, status in enumerate(("failed", "pinned", "queued"))
+    ]
+    server.reply(200, results(*rows))
+    server.reply(202)
+    server.reply(200, b"OK", headers={"Content-Type": "text/plain"})
+    server.reply(404, {"error": {"reason": "NOT_FOUND"}})
+    assert psa_client.revoke(HELLO_CID) is True
+    look, *deletes = server.requests
+    assert query_of(look)["status"] == "queued,pinning,pinned,failed"
+    assert [each.method for each in deletes] == ["DELETE"] * 3
+    assert [each.target for each in deletes] == [f"/pins/id%20{n}%2F%3F" for n in range(3)]
+
+
+def test_what_is_not_pinned_cannot_be_revoked(server, psa_client):
+    server.reply(200, results())
+    with pytest.raises(ProviderError, match=f"^{HELLO_CID} is not pinned$"):
+        psa_client.revoke(HELLO_CID)
+
+
+# What it cannot do
+
+
+@pytest.mark.parametrize("call", ["store", "upload", "send", "keyvalues", "folder"])
+def test_new_content_is_refused_before_anything_is_sent(server, psa_client, tmp_path, call):
+    (tmp_path / "a").write_bytes(b"a")
+    calls = {
+        "store": lambda: psa_client.store({"a": 1}),
+        "upload": lambda: psa_client.upload(b"hello"),
+        "send": lambda: psa_client.send("alice", "hi"),
+        "keyvalues": lambda: psa_client.store({"a": 1}, keyvalues={"a": 1}),
+        "folder": lambda: psa_client.upload(tmp_path),
+    }
+    with pytest.raises(UnsupportedError, match=r"cannot store new content.*copy it to here"):
+        calls[call]()
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"provider_token": None}, "provider_token is missing"),
+        ({"pin_api_url": None}, "pin_api_url is missing"),
+        ({"pin_api_url": "http://psa.example.com"}, "plain HTTP"),
+        ({"provider_options": {"origin": []}}, "origins, not 'origin'"),
+        ({"provider_options": {"origins": "/ip4/1.2.3.4"}}, "must be a list"),
+        ({"provider_options": {"origins": ["node.example.com"]}}, "multiaddrs"),
+        ({"provider_options": {"origins": [ORIGIN] * 21}}, "up to 20"),
+    ],
+)
+def test_bad_configurations_are_named(server, changes, field):
+    with pytest.raises(ConfigError, match=field):
+        PSAProvider(psa_config(server, **changes))
+
+
+def test_a_password_is_sent_as_basic_authorization(server):
+    server.reply(200, results())
+    with Client.init(psa_config(server, provider_token="user:pass")) as client:
+        assert client.test_connection() is True
+    assert server.requests[0].headers["authorization"] == "Basic dXNlcjpwYXNz"
+    assert server.requests[0].target == "/pins?limit=1"
+
+
+def test_the_path_of_the_address_is_kept():
+    config = ClientConfig(
+        provider="psa", provider_token="x", pin_api_url="https://api.example.com/psa/"
+    )
+    assert (
+        PSAProvider(config)._api.request("GET", "/pins").url == "https://api.example.com/psa/pins"
+    )
+
+
+# Faults
+
+
+FAILURE = {"error": {"reason": "SOME_REASON", "details": "in the service's words"}}
+CALLS = {
+    "pin": lambda client: client.pin(HELLO_CID),
+    "pins": lambda client: client.pins(),
+    "update": lambda client: client.update(HELLO_CID, name="x"),
+    "revoke": lambda client: client.revoke(HELLO_CID),
+    "test_connection": lambda client: client.test_connection(),
+}
+# One call shows what all do; the others are for the slow run.
+EACH_CALL = [
+    each if each == "pin" else pytest.param(each, marks=pytest.mark.slow) for each in CALLS
+]
+
+
+@pytest.mark.parametrize("call", EACH_CALL)
+@pytest.mark.parametrize(
+    ("status", "error", "message"),
+    [
+        (400, ProviderError, "in the service's words"),
+        (401, AuthenticationError, "HTTP error 401"),
+        (402, ProviderError, "in the service's words"),
+        (403, PermissionDeniedError, "in the service's words"),
+        (404, NotFoundError, "in the service's words"),
+        (409, ProviderError, "in the service's words"),
+        (429, RateLimitError, "in the service's words"),
+        (500, ProviderError, "in the service's words"),
+        (503, ProviderError, "in the service's words"),
+        (307, ProviderError, "HTTP error 307"),
+    ],
+)
+def test_each_status_is_the_error_for_it(server, psa_client, call, status, error, message):  # noqa: PLR0917
+    server.reply(status, FAILURE)
+    with pytest.raises(error) as caught:
+        CALLS[call](psa_client)
+    assert (str(caught.value), caught.value.status) == (message, status)
+
+
+@pytest.mark.parametrize("call", EACH_CALL)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>Log in</html>",
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"results":5}',
+        b'{"results":[5]}',
+        b"\xff",
+    ],
+)
+def test_a_reply_of_something_else_is_an_error(server, psa_client, call, body):
+    if call == "test_connection" and body == b'{"results":[5]}':
+        return  # it looks at no row
+    server.reply(200, body, headers={"Content-Type": "text/html"})
+    with pytest.raises(ProviderError, match=r"not that of a pinning service|is not a list of pin"):
+        CALLS[call](psa_client)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"requestid": None},
+        {"requestid": ""},
+        {"requestid": ["x"]},
+        {"requestid": ".."},
+        {"requestid": "x" * 2000},
+        {"status": None},
+        {"created": 5},
+        {"created": "yesterday"},
+        {"created": "2020-07-27T17:32:28Z" + "0" * 200},
+        {"pin": None},
+        {"pin": {"cid": "nonsense"}},
+        {"pin": {"cid": HELLO_CID, "meta": [1]}},
+    ],
+    ids=str,
+)
+def test_a_row_of_another_form_is_an_error(server, psa_client, changes):
+    server.reply(200, results({**row(), **changes}))
+    with pytest.raises(ProviderError, match="is not a list of pin requests"):
+        psa_client.pins()
+    server.reply(200, results())
+    server.reply(202, {**row(status="queued"), **changes})
+    with pytest.raises(ProviderError, match="is not a pin request"):
+        psa_client.pin(HELLO_CID)
+
+
+def test_a_page_without_times_cannot_be_followed(server, psa_client):
+    server.reply(200, results(row(created=None), count=5))
+    with pytest.raises(ProviderError, match="is not a list of pin requests"):
+        psa_client.pins()
+
+
+def test_a_huge_page_is_not_read(server, psa_client):
+    body = b'{"count":1,"results":[' + b" " * (17 << 20) + b"]}"
+    server.reply(200, body)
+    with pytest.raises(ProviderError):
+        psa_client.pins()
+
+
+def test_a_lost_reply_to_a_deletion_is_a_success(server):
+    config = psa_config(server, retries={"attempts": 3, "base": 0.01, "cap": 0.02})
+    server.reply(200, results(row()))
+    server.reply(hang_up=True)
+    server.reply(404, FAILURE)
+    with Client.init(config) as client:
+        assert client.revoke(HELLO_CID) is True
+    assert [each.method for each in server.requests] == ["GET", "DELETE", "DELETE"]
+
+
+def test_a_busy_service_is_asked_again(server):
+    config = psa_config(server, retries={"attempts": 3, "base": 0.01, "cap": 0.02})
+    server.reply(503, FAILURE)
+    server.reply(429, FAILURE, headers={"Retry-After": "0"})
+    server.reply(200, results(row()))
+    with Client.init(config) as client:
+        assert len(client.pins()) == 1
+
+
+def test_a_slow_service_ends_the_call(server):
+    server.reply(200, results(row()), delay=5)
+    config = psa_config(server, timeouts={"total": 0.2})
+    with Client.init(config) as client:
+        with pytest.raises(RequestTimeoutError):
+            client.pins()

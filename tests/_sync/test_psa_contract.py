@@ -1,0 +1,61 @@
+# WARNING: this file is generated from tests/_async/test_psa_contract.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The provider for the Pinning Services API keeps the contract of all providers, on the node.
+
+It stores nothing. So content is stored by the pinning API of the same node, and everything else is
+done by the provider: pins are found, listed, changed and removed, and content is read.
+"""
+
+import pytest
+
+from holdfast import PinProvider, PSAProvider
+from holdfast.provider import Annotating
+from holdfast.testing import ProviderTests
+from tests.content import DATA
+
+ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
+FILE = ("subdir/hello.txt", b"hello world\n")
+
+
+class StoringElsewhere(PSAProvider):
+    """Pins at the service, and stores through another API of the same node."""
+
+    stores_content = True
+
+    def __init__(self, config, node):
+        super().__init__(config)
+        self._storing = PinProvider(node.config)
+
+    def supports(self, capability):
+        return super().supports(capability) or capability is Annotating
+
+    def add_json(self, text, info, call, /):
+        return self._storing.add_json(text, info, call)
+
+    def add_file(self, source, info, call, progress, /):
+        return self._storing.add_file(source, info, call, progress)
+
+    def close(self):
+        self._storing.close()
+        super().close()
+
+
+@pytest.mark.slow  # the quick tests are in test_psa.py and test_psa_on_the_node.py
+class TestOnTheNode(ProviderTests):
+    large_size, memory_limit = 32 << 20, 24 << 20
+
+    @pytest.fixture
+    def provider(self, node):
+        config = node.config.with_options(provider="psa", pin_api_url=f"{node.api_url}/psa")
+        provider = StoringElsewhere(config, node)
+        yield provider
+        provider.close()
+
+    @pytest.fixture
+    def directory_cid(self, node):
+        (pin,) = node.repository.import_car([ARCHIVE.read_bytes()])
+        return pin.cid
+
+    @pytest.fixture
+    def directory_file(self):
+        return FILE

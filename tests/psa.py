@@ -1,0 +1,87 @@
+"""What the tests of the Pinning Services API share: a plain caller, a configuration, and rows."""
+
+from typing import Any
+
+import urllib3
+
+from holdfast import ClientConfig
+from holdfast.testing import RunningNode, ScriptedServer
+from tests.support import HELLO_CID, config_for
+
+ALL = "queued,pinning,pinned,failed"
+REQUEST_ID = "b7c9a2f0-5f43-4d27-9d43-0b7a7a5a1c11"
+CREATED = "2020-07-27T17:32:28.276123456Z"
+CREATED_MS = 1595871148276
+DELEGATE = "/ip4/203.0.113.1/tcp/4001/p2p/QmServicePeerId"
+
+
+class PSACaller:
+    """Calls the API of a node as anybody would, with plain HTTP."""
+
+    def __init__(self, node: RunningNode) -> None:
+        self.node = node
+        self.pool = urllib3.PoolManager()
+
+    def __call__(
+        self, method: str, path: str = "/pins", *, token: str | None = None, **more: Any
+    ) -> urllib3.BaseHTTPResponse:
+        token = self.node.token if token is None else token
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        url = f"{self.node.api_url}/psa{path}"
+        return self.pool.request(method, url, headers=headers, timeout=30, retries=False, **more)
+
+    def add(self, cid: str, **about: Any) -> dict[str, Any]:
+        """Make a request; return its PinStatus."""
+        reply = self("POST", json={"cid": cid, **about})
+        assert reply.status == 202, reply.data
+        return reply.json()
+
+    def get(self, request_id: str) -> dict[str, Any]:
+        reply = self("GET", f"/pins/{request_id}")
+        assert reply.status == 200, reply.data
+        return reply.json()
+
+    def found(self, **filters: str) -> dict[str, Any]:
+        """Return the object PinResults."""
+        reply = self("GET", fields=filters)
+        assert reply.status == 200, reply.data
+        return reply.json()
+
+    def ids(self, **filters: str) -> list[str]:
+        return [row["requestid"] for row in self.found(**filters)["results"]]
+
+    def delete(self, request_id: str) -> None:
+        reply = self("DELETE", f"/pins/{request_id}")
+        assert (reply.status, reply.data) == (202, b"")
+
+    def is_pinned(self, request_id: str) -> bool:
+        return self.get(request_id)["status"] == "pinned"
+
+    def failure(self, method: str, path: str = "/pins", **more: Any) -> tuple[int, str]:
+        """Return the status and the reason of a refusal, an object Failure."""
+        reply = self(method, path, **more)
+        error = reply.json()["error"]
+        assert set(error) == {"reason", "details"}
+        assert error["details"]
+        return reply.status, error["reason"]
+
+
+def psa_config(server: ScriptedServer, **changes: Any) -> ClientConfig:
+    return config_for(server, **{"provider": "psa", **changes})
+
+
+def row(cid: str = HELLO_CID, *, status: str = "pinned", **changes: Any) -> dict[str, Any]:
+    """A request, as a service describes it."""
+    pin = {"cid": cid} | {name: changes.pop(name) for name in ("name", "meta") if name in changes}
+    return {
+        "requestid": REQUEST_ID,
+        "status": status,
+        "created": CREATED,
+        "pin": pin,
+        "delegates": [DELEGATE],
+        **changes,
+    }
+
+
+def results(*rows: dict[str, Any], count: int | None = None) -> dict[str, Any]:
+    return {"count": len(rows) if count is None else count, "results": list(rows)}

@@ -1,0 +1,131 @@
+"""The wheel and the source distribution: what they hold, and that each Python can install them."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parent.parent
+VERSIONS = ["3.11", "3.12", "3.13"]
+USE = """
+from holdfast import Client
+with Client.init(path="store") as client:
+    print(client.retrieve(client.store({"a": 1}).cid))
+"""
+
+
+def run(*command, cwd):
+    done = subprocess.run(  # noqa: S603
+        [str(each) for each in command], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder with both packages."""
+    folder = tmp_path_factory.mktemp("packages")
+    run(sys.executable, "-m", "build", "--outdir", folder, ROOT, cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    (wheel,) = built.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(name))
+
+
+def test_the_description_has_no_link_that_works_only_in_a_clone(metadata):
+    text = metadata.get_payload(decode=True).decode()
+    assert text.startswith("# ")
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
+    assert re.findall(r"(?:src|href|srcset)=", text) == []
+    assert "](https://" in text  # others stay
+
+
+def test_the_metadata_is_complete(metadata):
+    assert metadata["Name"] == "holdfast"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata["Requires-Python"] == ">=3.11"
+    for name in ("Summary", "Author", "Keywords", "Version"):
+        assert metadata[name]
+    for version in VERSIONS:
+        assert f"Programming Language :: Python :: {version}" in metadata.get_all("Classifier")
+    assert metadata.get_all("Requires-Dist")[0].startswith("urllib3")
+
+
+def test_the_wheel_has_the_package_and_nothing_else(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.partition("/")[0] for name in names} == {
+        "holdfast",
+        wheel.stem.partition("-py3")[0] + ".dist-info",
+    }
+    assert "holdfast/py.typed" in names
+    assert "holdfast/node/page/index.html" in names
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_the_source_distribution_has_what_the_tests_need(built):
+    (file,) = built.glob("*.tar.gz")
+    with tarfile.open(file) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    for wanted in ("pyproject.toml", "Makefile", "tests/conftest.py", "docs/index.md", "README.md"):
+        assert wanted in names
+    assert not [name for name in names if "node_modules" in name or ".peers" in name]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_wheel_installs_and_works(wheel, tmp_path, version):
+    run(find_python(version), "-m", "venv", tmp_path / "environment", cwd=tmp_path)
+    programs = tmp_path / "environment" / ("Scripts" if sys.platform == "win32" else "bin")
+    pip = [programs / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    run(*pip, wheel, cwd=tmp_path)
+    assert run(programs / "python", "-c", USE, cwd=tmp_path) == "{'a': 1}\n"
+    run(*pip, f"{wheel}[all]", cwd=tmp_path)
+    assert run(
+        programs / "python", "-c", "import sys; print(sys.version)", cwd=tmp_path
+    ).startswith(version)
+    assert "are not what this CID names" in run(programs / "holdfast", "demo", cwd=tmp_path)
+
+
+def test_the_source_distribution_installs(built, tmp_path):
+    (file,) = built.glob("*.tar.gz")
+    run(find_python("3.11"), "-m", "venv", tmp_path / "environment", cwd=tmp_path)
+    python = tmp_path / "environment" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    run(
+        python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", file, cwd=tmp_path
+    )
+    assert run(python, "-c", USE, cwd=tmp_path) == "{'a': 1}\n"
+
+
+def find_python(version):
+    """Return a Python of this version, from the path or from pyenv; skip where there is none."""
+    own = Path(sys.base_prefix, "bin", f"python{version}")
+    installed = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
+    for candidate in (own, shutil.which(f"python{version}"), *installed):
+        if candidate is None or not Path(candidate).exists():
+            continue
+        done = subprocess.run(  # noqa: S603
+            [candidate, "-c", "import ensurepip"], capture_output=True, check=False
+        )
+        if done.returncode == 0:
+            return candidate
+    pytest.skip(f"Python {version} is not installed")

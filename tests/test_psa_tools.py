@@ -1,0 +1,198 @@
+"""Other people's programs on the Pinning Services API of the node, and our command line."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast import Client, compute_cid
+from holdfast.testing import running_node
+from tests.engines import kubo_path
+from tests.psa import ALL, PSACaller, results, row
+from tests.support import wait_until
+
+SUITE = "@ipfs-shipyard/pinning-service-compliance"
+NAME_CHECK = "Can create a pin with name"  # it asks for content that exists nowhere
+
+
+# Kubo
+
+
+@pytest.fixture
+def kubo_node(kubo):
+    """A node that fetches from Kubo, which knows it as the service `holdfast`."""
+    with running_node(gateways=(kubo.gateway_url,)) as node:
+        remote(kubo, "service", "add", "holdfast", f"{node.api_url}/psa", node.token)
+        yield node
+        remote(kubo, "service", "rm", "holdfast")
+
+
+def remote(kubo, *arguments, succeeds=True):
+    """Run `ipfs pin remote`, and return the lines that it prints."""
+    result = subprocess.run(  # noqa: S603
+        [kubo_path(), "pin", "remote", *arguments],
+        env={**os.environ, "IPFS_PATH": str(kubo.folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (result.returncode == 0) == succeeds, result.stderr
+    return result.stdout.splitlines() if succeeds else result.stderr
+
+
+@pytest.mark.slow
+def test_kubo_pins_lists_and_removes(kubo, kubo_node):
+    service = "--service=holdfast"
+    (line,) = remote(kubo, "service", "ls", "--stat")
+    assert line.split() == ["holdfast", f"{kubo_node.api_url}/psa", "0/0/0/0"]
+
+    cid = kubo.add(os.urandom(3_000_000), pin=False, cid_version=1)
+    assert remote(kubo, "add", service, "--name=tides", cid)[-1].split() == ["Status:", "pinned"]
+    assert remote(kubo, "ls", service) == [f"{cid}\tpinned\ttides"]
+    (pin,) = kubo_node.repository.pins()
+    assert (pin.cid, pin.name) == (cid, "tides")
+    with Client.init(kubo_node.config) as client:
+        assert len(client.download(cid).read()) == 3_000_000
+
+    remote(kubo, "add", service, "--name=again", "--background", cid)
+    wait_until(lambda: len(remote(kubo, "ls", service, f"--cid={cid}")) == 2)
+    assert remote(kubo, "ls", service, "--name=again") == [f"{cid}\tpinned\tagain"]
+    assert "--force" in remote(kubo, "rm", service, f"--cid={cid}", succeeds=False)
+    remote(kubo, "rm", service, "--name=again")
+    assert remote(kubo, "ls", service) == [f"{cid}\tpinned\ttides"]
+    remote(kubo, "rm", service, f"--cid={cid}")
+    assert remote(kubo, "ls", service, f"--status={ALL}") == []
+
+
+@pytest.mark.slow
+def test_kubo_hears_of_failures_and_reads_all_pages(kubo, kubo_node):
+    service = "--service=holdfast"
+    missing = compute_cid(b"nobody has this content")
+    assert "failed" in remote(kubo, "add", service, missing, succeeds=False)
+    assert remote(kubo, "ls", service, "--status=failed") == [f"{missing}\tfailed\t"]
+    remote(kubo, "rm", service, "--status=failed")
+    with Client.init(kubo_node.config) as client:
+        cids = {each.result().cid for each in client.store_many([n] for n in range(35))}
+    found = [line.split()[0] for line in remote(kubo, "ls", service)]
+    assert len(found) == 35
+    assert set(found) == cids
+
+
+@pytest.mark.slow
+def test_kubo_hears_that_its_token_is_wrong(kubo, kubo_node):
+    remote(kubo, "service", "add", "wrong", f"{kubo_node.api_url}/psa", "wrong-token")
+    try:
+        assert "401" in remote(kubo, "ls", "--service=wrong", succeeds=False)
+    finally:
+        remote(kubo, "service", "rm", "wrong")
+
+
+# The compliance suite
+
+
+@pytest.fixture(scope="session")
+def compliance_suite(install_packages):
+    """The folder with the suite, from the npm registry, at the version in package.json."""
+    return install_packages(Path(__file__).parent / "js" / "compliance")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("pretend", [False, True], ids=["honest", "pretending"])
+def test_the_compliance_suite(compliance_suite, pretend):
+    """Eight of nine checks; the ninth wants content that exists nowhere to be pinned."""
+    with running_node(pretend_pinned=pretend) as node:
+        script = compliance_suite / "node_modules" / SUITE / "dist" / "src" / "index.js"
+        result = subprocess.run(  # noqa: S603
+            ["node", "--import", "./schemas.mjs", script, "-s", f"{node.api_url}/psa", node.token],  # noqa: S607
+            cwd=compliance_suite,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+        assert PSACaller(node).found(status=ALL)["count"] == 0, "it deletes what it made"
+    summary = result.stdout.partition("Summary (")[2]
+    passed = re.findall(r"^  🟢 (.*)$", summary, re.MULTILINE)
+    failed = re.findall(r"^  ❌ (.*)$", summary, re.MULTILINE)
+    assert len(passed) + len(failed) == 9, result.stdout + result.stderr
+    assert [name[: len(NAME_CHECK)] for name in failed] == ([] if pretend else [NAME_CHECK])
+
+
+# The command line
+
+
+@pytest.fixture
+def service(commands, empty_node, tmp_path):
+    """A node that fetches from `empty_node`, and both as connections of the command line."""
+    with running_node(gateways=(empty_node.gateway_url,)) as node:
+        texts = []
+        for name, provider, each in (("source", "pinning", empty_node), ("service", "psa", node)):
+            token = tmp_path / f"{name}-token"
+            token.touch(0o600)
+            token.write_text(each.token)
+            url = each.api_url + ("/psa" if provider == "psa" else "")
+            texts.append(
+                f'[connections.{name}]\nprovider = "{provider}"\npin_api_url = "{url}"\n'
+                f'gateway_url = "{each.gateway_url}"\ntoken_file = "{token}"\n'
+            )
+        commands.write_user_file("\n".join(texts))
+        yield node
+
+
+@pytest.mark.slow
+def test_the_commands_pin_list_update_read_and_revoke(commands, empty_node, service):
+    use = ("--use", "service")
+    with Client.init(empty_node.config) as client:
+        cid = client.upload(b"hello").cid
+    assert commands.text("pin", cid, "--name", "tides", "--wait", "30", *use) == f"pinned {cid}"
+    assert commands.text("update", cid, "--keyvalue", "sea=north", *use) == f"updated {cid}"
+    (pin,) = commands.json("list", "--name", "tide", "--keyvalue", "sea=north", *use)
+    assert (pin["cid"], pin["name"], pin["state"]) == (cid, "tides", "pinned")
+    assert commands.text("list", *use).endswith("  tides")
+    commands.run("download", cid, "copy.txt", *use)
+    assert (commands.folder / "copy.txt").read_bytes() == b"hello"
+    commands.text("revoke", cid, *use)
+    assert commands.text("list", *use) == ""
+
+
+@pytest.mark.slow
+def test_the_command_copy_pins_by_cid(commands, empty_node, service):
+    with Client.init(empty_node.config) as client:
+        cid = client.upload(b"hello", name="hello.txt").cid
+    arguments = ("copy", "--from", "source", "--to", "service")
+    refused = commands.run(*arguments)  # its gateway is on this machine, not on the network
+    assert refused.returncode == 3
+    assert b"pin_by_cid" in refused.stderr
+    result = commands.run(*arguments, "--pin-by-cid")
+    assert (result.returncode, result.stdout.split()) == (0, [b"pin", cid.encode(), b"hello.txt"])
+    assert [pin.cid for pin in service.repository.pins()] == [cid]
+
+
+def test_a_list_shows_what_is_not_pinned_yet(commands, server):
+    server.reply(200, results(row(status="queued", name="waits"), row(requestid="2", name="here")))
+    settings = {
+        "HOLDFAST_PROVIDER": "psa",
+        "HOLDFAST_PIN_API_URL": server.url,
+        "HOLDFAST_PROVIDER_TOKEN": "a-token-0123456789",
+    }
+    first, second = commands.text("list", **settings).splitlines()
+    assert first.endswith("  queued     waits")
+    assert second.endswith("Z  here") or second.split()[-1] == "here"
+    assert "queued" not in second
+
+
+def test_what_the_service_cannot_do_is_said_with_the_remedy(commands, service):
+    code, lines = commands.failure("store", "[1]", "--use", "service")
+    assert code == 3
+    assert "cannot store new content" in lines[0]
+    code, lines = commands.failure(
+        "list", HOLDFAST_PROVIDER="psa", HOLDFAST_PROVIDER_TOKEN="a-token-0123456789"
+    )
+    assert code == 3
+    assert "pin_api_url is missing" in lines[0]
