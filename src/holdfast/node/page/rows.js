@@ -132,9 +132,14 @@ const copyLink = (pin) => copy(linkTo(pin.path), "Link");
 
 /** Show the pin of a row that is clicked on, unless a control or a selection of text was meant. */
 function onClick({ target }) {
-  const isMeant = !target.closest("button, input") && getSelection().isCollapsed;
-  if (isMeant) {
-    actions.look(target.closest("tr").pin);
+  const { pin } = target.closest("tr");
+  if (target.closest("button, input") || !getSelection().isCollapsed) {
+    return;
+  }
+  if (target.closest(".check")) {
+    selection.toggle(pin); // beside the checkbox, by a hand that was not exact
+  } else {
+    actions.look(pin);
   }
 }
 

@@ -2,7 +2,8 @@
 
 import { element, icon } from "./dom.js";
 
-const LARGEST = 2 * 1024 * 1024; // bytes of an image that is loaded for its thumbnail
+const LARGEST = 1024 * 1024; // bytes of an image that is loaded for its thumbnail
+const SVG = "image/svg+xml"; // a short one may take minutes to draw, so that is done on request only
 const ICONS = [
   [/^(directory|inode\/directory)/, "folder"],
   [/^image\//, "image"],
@@ -21,7 +22,7 @@ export const iconOf = (type) => ICONS.find(([pattern]) => pattern.test(type))?.[
 export function thumbnail({ type, size, path }) {
   const name = iconOf(type);
   const frame = element("span", { className: `thumbnail ${name}` });
-  if (name === "image" && size <= LARGEST) {
+  if (name === "image" && size <= LARGEST && !type.startsWith(SVG)) {
     const image = element("img", { alt: "", loading: "lazy", decoding: "async", src: path });
     image.onerror = () => frame.replaceChildren(icon(name));
     frame.append(image);
