@@ -26,7 +26,8 @@ NAME_CHECK = "Can create a pin with name"  # it asks for content that exists now
 def kubo_node(kubo):
     """A node that fetches from Kubo, which knows it as the service `holdfast`."""
     with running_node(gateways=(kubo.gateway_url,)) as node:
-        remote(kubo, "service", "add", "holdfast", f"{node.api_url}/psa", node.token)
+        # A token may begin with a hyphen.
+        remote(kubo, "service", "add", "--", "holdfast", f"{node.api_url}/psa", node.token)
         yield node
         remote(kubo, "service", "rm", "holdfast")
 
