@@ -42,6 +42,12 @@ the CID while they send. In pieces, the file is cut into leaves of 256 KiB, as a
 into leaves of 1 MiB; each piece is on the disk of the node before it is acknowledged. Memory is the
 peak of the client with its interpreter, and the growth of the node."""
 
+PAGE = """## The page of the node
+
+In Chromium, with 100,000 pins: from the start of the navigation to the first rows, and from a click
+or a typed text to the rows that were asked for. And 200 files of 4 kB that are chosen together on
+the page of an empty node, until the last is pinned."""
+
 KUBO = """## Kubo as the provider
 
 `AsyncClient.store` with the provider `kubo`, 16 at once, against `kubo-rpc-client` and Kubo's own
@@ -206,6 +212,7 @@ def make_page(results: Results, plots: Collection[str]) -> str:
         results,
         ["very-large-upload", "very-large-upload-memory", "very-large-upload-node-memory"],
     )
+    about["page"] = _section(PAGE, results, ["page"])
     about["kubo"] = _section(KUBO, results, ["kubo-store", "kubo-download", "kubo-copy"])
     about["pieces"] = _table(results, list(dict.fromkeys(pieces)))
     growth = [growth_work(work) for work in GROWTH]
