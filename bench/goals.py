@@ -5,6 +5,8 @@ from itertools import pairwise
 
 OURS = "holdfast"
 BY_HAND = "workers by hand"
+IN_PIECES = "in pieces (tus)"
+ONE_REQUEST = "in one request"
 SAFE_KUBO = "Kubo, synced and verified"  # with the guarantees of our node
 
 
@@ -46,6 +48,7 @@ AT_ONCE = (1, 16, 64)
 # A page from the middle has none: it is asked for by its offset, and the index before it is read.
 GROWTH = ("store", "list, first 100", "check", "gc")
 PIECES_LIMIT = 25.0  # microseconds of CPU for each leaf
+PAGE_LIMIT = 1000.0  # milliseconds until the page of the node shows what was asked for
 SIZES = (1_000, 100_000, 1_000_000)
 
 
@@ -100,6 +103,13 @@ GOALS = (
         )
         for kubo in ("Kubo", SAFE_KUBO)
     ),
+    Goal(
+        "upload of 2 GiB to the node in pieces / in one request",
+        "very-large-upload",
+        (("very-large-upload", ONE_REQUEST),),
+        0.8,
+        ours=IN_PIECES,
+    ),
     _same("store to Kubo, 16 at once", "kubo-store", "kubo-rpc-client", 1.0),
     _same("store to Kubo, 16 at once", "kubo-store", "Kubo's command", 5.0),
     _same("download from Kubo", "kubo-download", "ipfs get", 0.5),
@@ -126,6 +136,14 @@ GOALS = (
         1.0,
         at_most=True,
         ours="slowest way",
+    ),
+    Goal(
+        "the page with 100,000 pins: first rows, sorted or searched, the slowest / 1 s",
+        "page",
+        (("page", "limit"),),
+        1.0,
+        at_most=True,
+        ours="the slowest with many pins",
     ),
     *(_growth(work, size, smaller) for work in GROWTH for smaller, size in pairwise(SIZES)),
 )

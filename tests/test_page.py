@@ -51,11 +51,11 @@ def test_the_page_and_its_files_are_served_with_a_policy(node):
     assert "unsafe" not in policy
     assert page.headers["referrer-policy"] == "no-referrer"
     text = page.data.decode()
-    assert text.count(f'nonce="{nonce}"') == 2
+    assert text.count(f'nonce="{nonce}"') == text.count('rel="stylesheet"') + 1
     again = urllib3.request("GET", f"{node.api_url}/", timeout=60)
     assert nonce not in again.data.decode()  # once each
     names = re.findall(r'"/page/([\w.]+)"', text)
-    assert {"main.js", "style.css", "icon.svg"} <= set(names)
+    assert {"main.js", "colours.css", "style.css", "icon.svg"} <= set(names)
     for name in {*names, "pins.js", "api.js"}:
         part = urllib3.request("GET", f"{node.api_url}/page/{name}", timeout=60)
         assert part.status == 200
@@ -120,3 +120,57 @@ def test_letters_of_all_alphabets_are_found_in_any_case(client):
     for text, found in {"ärg": "Ärger.txt", "журнал": "ЖУРНАЛ", "CAFÉ": "cafe\u0301"}.items():
         assert [pin.name for pin in client.pins(name=text)] == [found]
     assert [pin.name for pin in client.pins(name="straße")] == ["STRASSE"]
+
+
+def ask(node, path, **headers):
+    headers["Authorization"] = f"Bearer {node.token}"
+    return urllib3.request("GET", f"{node.api_url}{path}", headers=headers, timeout=60)
+
+
+def test_a_list_that_has_not_changed_is_not_sent_again(empty_node, client):
+    record = client.upload(b"x", name="first")
+    path = "/data/pinList?sortBy=name"
+    first = ask(empty_node, path)
+    etag = first.headers["etag"]
+    again = ask(empty_node, path, **{"If-None-Match": etag})
+    assert (again.status, again.data, again.headers["etag"]) == (304, b"", etag)
+    changes = (
+        lambda: client.update(record.cid, name="second"),
+        lambda: client.upload(b"y"),
+        lambda: client.revoke(record.cid),
+    )
+    for change in changes:
+        change()
+        reply = ask(empty_node, path, **{"If-None-Match": etag})
+        assert reply.status == 200
+        assert reply.headers["etag"] != etag
+        etag = reply.headers["etag"]
+    for unknown in ("", '""', "*", 'W/"x"'):
+        assert ask(empty_node, path, **{"If-None-Match": unknown}).status == 200
+
+
+def test_the_totals_have_the_space_of_the_disk_on_request(empty_node, client):
+    client.upload(b"x")
+    plain = ask(empty_node, "/data/userPinnedDataTotal").json()
+    assert set(plain) == {"pin_count", "pin_size_total", "pin_size_with_replications_total"}
+    with_disk = ask(empty_node, "/data/userPinnedDataTotal?disk=true").json()
+    assert plain.items() < with_disk.items()
+    assert 0 < with_disk["disk_free"] < with_disk["disk_total"]
+
+
+def test_the_entries_of_a_directory_have_their_types(node, tmp_path):
+    (tmp_path / "inner.png").mkdir()  # a directory, whatever its name says
+    (tmp_path / "inner.png" / "file").write_bytes(b"x")
+    (tmp_path / "dot.png").write_bytes(b"x")
+    (tmp_path / "large.txt").write_bytes(bytes(3_000_000))  # its root is not a raw block
+    (tmp_path / "unknown").write_bytes(b"x")
+    with Client.init(node.config) as client:
+        cid = client.upload(tmp_path).cid
+    fields = {"path": f"/ipfs/{cid}"}
+    reply = urllib3.request("GET", f"{node.api_url}/page/item", fields=fields, timeout=60)
+    assert {entry["name"]: entry["type"] for entry in reply.json()["entries"]} == {
+        "dot.png": "image/png",
+        "inner.png": "directory",
+        "large.txt": "text/plain; charset=utf-8",
+        "unknown": "",
+    }

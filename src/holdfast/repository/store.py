@@ -27,7 +27,7 @@ from holdfast.repository.adding import Adding
 from holdfast.repository.archive_import import ArchiveImport
 from holdfast.repository.block_files import BlockFiles
 from holdfast.repository.dags import check_dags, pin_dag
-from holdfast.repository.database import Database
+from holdfast.repository.database import Database, schema
 from holdfast.repository.database.errors import read_only_error
 from holdfast.repository.database.read_only import is_read_only
 from holdfast.repository.owners import OWNERS, Owner
@@ -102,10 +102,8 @@ class Repository:
 
     def has(self, cid: CID) -> bool:
         """Return whether the store has the block of `cid`."""
-        if inline_block(cid) is not None:
-            return True
         with self._database.reading() as connection:
-            return self._files.has(connection, cid)
+            return inline_block(cid) is not None or self._files.has(connection, cid)
 
     def block(self, cid: CID) -> bytes:
         """Return the block of `cid`, verified; `UnprovenError` where it is not here."""
@@ -125,9 +123,8 @@ class Repository:
     def advance(self, walk: Walk[Item]) -> list[Item]:
         """Feed `walk` blocks, which it verifies, and return the items in them.
 
-        All blocks are read in one look at the database: `READ_BYTES`, and one block more at the
-        most. So a slow reader does not keep the database open. Raise `UnprovenError` if the first
-        block is not here.
+        All are read in one look at the database, `READ_BYTES` and one block more at the most, so a
+        slow reader does not keep it open. Raise `UnprovenError` if the first block is not here.
         """
         items: list[Item] = []
         size = count = 0
@@ -213,6 +210,11 @@ class Repository:
         """Return the number of pins, and the bytes of their blocks."""
         with self._database.reading() as connection:
             return total_pins(connection, stopped)
+
+    def state(self) -> str:
+        """Return a text that changes with every change to the store; empty if none is known."""
+        with self._database.reading() as connection:
+            return schema.state_of(connection)
 
     # Archives
 

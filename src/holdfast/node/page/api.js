@@ -1,75 +1,12 @@
-// Requests to the node: to its pinning API with the token, to its gateway without.
+// What the page asks of the node: of its pinning API with the token, of its gateway without.
 
-import { refused, token } from "./token.js";
-
-/** A request that failed; the message is for people. */
-class RequestError extends Error {
-  constructor(message, { status = 0, reason = "" } = {}) {
-    super(message);
-    this.status = status;
-    this.reason = reason;
-  }
-}
-
-const GONE = "The node does not reply. Is it still running?";
-export const WRONG_TOKEN =
-  "The node does not accept this token. Use the one that it printed when it started.";
-
-/** Return the error for a reply, whose body has any of the service's shapes. */
-function errorFor(status, text) {
-  let error;
-  try {
-    error = JSON.parse(text).error;
-  } catch {
-    error = /^\s*</.test(text) ? "" : text.trim(); // an HTML page is not a message
-  }
-  const details = error?.details ?? error?.message ?? error;
-  const message = typeof details === "string" && details ? details : `The node replied with status ${status}.`;
-  return new RequestError(message, { status, reason: error?.reason });
-}
-
-async function send(address, options = {}) {
-  let response;
-  try {
-    response = await fetch(address, { cache: "no-cache", ...options });
-  } catch (error) {
-    throw error.name === "AbortError" ? error : new RequestError(GONE);
-  }
-  if (!response.ok) {
-    throw errorFor(response.status, await response.text());
-  }
-  return response;
-}
-
-async function call(path, options = {}) {
-  const headers = { Authorization: `Bearer ${token()}`, ...options.headers };
-  try {
-    return replied(await (await send(path, { ...options, headers })).text());
-  } catch (error) {
-    throw withSignIn(error);
-  }
-}
-
-function replied(text) {
-  try {
-    return text === "OK" ? text : JSON.parse(text);
-  } catch {
-    throw new RequestError("The server at this address is not the node: its reply is not JSON.");
-  }
-}
-
-function withSignIn(error) {
-  if (error.status === 401) {
-    error.message = WRONG_TOKEN;
-    refused();
-  }
-  return error;
-}
+import { authorization, call, callApi, errorFor, RequestError, send, valueIn, withSignIn } from "./requests.js";
+import { token } from "./token.js";
 
 /** Return whether the node accepts a token; throw an error if it does not reply. */
 export async function accepts(candidate) {
   try {
-    await send("/data/testAuthentication", { headers: { Authorization: `Bearer ${candidate}` } });
+    await send("/data/testAuthentication", { headers: authorization(candidate) });
     return true;
   } catch (error) {
     if (error.status === 401) {
@@ -79,17 +16,24 @@ export async function accepts(candidate) {
   }
 }
 
-/** Return a page of the pins, and the number of all. */
-export async function listPins({ search, sortBy, sortOrder, limit, offset }, signal) {
+/**
+ * Return a page of the pins, the number of all, and the state of the node's store. Return null if the store is
+ * still in the state `known`.
+ */
+export async function listPins({ search, sortBy, sortOrder, limit, offset }, { signal, known } = {}) {
   const query = new URLSearchParams({
     status: "pinned", search, sortBy, sortOrder, pageLimit: limit, pageOffset: offset,
   });
-  return call(`/data/pinList?${query}`, { signal });
+  const headers = known ? { "If-None-Match": known } : {};
+  const response = await callApi(`/data/pinList?${query}`, { signal, headers });
+  if (response.status === 304) {
+    return null;
+  }
+  return { ...valueIn(await response.text()), state: response.headers.get("ETag") ?? "" };
 }
 
-export async function totals() {
-  return call("/data/userPinnedDataTotal");
-}
+/** Return the number and the size of all pins, and the space of the disk. */
+export const totals = () => call("/data/userPinnedDataTotal?disk=true");
 
 /** Unpin; it is no error if the CID was unpinned in the meantime. */
 export async function unpin(cid) {
@@ -102,37 +46,58 @@ export async function unpin(cid) {
   }
 }
 
+const sendJson = (method, path, body) =>
+  call(path, { method, headers: { "Content-Type": "application/json" }, body });
+
 /** Pin a valid JSON text unchanged, with its numbers as they are written. */
 export async function pinJson(text, name) {
   const metadata = JSON.stringify(name ? { name } : {});
   const body = `{"pinataContent":${text},"pinataMetadata":${metadata},"pinataOptions":{"cidVersion":1}}`;
-  const headers = { "Content-Type": "application/json" };
-  return call("/pinning/pinJSONToIPFS", { method: "POST", headers, body });
+  return sendJson("POST", "/pinning/pinJSONToIPFS", body);
+}
+
+/** Change the name of a pin and some of its key-values; a value of null removes its key. */
+export const updatePin = (cid, name, keyvalues) =>
+  sendJson("PUT", "/pinning/hashMetadata", JSON.stringify({ ipfsPinHash: cid, name, keyvalues }));
+
+/** Start to pin what other nodes have; return the job. */
+export const pinByCid = (cid, name) =>
+  sendJson("POST", "/pinning/pinByHash", JSON.stringify({ hashToPin: cid, pinataMetadata: name ? { name } : {} }));
+
+/** Return the status of a job to pin a CID; nothing if it is done. */
+export async function jobStatus(job, signal) {
+  const query = new URLSearchParams({ ipfs_pin_hash: job.ipfsHash, limit: 1000 });
+  const { rows } = await call(`/pinning/pinJobs?${query}`, { signal });
+  return rows.find((row) => row.id === job.id)?.status;
 }
 
 const NAME_LENGTH = 245; // the limit of the service
+const CHECKED = 4 * 1024 * 1024; // bytes of an upload before which the token is checked
 
 /** Pin one file, or the files of a folder. `fetch` does not report the progress of uploads. */
-export async function pinFiles(files, name, { onProgress, signal }) {
-  // Check the token first: a browser sends the whole file before it reads an error.
-  await call("/data/testAuthentication", { signal });
+export async function pinFiles(files, name, { size, onProgress, signal }) {
+  if (size > CHECKED) {
+    // A browser sends the whole file before it reads an error.
+    await call("/data/testAuthentication", { signal });
+  }
   const form = new FormData();
   form.append("pinataOptions", JSON.stringify({ cidVersion: 1 }));
   form.append("pinataMetadata", JSON.stringify({ name: [...name].slice(0, NAME_LENGTH).join("") }));
   for (const { file, path } of files) {
     form.append("file", file, path);
   }
+  signal.throwIfAborted();
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", "/pinning/pinFileToIPFS");
     request.setRequestHeader("Authorization", `Bearer ${token()}`);
-    request.upload.onprogress = (event) => onProgress(event.loaded, event.total);
+    request.upload.onprogress = (event) => onProgress(event.loaded / event.total);
     request.onload = () => {
       try {
         if (request.status !== 200) {
           throw errorFor(request.status, request.responseText);
         }
-        resolve(replied(request.responseText));
+        resolve(valueIn(request.responseText));
       } catch (error) {
         reject(withSignIn(error));
       }
@@ -148,7 +113,7 @@ export async function pinFiles(files, name, { onProgress, signal }) {
 
 /** Describe the file at a path below a CID, or the directory and its entries. */
 export async function describe(path, signal) {
-  return replied(await (await send(`/page/item?${new URLSearchParams({ path })}`, { signal })).text());
+  return valueIn(await (await send(`/page/item?${new URLSearchParams({ path })}`, { signal })).text());
 }
 
 /** Return the first `limit` bytes of a file as text. */
@@ -168,3 +133,8 @@ function decoderFor(type) {
 
 /** Return a link to share. It works from elsewhere if the node can be reached from there. */
 export const linkTo = (path) => new URL(path, location.origin).href;
+
+const LINK = /(?:\/ipfs\/|^ipfs:\/\/)([^/?#]+)/;
+
+/** Return the CID in a link, or the text itself. */
+export const cidIn = (text) => LINK.exec(text)?.[1] ?? text;

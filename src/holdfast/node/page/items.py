@@ -1,15 +1,22 @@
 """Describe the file or directory at a path, for the page."""
 
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
+from holdfast.content.cid import RAW
+from holdfast.content.media_types import named_type
 from holdfast.content.unixfs.data import Kind
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.file_nodes import kind_of
+from holdfast.errors import ClientError
 from holdfast.node.gateway.addresses import Address, ResolvedPath, quoted, resolve_path
 from holdfast.node.gateway.directories import listed, readable
 from holdfast.node.gateway.files import SYMLINK_TYPE, file_content, file_type, symlink_target
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.repository import Repository
+
+READ_BLOCKS: Final = 1000  # of the entries of a directory, to know which of them are directories
+READ_BYTES: Final = 16 << 20  # the same, as their size
 
 
 def describe(repository: Repository, path: str) -> dict[str, Any]:
@@ -35,11 +42,45 @@ def describe(repository: Repository, path: str) -> dict[str, Any]:
 
 def _directory(repository: Repository, found: ResolvedPath) -> dict[str, Any]:
     entries, is_cut = listed(repository, found.cid)
+    types = EntryTypes(repository)
     rows = [
-        {"name": readable(entry.name), "quoted": quoted(entry.name), "size": entry.size}
+        {
+            "name": readable(entry.name),
+            "quoted": quoted(entry.name),
+            "size": entry.size,
+            "type": types.type_of(entry),
+        }
         for entry in entries
     ]
     return {"kind": "directory", "entries": rows, "more": is_cut}
+
+
+class EntryTypes:
+    """The types of the entries of a directory.
+
+    A directory's block does not say which of its entries are directories: their blocks do. Only
+    some of them are read, and the other entries are taken for files.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._blocks = READ_BLOCKS
+        self._bytes = READ_BYTES
+
+    def type_of(self, entry: DirectoryEntry) -> str:
+        """Return ``directory``, or the media type for the name; empty if that is not known."""
+        return "directory" if self._is_directory(entry) else named_type(entry.name) or ""
+
+    def _is_directory(self, entry: DirectoryEntry) -> bool:
+        if entry.cid.codec == RAW or self._blocks <= 0 or self._bytes <= 0:
+            return False
+        try:
+            block = self._repository.block(entry.cid)
+            self._blocks -= 1
+            self._bytes -= len(block)
+            return kind_of(entry.cid, block) in {Kind.DIRECTORY, Kind.SHARD}
+        except ClientError:
+            return False  # it is missing or damaged, which is said when it is opened
 
 
 def _file(repository: Repository, found: ResolvedPath) -> dict[str, Any]:

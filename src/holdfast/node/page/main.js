@@ -1,57 +1,31 @@
-// The page: connects the list of pins, the uploads and the dialogs, and handles keys.
+// The page: connects the list of pins, the uploads, the viewer and the dialogs, and handles keys.
 
-import * as adding from "./adding.js";
-import { unpin } from "./api.js";
-import { byId, isReady, notify, prepareDialogs } from "./dom.js";
+import * as byCid from "./by_cid.js";
+import { isReady, prepareDialogs } from "./dialogs.js";
+import { byId } from "./dom.js";
+import * as dropping from "./dropping.js";
+import * as editing from "./editing.js";
+import * as live from "./live.js";
+import * as menu from "./menu.js";
 import * as pins from "./pins.js";
-import * as preview from "./preview.js";
-import { focusAgain, focusRow } from "./rows.js";
+import { focusAgain, focusRow, shownPins } from "./rows.js";
+import * as selection from "./selection.js";
 import { start } from "./session.js";
+import * as snippets from "./start.js";
+import * as unpinning from "./unpinning.js";
+import * as uploads from "./uploads.js";
+import * as viewer from "./viewer.js";
+import * as writing from "./writing.js";
 
-const THEMES = ["system", "light", "dark"];
+const unpin = (pin) => unpinning.ask([pin]);
+const unpinSelected = () => unpinning.ask(selection.selectedPins());
+const refresh = () => pins.refresh();
 
-function applyTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  byId("theme").textContent = `Theme: ${theme}`;
-}
-
-function nextTheme() {
-  const now = document.documentElement.dataset.theme;
-  const next = THEMES[(THEMES.indexOf(now) + 1) % THEMES.length];
-  localStorage.setItem("holdfast-theme", next);
-  applyTheme(next);
-}
-
-let toUnpin;
-
-function askToUnpin(pin) {
-  toUnpin = pin;
-  byId("confirm-name").textContent = pin.shown;
-  byId("confirm-cid").textContent = pin.cid;
-  byId("confirm-error").textContent = "";
-  byId("confirm-yes").disabled = false;
-  byId("confirm").showModal();
-}
-
-async function confirmUnpin(event) {
-  event.preventDefault(); // keep the dialog open until the node has replied
-  const pin = toUnpin;
-  const isAsked = () => toUnpin === pin && byId("confirm").open; // the dialog may show another pin by then
-  byId("confirm-yes").disabled = true;
-  try {
-    await unpin(pin.cid);
-    if (isAsked()) {
-      byId("confirm").close();
-    }
-    notify(`${pin.shown} is unpinned`);
-    await pins.refresh();
-  } catch (error) {
-    if (isAsked()) {
-      byId("confirm-error").textContent = error.message;
-      byId("confirm-yes").disabled = false;
-    } else {
-      notify(`${pin.shown} is not unpinned: ${error.message}`, { failed: true });
-    }
+/** Show the list as it is by now, and focus the pin that had the focus. */
+function backToList() {
+  if (isReady()) {
+    focusAgain();
+    pins.refresh({ onlyChanges: true });
   }
 }
 
@@ -62,43 +36,61 @@ async function findFirst() {
 
 const KEYS = {
   "/": () => byId("search").focus(),
-  "?": () => byId("help").showModal(),
-  r: () => pins.refresh(),
+  "?": menu.showKeys,
+  r: refresh,
   u: () => byId("files").click(),
-  j: () => adding.writeJson(),
+  j: () => writing.write(),
+  p: byCid.ask,
   ArrowLeft: () => pins.turn(-1),
   ArrowRight: () => pins.turn(1),
+  ArrowDown: () => focusRow(0),
+  Escape: () => selection.clear(),
 };
 
 function onKey(event) {
-  const isTyping = event.target.closest?.("input, textarea, select");
+  const isTyping = event.target.closest?.("input:not([type=checkbox]), textarea, select, [popover]");
   if (event.target === byId("search") && ["ArrowDown", "Enter"].includes(event.key)) {
     event.preventDefault();
     findFirst();
     return;
   }
-  const isMeant = !isTyping && isReady() && !event.ctrlKey && !event.metaKey && !event.altKey;
+  const isLeft = event.key === "Escape" && !selection.count(); // to the browser, which closes the menu by it
+  const isMeant = !isTyping && !isLeft && isReady() && !event.ctrlKey && !event.metaKey && !event.altKey;
   if (isMeant && !event.defaultPrevented && Object.hasOwn(KEYS, event.key)) {
     event.preventDefault();
     KEYS[event.key]();
   }
 }
 
-applyTheme(THEMES.find((theme) => theme === localStorage.getItem("holdfast-theme")) ?? "system");
+/** Close the viewer when the pin that it shows is gone. */
+function afterUnpin() {
+  byId("preview").close();
+  return refresh();
+}
+
+/** Show the pin as it is by now, in the viewer too. */
+async function afterEdit() {
+  await refresh();
+  viewer.lookAgain(shownPins());
+}
+
+menu.prepare();
+snippets.prepare();
 prepareDialogs();
-preview.prepare(focusAgain);
-pins.prepare({ look: preview.look, unpin: askToUnpin });
-adding.prepare(() => pins.refresh());
-byId("theme").addEventListener("click", nextTheme);
-byId("refresh").addEventListener("click", () => pins.refresh());
-byId("help-button").addEventListener("click", () => byId("help").showModal());
-byId("confirm").querySelector("form").addEventListener("submit", confirmUnpin);
-byId("confirm").addEventListener("close", focusAgain);
+pins.prepare({ look: (pin) => viewer.look(pin, shownPins()), edit: editing.edit, unpin, unpinSelected });
+selection.prepare(unpinSelected);
+viewer.prepare({ edit: editing.edit, unpin }, backToList);
+unpinning.prepare(afterUnpin, backToList);
+editing.prepare(afterEdit, backToList);
+uploads.prepare(refresh);
+dropping.prepare();
+writing.prepare(refresh);
+byCid.prepare(refresh);
+byId("refresh").addEventListener("click", refresh);
+byId("try-again").addEventListener("click", refresh);
 addEventListener("keydown", onKey);
-// Show what was pinned elsewhere when the user comes back to the page.
-document.addEventListener("visibilitychange", () => {
-  if (!document.hidden && !byId("workspace").hidden) {
-    pins.refresh();
-  }
+live.start();
+start(() => {
+  selection.clear();
+  pins.begin();
 });
-start(pins.begin);

@@ -1,21 +1,22 @@
 // The list of pins, one page at a time. The node searches, sorts and divides it into pages.
 
-import { listPins, totals } from "./api.js";
-import { byId, readableName, readableNumber, readableSize } from "./dom.js";
+import { cidIn, listPins, totals } from "./api.js";
+import { byId } from "./dom.js";
+import { counted, readableName, readableNumber, readableSize } from "./format.js";
 import * as rows from "./rows.js";
 
 const PAGE_SIZE = 50;
 const MOST_PAGES = 1e9; // the URL may have any number
 const FIRST_ORDER = { date_pinned: "DESC", name: "ASC", size: "DESC", mime_type: "ASC" };
-const TYPING_PAUSE = 200; // milliseconds
-const LINK = /(?:\/ipfs\/|^ipfs:\/\/)([^/?#]+)/;
+const TYPING_PAUSE = 150; // milliseconds
 
 const view = { search: "", sortBy: "date_pinned", sortOrder: "DESC", page: 0 };
 let count = 0;
+let known = ""; // the state of the node's store that is shown
 let asked = new AbortController();
 let typing;
 
-/** Add the event listeners; `actions` are the functions that show and unpin a pin. */
+/** Add the event listeners; `actions` are the functions that show, edit and unpin a pin. */
 export function prepare(actions) {
   rows.prepare(actions);
   readAddress();
@@ -37,30 +38,35 @@ export function prepare(actions) {
   byId("last").addEventListener("click", () => show({ page: lastPage() }));
 }
 
-/** Fetch and show the current page; cancel an earlier request. */
-export async function refresh() {
+/**
+ * Fetch and show the current page; cancel an earlier request. With `onlyChanges`, ask the node for what is not
+ * shown yet. Return whether the node replied.
+ */
+export async function refresh({ onlyChanges = false } = {}) {
   asked.abort();
   asked = new AbortController();
   const { signal } = asked;
-  byId("pins").ariaBusy = "true";
+  byId("pins").ariaBusy = String(!onlyChanges);
   try {
     const query = { ...view, limit: PAGE_SIZE, offset: view.page * PAGE_SIZE };
-    const [found, total] = await Promise.all([listPins(query, signal), readTotals()]);
+    const [found, total] = await Promise.all([
+      listPins(query, { signal, known: onlyChanges ? known : "" }),
+      onlyChanges ? null : readTotals(),
+    ]);
     if (signal.aborted) {
-      return;
+      return true;
     }
-    count = found.count;
-    if (view.page > lastPage()) {
-      await show({ page: lastPage() });
-      return;
+    showProblem("");
+    if (found) {
+      await showFound(found, total ?? (await readTotals()), signal);
     }
-    byId("totals").textContent = total;
-    byId("list-error").textContent = "";
-    draw(found.rows);
+    return true;
   } catch (error) {
-    if (error.name !== "AbortError") {
-      byId("list-error").textContent = error.message; // the old rows stay
+    if (error.name === "AbortError") {
+      return true;
     }
+    showProblem(error.message); // the old rows stay
+    return false;
   } finally {
     if (!signal.aborted) {
       byId("pins").ariaBusy = "false";
@@ -68,13 +74,48 @@ export async function refresh() {
   }
 }
 
-/** Return the totals as text, or nothing if the token has no scope for them. */
+async function showFound(found, total, signal) {
+  if (signal.aborted) {
+    return;
+  }
+  count = found.count;
+  if (view.page > lastPage()) {
+    await show({ page: lastPage() });
+    return;
+  }
+  known = found.state;
+  showTotals(total);
+  draw(found.rows);
+}
+
+/** Show an error above the list, or none. */
+function showProblem(words) {
+  if (byId("list-error").textContent !== words) {
+    byId("list-error").textContent = words; // once only: it is read aloud
+  }
+  byId("problem").hidden = !words;
+}
+
+/** Return the totals, or null if the token has no scope for them. */
 async function readTotals() {
   try {
-    const { pin_count: pins, pin_size_total: size } = await totals();
-    return `${readableNumber(pins)} ${pins === 1 ? "pin" : "pins"}, ${readableSize(size)}`;
+    return await totals();
   } catch {
-    return "";
+    return null;
+  }
+}
+
+function showTotals(total) {
+  const words = total ? `${counted(total.pin_count, "pin")}, ${readableSize(total.pin_size_total)}` : "";
+  byId("totals").textContent = words;
+  byId("disk").hidden = !total?.disk_total;
+  if (total?.disk_total) {
+    const used = 1 - total.disk_free / total.disk_total;
+    byId("disk-free").textContent = `${readableSize(total.disk_free)} free`;
+    byId("disk").title = `${readableSize(total.disk_free)} of ${readableSize(total.disk_total)} of the disk are free`;
+    byId("disk-bar").ariaLabel = `The disk is ${Math.round(used * 100)} % full`;
+    byId("disk-bar").firstElementChild.style.width = `${used * 100}%`;
+    byId("disk").classList.toggle("short", used > 0.95);
   }
 }
 
@@ -89,8 +130,7 @@ function show(changes) {
 /** Search for the typed text at once, unless it is shown already. For a link, search for its CID. */
 export async function search() {
   clearTimeout(typing);
-  const typed = byId("search").value.trim();
-  const text = LINK.exec(typed)?.[1] ?? typed;
+  const text = cidIn(byId("search").value.trim());
   if (text !== view.search) {
     await show({ search: text, page: 0 });
   }
@@ -153,9 +193,10 @@ function draw(listed) {
     ? `${readableNumber(from + 1)} to ${readableNumber(from + listed.length)} of ${readableNumber(count)}`
     : "";
   byId("empty").hidden = listed.length > 0;
-  byId("empty").textContent = view.search
+  byId("empty-title").textContent = view.search
     ? `No name and no CID contains “${readableName(view.search)}”.`
-    : "Nothing is pinned yet. Drop a file on this page, or paste JSON.";
+    : "Nothing is pinned yet.";
+  byId("start").hidden = Boolean(view.search);
   byId("pins").hidden = !listed.length;
   byId("paging").hidden = count <= PAGE_SIZE;
   byId("first").disabled = byId("previous").disabled = view.page === 0;

@@ -1,39 +1,53 @@
 // The rows of the list, one for each pin, with buttons and keys. The focus stays on the pin when rows move.
 
 import { linkTo } from "./api.js";
-import { button, byId, copy, element, readableDate, readableName, readableNumber, readableSize } from "./dom.js";
+import { button, byId, element, iconButton } from "./dom.js";
+import { readableDate, readableName, readableNumber, readableSize, relativeTime } from "./format.js";
+import { copy } from "./notices.js";
+import * as selection from "./selection.js";
+import { thumbnail } from "./thumbnails.js";
+
+const CID_END = 6; // characters at the end of a CID that are always shown
+const MINUTE = 60000;
 
 const body = () => byId("pins").tBodies[0];
 let actions;
 let drawn = "[]";
-let focused = null; // the last row with the focus: its CID, its index, and the index of its focused button
+let focused = null; // the last row with the focus: its CID, its index, and the index of its focused control
 
+/** Add the event listeners; `actions` are the functions that show, edit and unpin a pin. */
 export function prepare(given) {
   actions = given;
   body().addEventListener("keydown", onKey);
+  body().addEventListener("click", onClick);
   body().addEventListener("focusin", ({ target }) => {
     const row = target.closest("tr");
-    focused = { cid: row.pin.cid, place: row.sectionRowIndex, button: buttonsOf(row).indexOf(target) };
+    focused = { cid: row.pin.cid, place: row.sectionRowIndex, control: controlsOf(row).indexOf(target) };
   });
+  setInterval(showTimes, MINUTE);
 }
 
-const buttonsOf = (row) => [...row.querySelectorAll("button")];
+const controlsOf = (row) => [...row.querySelectorAll("button, input")];
 
-/** Show these pins. If they have not changed, keep the rows, with their selection and focus. */
+/** Show these pins. If they have not changed, keep the rows, with their selected text and focus. */
 export function draw(listed) {
   const now = JSON.stringify(listed);
   if (now !== drawn) {
     const hadFocus = body().contains(document.activeElement);
     drawn = now;
-    body().replaceChildren(...listed.map(rowOf));
+    body().replaceChildren(...listed.map((each) => rowOf(pinOf(each))));
+    selection.show();
     if (hadFocus) {
       focusAgain();
     }
   }
 }
 
+/** Return the pins that are shown. */
+export const shownPins = () => [...body().rows].map((row) => row.pin);
+
 export function focusRow(place) {
-  body().rows[place]?.querySelector("button").focus();
+  body().rows[place]?.querySelector("td.name button").focus();
 }
 
 /** Focus the pin that had the focus, or the pin at its place, or the search. */
@@ -41,10 +55,12 @@ export function focusAgain() {
   const rows = [...body().rows];
   const same = rows.find((row) => row.pin.cid === focused?.cid);
   const target = same ?? rows[Math.min(focused?.place ?? 0, rows.length - 1)];
-  if (target) {
-    buttonsOf(target)[same ? focused.button : 0].focus();
-  } else {
+  if (!target) {
     byId("search").focus();
+  } else if (same) {
+    controlsOf(same)[focused.control].focus();
+  } else {
+    focusRow(target.sectionRowIndex);
   }
 }
 
@@ -54,6 +70,7 @@ function pinOf(listed) {
     cid,
     name: listed.metadata.name ?? "",
     shown: readableName(listed.metadata.name ?? ""),
+    keyvalues: listed.metadata.keyvalues ?? {},
     path: `/ipfs/${cid}`,
     size: listed.size,
     type: listed.mime_type.split(";")[0],
@@ -62,33 +79,69 @@ function pinOf(listed) {
   };
 }
 
-function rowOf(listed) {
-  const pin = pinOf(listed);
+function rowOf(pin) {
   const kind = pin.type === "directory" ? `directory, files: ${readableNumber(pin.files)}` : pin.type;
-  const cell = (className, textContent, title) => element("td", { className, textContent, title });
-  const act = (label, action) => button(label, action, { ariaLabel: `${label}: ${pin.shown}` });
+  const act = (name, label, action) => iconButton(name, `${label}: ${pin.shown}`, () => action(pin));
+  const time = element("time", { dateTime: pin.date, textContent: relativeTime(pin.date) });
   const row = element(
     "tr",
     {},
-    element("td", { className: "name" }, button(pin.shown, () => actions.look(pin), { className: "plain" })),
-    cell("cid", pin.cid, pin.cid),
-    cell("size", readableSize(pin.size), `${readableNumber(pin.size)} bytes`),
-    cell("type", pin.type, kind),
-    cell("date", readableDate(pin.date), pin.date),
+    element("td", { className: "check" }, selection.checkboxOf(pin)),
+    element(
+      "td",
+      { className: "name" },
+      thumbnail(pin),
+      button(pin.shown, () => actions.look(pin), { className: "plain", title: pin.shown }),
+    ),
+    element(
+      "td",
+      { className: "cid", title: pin.cid },
+      element("span", { textContent: pin.cid.slice(0, -CID_END) }),
+      element("span", { textContent: pin.cid.slice(-CID_END) }),
+    ),
+    element("td", { className: "type", title: kind, textContent: pin.type }),
+    element("td", {
+      className: "size", title: `${readableNumber(pin.size)} bytes`, textContent: readableSize(pin.size),
+    }),
+    element("td", { className: "date", title: readableDate(pin.date) }, time),
     element(
       "td",
       { className: "row-actions" },
-      act("Copy CID", () => copyCid(pin)),
-      act("Copy link", () => copyLink(pin)),
-      act("Unpin", () => actions.unpin(pin)),
+      element(
+        "div",
+        {},
+        act("copy", "Copy CID", copyCid),
+        act("link", "Copy link", copyLink),
+        act("edit", "Edit", actions.edit),
+        act("unpin", "Unpin", actions.unpin),
+      ),
     ),
   );
   row.pin = pin;
   return row;
 }
 
+function showTimes() {
+  for (const time of body().querySelectorAll("time")) {
+    time.textContent = relativeTime(time.dateTime);
+  }
+}
+
 const copyCid = (pin) => copy(pin.cid, "CID");
 const copyLink = (pin) => copy(linkTo(pin.path), "Link");
+
+/** Show the pin of a row that is clicked on, unless a control or a selection of text was meant. */
+function onClick({ target }) {
+  const { pin } = target.closest("tr");
+  if (target.closest("button, input") || !getSelection().isCollapsed) {
+    return;
+  }
+  if (target.closest(".check")) {
+    selection.toggle(pin); // beside the checkbox, by a hand that was not exact
+  } else {
+    actions.look(pin);
+  }
+}
 
 function onKey(event) {
   const row = event.target.closest("tr");
@@ -97,9 +150,12 @@ function onKey(event) {
     ArrowUp: () => focusRow(Math.max(0, row.sectionRowIndex - 1)),
     Home: () => focusRow(0),
     End: () => focusRow(body().rows.length - 1),
+    x: () => selection.toggle(row.pin),
+    X: () => selection.toggle(row.pin, { range: true }),
     c: () => copyCid(row.pin),
     l: () => copyLink(row.pin),
-    Delete: () => actions.unpin(row.pin),
+    e: () => actions.edit(row.pin),
+    Delete: () => (selection.count() ? actions.unpinSelected() : actions.unpin(row.pin)),
   };
   const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey;
   if (isPlain && Object.hasOwn(keys, event.key)) {

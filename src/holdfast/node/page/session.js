@@ -1,7 +1,9 @@
 // Sign in: with the token in the fragment of the URL, which browsers do not send, or by the form.
 
-import { accepts, WRONG_TOKEN } from "./api.js";
-import { byId, notify } from "./dom.js";
+import { accepts } from "./api.js";
+import { byId } from "./dom.js";
+import { notify } from "./notices.js";
+import { WRONG_TOKEN } from "./requests.js";
 import { forgetToken, keepToken, onRefused, token } from "./token.js";
 
 const SENDABLE = /^[\x21-\x7e]+$/; // the characters that a header can have
@@ -15,6 +17,10 @@ export function start(given) {
     tryToken(byId("token").value.trim(), ask);
   });
   byId("change-token").addEventListener("click", () => ask());
+  byId("forget-token").addEventListener("click", () => {
+    forgetToken();
+    ask();
+  });
   onRefused(() => {
     forgetToken();
     ask(WRONG_TOKEN);
@@ -66,9 +72,16 @@ async function tryToken(given, otherwise) {
 }
 
 function enter() {
-  byId("sign-in").hidden = true;
-  byId("workspace").hidden = byId("change-token").hidden = false;
+  showSession(true);
   begin();
+}
+
+function showSession(isSignedIn) {
+  byId("sign-in").hidden = isSignedIn;
+  for (const id of ["workspace", "refresh", "change-token", "forget-token"]) {
+    byId(id).hidden = !isSignedIn;
+  }
+  byId("disk").hidden = true; // until the node has said how full it is
 }
 
 /** Show the sign-in form, with the error `why`. */
@@ -76,8 +89,8 @@ function ask(why = "") {
   for (const dialog of document.querySelectorAll("dialog[open]")) {
     dialog.close();
   }
-  byId("workspace").hidden = byId("change-token").hidden = true;
-  byId("sign-in").hidden = false;
+  byId("menu").hidePopover();
+  showSession(false);
   byId("sign-in-error").textContent = why;
   byId("totals").textContent = "";
   byId("token").focus();

@@ -1,6 +1,7 @@
 """The endpoints of the pinning API: each reads its request, uses the repository, and replies."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -206,31 +207,44 @@ class PinningEndpoints:
         return True
 
     async def pin_list(self, request: Request) -> Response:
-        """List one page of the pins that match the service's filters."""
+        """List one page of the pins that match the service's filters.
+
+        The ETag is the state of the store, read before the pins. So a client that asks again learns
+        cheaply that nothing has changed. Groups are not part of that state.
+        """
         wanted, with_count = read_query(request.query_params)
         group = request.query_params.get("groupId")
+        known = request.headers.get("if-none-match")
 
-        def find(stopped: Stopped) -> tuple[list[Pin], int | None]:
+        def find(stopped: Stopped) -> tuple[str, list[Pin] | None, int | None]:
+            state = "" if group else self._repository.state()
+            if state and known == f'"{state}"':
+                return state, None, None
             query = wanted
             if group:
                 query = replace(wanted, ids=json.dumps(self.groups.ids_in_group(group)))
             count = self._repository.count_pins(query, stopped) if with_count else None
-            return self._repository.pins(query, stopped), count
+            return state, self._repository.pins(query, stopped), count
 
-        pins, count = await self.queries.run(request, find)
+        state, pins, count = await self.queries.run(request, find)
+        headers = {"ETag": f'"{state}"'} if state else {}
+        if pins is None:
+            return Response(status_code=304, headers=headers)
         reply: dict[str, Any] = {} if count is None else {"count": count}
-        return JSONResponse({**reply, "rows": [pin_row(pin) for pin in pins]})
+        return JSONResponse({**reply, "rows": [pin_row(pin) for pin in pins]}, headers=headers)
 
     async def totals(self, request: Request) -> Response:
-        """Reply with the number and the total size of the pins."""
+        """Reply with the number and the total size of the pins; with `disk`, its space too."""
         pins, size = await self.queries.run(request, self._repository.totals)
-        return JSONResponse(
-            {
-                "pin_count": pins,
-                "pin_size_total": size,
-                "pin_size_with_replications_total": size,
-            }
-        )
+        reply = {
+            "pin_count": pins,
+            "pin_size_total": size,
+            "pin_size_with_replications_total": size,
+        }
+        if request.query_params.get("disk") == "true":
+            space = await run_in_threadpool(shutil.disk_usage, self._repository.path)
+            reply |= {"disk_total": space.total, "disk_free": space.free}
+        return JSONResponse(reply)
 
 
 class _Lacking:

@@ -214,6 +214,14 @@ def counts(connection: sqlite3.Connection) -> tuple[Any, Any, Any]:
     return pinned, unpinned, size
 
 
+def state_of(connection: sqlite3.Connection) -> str:
+    """Return the token of the last transaction as text; empty for tables of version 1."""
+    if version_of(connection) < 2:
+        return ""
+    row = connection.execute("SELECT hex(token) FROM store").fetchone()
+    return str(row[0]) if row else ""
+
+
 def fill_copy(connection: sqlite3.Connection) -> None:
     """Make and fill the tables of the second copy. The caller has begun a transaction."""
     run(connection, COPY_TABLES + RESYNC)

@@ -1,14 +1,14 @@
 // Indent JSON as text. Parsing and writing it would change numbers and the order of keys.
 
-const TOKEN = /"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g;
+export const TOKEN = /"(?:[^"\\]|\\.)*"|[[\]{},:]|[^\s[\]{},:"]+/g;
 const LONGEST = 4 * 1024 * 1024; // characters of indentation; deep nesting makes a short text very long
 
-/** Return a JSON text with line breaks and indentation, or unchanged if it is not JSON or would be too long. */
+/** Return a JSON text with line breaks and indentation, or null if it is not JSON or would be too long. */
 export function reindent(source) {
   try {
     JSON.parse(source);
   } catch {
-    return source;
+    return null;
   }
   const parts = [];
   let depth = 0;
@@ -31,7 +31,7 @@ export function reindent(source) {
       depth += 1;
     }
     if (length > LONGEST) {
-      return source;
+      return null;
     }
     parts.push(token === ":" ? ": " : token);
     if (token === ",") {

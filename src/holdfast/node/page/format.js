@@ -1,0 +1,50 @@
+// Sizes, numbers, times and names as people read them.
+
+/** Return a size with three digits. */
+export function readableSize(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let amount = bytes;
+  let unit = 0;
+  while (amount >= 1024 && unit < units.length - 1) {
+    amount /= 1024;
+    unit += 1;
+  }
+  const digits = unit === 0 || amount >= 100 ? 0 : amount >= 10 ? 1 : 2;
+  return `${amount.toFixed(digits)} ${units[unit]}`;
+}
+
+export const readableNumber = (number) => number.toLocaleString();
+
+/** Return a number with its noun, such as "1 pin" or "1,200 pins". */
+export const counted = (number, noun) => `${readableNumber(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+export function readableDate(text) {
+  return new Date(text).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}
+
+const STEPS = [
+  ["second", 60], ["minute", 60], ["hour", 24], ["day", 7], ["week", 4.35], ["month", 12], ["year", Infinity],
+];
+const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
+const JUST_NOW = 10; // seconds; clocks of two machines differ too
+
+/** Return how long ago a time was, such as "5 min. ago". */
+export function relativeTime(text, now = Date.now()) {
+  let amount = (now - Date.parse(text)) / 1000;
+  if (Math.abs(amount) < JUST_NOW) {
+    return "just now";
+  }
+  for (const [unit, size] of STEPS) {
+    if (Math.abs(amount) < size) {
+      return RELATIVE.format(-Math.round(amount), unit);
+    }
+    amount /= size;
+  }
+  return "";
+}
+
+/** Return a name to show: characters that reorder or hide text are replaced, and a blank name by `otherwise`. */
+export function readableName(name, otherwise = "(no name)") {
+  const isBlank = !/[^\s\p{C}]/u.test(name);
+  return isBlank ? otherwise : name.replaceAll(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
+}

@@ -1,0 +1,216 @@
+"""The page for everybody: axe-core's rules, contrast, keyboard, motion and touch."""
+
+import pytest
+from playwright.sync_api import expect
+
+from holdfast import Client
+from tests.browser import PNG, Visit
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def node(empty_node):
+    return empty_node
+
+
+@pytest.fixture
+def client(node):
+    with Client.init(node.config) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def axe(javascript_packages):
+    return (javascript_packages / "axe-core" / "axe.min.js").read_text()
+
+
+def violations(tab, axe):
+    """What axe-core finds, each with the elements that it is about."""
+    tab.wait_for_timeout(250)  # what fades in has faded in
+    tab.evaluate(f"() => {{ {axe} }}")
+    results = tab.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        (each["id"], [node["html"][:200] for node in each["nodes"]])
+        for each in results["violations"]
+    ]
+
+
+@pytest.fixture(params=["light 360", "light 1280", "dark 360", "dark 1280"])
+def view(request, browser, node):
+    """The page in both schemes, on a small and on a large screen."""
+    scheme, width = request.param.split()
+    size = {"width": int(width), "height": 800}
+    visit = Visit(browser, node, color_scheme=scheme, viewport=size)
+    yield visit
+    visit.close()
+
+
+@pytest.fixture
+def check(view, axe):
+    """Compares what axe-core finds with nothing, then closes an open dialog."""
+
+    def check():
+        assert violations(view.tab, axe) == []
+        if view.tab.locator("dialog[open]").count():
+            view.tab.keyboard.press("Escape")
+            expect(view.tab.locator("dialog[open]")).to_have_count(0)
+
+    return check
+
+
+def test_axe_finds_nothing_before_there_are_pins(view, node, check):
+    tab = view.open(f"{node.api_url}/")
+    expect(tab.get_by_role("heading", name="Enter a token")).to_be_visible()
+    check()
+    view.open(f"{node.api_url}/#token={node.token}")
+    expect(tab.locator("#empty")).to_be_visible()
+    check()
+
+
+def test_axe_finds_nothing_in_the_list(view, node, client, check, tmp_path):
+    for number in range(60):
+        client.upload(str(number).encode(), name=f"n{number}")
+    tab = view.open()
+    expect(tab.locator("#paging")).to_be_visible()
+    check()
+    tab.get_by_role("checkbox", name="Select: n59").check()
+    check()
+    tab.get_by_role("button", name="Menu").click()
+    check()
+    tab.keyboard.press("Escape")
+    tab.route("**/pinFileToIPFS", lambda route: route.abort())
+    (tmp_path / "file").write_text("x")
+    tab.set_input_files("#files", tmp_path / "file")
+    expect(tab.locator("#upload-list .failed")).to_be_visible()
+    tab.route("**/data/pinList?*", lambda route: route.abort())
+    tab.get_by_role("button", name="Refresh").click()
+    expect(tab.locator("#problem")).to_be_visible()
+    check()
+
+
+def test_axe_finds_nothing_in_the_dialogs(view, client, check):
+    client.upload(b"x", name="only", keyvalues={"kind": "test"})
+    tab = view.open()
+    expect(view.row("only")).to_be_visible()
+    for key in ("j", "p", "?"):
+        tab.keyboard.press(key)
+        check()
+    tab.keyboard.press("ArrowDown")
+    tab.keyboard.press("Delete")
+    check()
+    tab.keyboard.press("e")
+    tab.get_by_role("button", name="Add a key-value").click()
+    check()
+
+
+def test_axe_finds_nothing_in_the_viewer(view, client, check, tmp_path):
+    client.upload(b"# Title\n\nText with a [link](https://example.com).\n", name="a.md")
+    client.store({"a": [1, None, "x"]}, name="b.json", keyvalues={"kind": "test"})
+    client.upload(b"a,b\n1,2\n", name="c.csv")
+    client.upload(b"%PDF-1.7", name="d.pdf")
+    client.upload(PNG, name="e.png")
+    client.upload(b"RIFF", name="f.wav")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file.txt").write_text("x")
+    (tmp_path / "folder" / "dot.png").write_bytes(PNG)
+    client.upload(tmp_path / "folder")
+    tab = view.open()
+    for name, shown in {
+        "a.md": "article",
+        "b.json": ".json",
+        "c.csv": "table",
+        "d.pdf": ".no-preview",
+        "e.png": "img",
+        "f.wav": ".note",
+        "folder": ".entry",
+    }.items():
+        tab.get_by_role("button", name=name, exact=True).click()
+        expect(tab.locator(f"#content {shown}").first).to_be_visible()
+        check()
+    tab.get_by_role("button", name="folder", exact=True).click()
+    tab.locator(".entry").first.click()
+    expect(tab.locator("#content img")).to_be_visible()
+    check()
+
+
+def test_everything_is_reached_by_the_tab_key(visit, client):
+    client.upload(b"x", name="only")
+    tab = visit.open()
+    expect(visit.row("only")).to_be_visible()
+    names = []
+    for _ in range(40):
+        tab.keyboard.press("Tab")
+        name = tab.evaluate("""() => {
+            const focused = document.activeElement;
+            return focused.ariaLabel || focused.textContent.trim() || focused.id;
+        }""")
+        outline = tab.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        if tab.evaluate("document.activeElement === document.body"):
+            break
+        assert outline != "none", name  # the focus is seen
+        names.append(name)
+    assert names == [
+        "Refresh",
+        "Change token",
+        "Menu",
+        "Search names and CIDs",
+        "Pin by CID",
+        "Write JSON",
+        "Choose folder",
+        "Choose files",
+        "Select all pins of this page",
+        "Name",
+        "Type",
+        "Size",
+        "Pinned",
+        "Select: only",
+        "only",
+        "Copy CID: only",
+        "Copy link: only",
+        "Edit: only",
+        "Unpin: only",
+    ]
+
+
+def test_reduced_motion_is_respected(browser, node, client):
+    client.upload(b"x", name="still")
+    for motion, expected in (("reduce", 0), ("no-preference", 1)):
+        visit = Visit(browser, node, reduced_motion=motion)
+        tab = visit.open()
+        tab.get_by_role("button", name="still", exact=True).click()
+        expect(tab.locator("#content pre")).to_be_visible()
+        script = "getComputedStyle(document.querySelector('#preview')).animationName !== 'none'"
+        assert int(tab.evaluate(script)) == expected
+        visit.close()
+
+
+def test_on_a_tablet_the_actions_are_always_there(browser, node, client):
+    client.upload(b"x", name="touched")
+    size = {"width": 1024, "height": 768}
+    visit = Visit(browser, node, viewport=size, has_touch=True, is_mobile=True)
+    tab = visit.open()
+    actions = visit.row("touched").locator("td.row-actions > div")
+    expect(actions).to_have_css("opacity", "1")
+    date = visit.row("touched").locator("td.date").bounding_box()
+    assert date["x"] + date["width"] <= actions.bounding_box()["x"]
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    visit.close()
+
+
+def test_on_a_phone_everything_is_in_the_preview(browser, node, client):
+    client.upload(b"x", name="touched")
+    size = {"width": 320, "height": 640}
+    visit = Visit(browser, node, viewport=size, has_touch=True, is_mobile=True)
+    tab = visit.open()
+    visit.row("touched").locator("td.size").tap()
+    for name in ("Copy CID", "Copy link", "Edit", "Unpin"):
+        button = tab.locator("#preview").get_by_role("button", name=name)
+        expect(button).to_be_visible()
+        assert button.bounding_box()["height"] >= 40
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    tab.locator("#preview").get_by_role("button", name="Unpin").tap()
+    tab.locator("#confirm-yes").tap()
+    expect(tab.locator("#empty")).to_be_visible()
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    visit.close()

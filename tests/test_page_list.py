@@ -1,0 +1,476 @@
+"""The list of the page in a real browser: layout, live updates, selection, editing and uploads."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from holdfast import Client, compute_cid
+from holdfast.testing import running_node
+from tests.browser import PNG, Visit
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def node(empty_node):
+    return empty_node
+
+
+@pytest.fixture
+def client(node):
+    with Client.init(node.config) as client:
+        yield client
+
+
+def box(locator):
+    return locator.first.bounding_box()
+
+
+# Layout
+
+
+@pytest.mark.parametrize("width", [320, 360, 768, 820, 960, 1024, 1100, 1200, 1440, 2560])
+def test_every_width_shows_names_cids_and_sizes(browser, node, client, width):
+    client.upload(PNG, name="a-very-long-name-without-any-space-in-it-" * 5 + ".png")
+    client.store({"a": 1}, name="small.json")
+    visit = Visit(browser, node, viewport={"width": width, "height": 800})
+    tab = visit.open()
+    expect(visit.row("small.json")).to_be_visible()
+    assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for row in tab.locator("#pins tbody tr").all():
+        assert box(row.locator("td.cid"))["width"] >= 70
+        assert box(row.locator("td.size"))["width"] >= 15
+        assert box(row.locator("td.name button"))["height"] < 40  # one line
+        assert box(row)["height"] < 84
+    if width > 768:
+        right = tab.locator("td.size").evaluate_all(
+            "cells => cells.map((each) => getComputedStyle(each).textAlign)"
+        )
+        assert right == ["right", "right"]
+    toolbar = [box(each) for each in tab.locator("#toolbar button").all()]
+    assert all(each["x"] >= 0 and each["x"] + each["width"] <= width for each in toolbar)
+    visit.close()
+
+
+def test_a_row_shows_what_it_is_and_when_it_came(visit, client, tmp_path):
+    client.upload(PNG, name="dot.png")
+    client.upload(b"no image", name="broken.png")
+    client.store([1], name="list.json")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_text("x")
+    tab = visit.open()
+    tab.set_input_files("#folder", tmp_path / "folder")
+    image = visit.row("dot.png").locator(".thumbnail img")
+    expect(image).to_be_visible()
+    assert image.evaluate("async image => { await image.decode(); return image.naturalWidth }") == 1
+    expect(visit.row("broken.png").locator(".thumbnail use")).to_have_attribute("href", "#i-image")
+    expect(visit.row("list.json").locator(".thumbnail use")).to_have_attribute("href", "#i-json")
+    expect(visit.row("folder").locator(".thumbnail use")).to_have_attribute("href", "#i-folder")
+    expect(visit.row("dot.png").locator("time")).to_have_text("just now")
+    moment = visit.row("dot.png").locator("time").get_attribute("datetime")
+    times = tab.evaluate(
+        """async (moment) => {
+            const { relativeTime } = await import("/page/format.js");
+            const after = (seconds) => relativeTime(moment, Date.parse(moment) + seconds * 1000);
+            return [90, 3 * 3600, 26 * 3600, 20 * 86400, 800 * 86400].map(after);
+        }""",
+        moment,
+    )
+    assert times == ["2 min. ago", "3 hr. ago", "yesterday", "3 wk. ago", "2 yr. ago"]
+
+
+def test_actions_appear_with_the_pointer_or_the_focus(visit, client):
+    client.upload(b"1", name="one")
+    client.upload(b"2", name="two")
+    tab = visit.open()
+    actions = visit.row("one").locator("td.row-actions > div")
+    expect(actions).to_have_css("opacity", "0")
+    visit.row("one").locator("td.cid").hover()
+    expect(actions).to_have_css("opacity", "1")
+    tab.mouse.move(5, 5)
+    expect(actions).to_have_css("opacity", "0")
+    visit.row("one").get_by_role("button", name="Copy link").focus()
+    expect(actions).to_have_css("opacity", "1")
+    visit.row("one").locator("td.size").click()  # the whole row opens the pin
+    expect(tab.locator("#preview-title")).to_have_text("one")
+
+
+def test_the_menu_has_the_theme_the_keys_and_the_way_out(visit, client):
+    client.upload(b"x", name="mine")
+    tab = visit.open()
+    expect(visit.row("mine")).to_be_visible()
+    expect(tab.locator("#menu")).to_be_hidden()
+    tab.get_by_role("button", name="Menu").click()
+    for theme in ("Dark", "Light"):
+        tab.get_by_role("radio", name=theme).check()
+        expect(tab.locator("html")).to_have_css("color-scheme", theme.lower())
+    tab.reload()
+    expect(tab.locator("html")).to_have_css("color-scheme", "light")
+    tab.get_by_role("button", name="Menu").click()
+    tab.get_by_role("button", name="Keys").click()
+    expect(tab.get_by_role("heading", name="Keys")).to_be_visible()
+    tab.keyboard.press("Escape")
+    tab.get_by_role("button", name="Menu").click()
+    tab.keyboard.press("Escape")
+    expect(tab.locator("#menu")).to_be_hidden()
+    tab.get_by_role("button", name="Menu").click()
+    tab.get_by_role("button", name="Sign out").click()
+    expect(tab.get_by_role("heading", name="Enter a token")).to_be_visible()
+    assert tab.evaluate("sessionStorage.length") == 0
+    tab.reload()
+    expect(tab.get_by_role("heading", name="Enter a token")).to_be_visible()
+
+
+def test_an_error_stands_above_the_list_where_it_is_seen(browser):
+    with running_node() as node, Client.init(node.config) as client:
+        for number in range(50):
+            client.upload(str(number).encode(), name=f"n{number}")
+        visit = Visit(browser, node, viewport={"width": 1280, "height": 600})
+        tab = visit.open()
+        tab.locator("#pins tbody tr").last.scroll_into_view_if_needed()
+    # Nobody did anything: the page noticed by itself.
+    expect(tab.get_by_text("The node does not reply.")).to_be_in_viewport(timeout=10_000)
+    expect(tab.locator("#pins tbody tr")).to_have_count(50)  # what was known stays
+    visit.close()
+
+
+def test_a_problem_that_is_over_is_gone(visit, client):
+    client.upload(b"x", name="mine")
+    tab = visit.open()
+    expect(visit.row("mine")).to_be_visible()
+    tab.route("**/data/pinList?*", lambda route: route.abort())
+    tab.get_by_role("button", name="Refresh").click()
+    expect(tab.locator("#problem")).to_be_visible()
+    tab.unroute_all()
+    tab.get_by_role("button", name="Try again").click()
+    expect(tab.locator("#problem")).to_be_hidden()
+
+
+def test_the_space_of_the_disk_is_shown(visit, client):
+    client.upload(b"x", name="mine")
+    tab = visit.open()
+    expect(tab.locator("#disk-free")).to_have_text(re.compile(r"^[\d.]+ [KMGT]iB free$"))
+    expect(tab.locator("#disk-bar")).to_have_attribute(
+        "aria-label", re.compile(r"The disk is \d+ % full")
+    )
+
+
+# Live
+
+
+def test_what_others_do_is_shown_without_a_hand(visit, node, client):
+    tab = visit.open()
+    expect(tab.get_by_text("Nothing is pinned yet.")).to_be_visible()
+    record = client.upload(b"1", name="first")
+    expect(visit.row("first")).to_be_visible()
+    expect(tab.locator("#totals")).to_have_text("1 pin, 1 B")
+    client.update(record.cid, name="renamed")
+    expect(visit.row("renamed")).to_be_visible()
+    with tab.expect_response(lambda reply: reply.status == 304):
+        pass  # nothing has changed
+    client.revoke(record.cid)
+    expect(tab.get_by_text("Nothing is pinned yet.")).to_be_visible()
+    assert visit.complaints == []
+
+
+def test_nothing_is_asked_behind_a_dialog(visit, client):
+    client.upload(b"1", name="first")
+    tab = visit.open()
+    tab.get_by_role("button", name="first", exact=True).click()
+    expect(tab.locator("#content pre")).to_be_visible()
+    before = len(visit.requests)
+    tab.wait_for_timeout(2500)
+    assert len(visit.requests) == before
+    client.upload(b"2", name="second")
+    tab.keyboard.press("Escape")
+    expect(visit.row("second")).to_be_visible(timeout=1500)  # at once
+
+
+# Selection
+
+
+def test_selected_pins_are_unpinned_together(visit, node, client):
+    for number in range(8):
+        client.upload(str(number).encode(), name=f"n{number}")
+    tab = visit.open()
+    check = {f"n{number}": visit.row(f"n{number}").get_by_role("checkbox") for number in range(8)}
+    check["n7"].click()
+    check["n5"].click(modifiers=["Shift"])
+    expect(tab.locator("#selected")).to_have_text("3 pins selected")
+    check["n6"].click()
+    expect(tab.locator("#selected")).to_have_text("2 pins selected")
+    tab.get_by_role("button", name="Copy CIDs").click()
+    expect(tab.get_by_text("CIDs copied")).to_be_visible()
+    assert visit.clipboard().split("\n") == [compute_cid(b"7"), compute_cid(b"5")]
+    tab.get_by_role("button", name="Unpin selected").click()
+    dialog = tab.get_by_role("dialog")
+    expect(dialog).to_contain_text("Unpin 2 pins?")
+    expect(tab.locator("#confirm-name")).to_have_text("n7, n5")
+    dialog.get_by_role("button", name="Unpin").click()
+    expect(tab.get_by_text("2 pins are unpinned")).to_be_visible()
+    expect(tab.locator("#selection")).to_be_hidden()
+    assert {pin.name for pin in node.repository.pins()} == {"n0", "n1", "n2", "n3", "n4", "n6"}
+
+    tab.get_by_role("checkbox", name="Select all").check()
+    expect(tab.locator("#selected")).to_have_text("6 pins selected")
+    tab.keyboard.press("Escape")
+    expect(tab.locator("#selection")).to_be_hidden()
+    expect(check["n0"]).not_to_be_checked()
+
+
+def test_pins_are_selected_by_keys_and_on_several_pages(visit, node, client):
+    for number in range(52):
+        client.upload(str(number).encode(), name=f"n{number}")
+    tab = visit.open()
+    expect(visit.row("n51")).to_be_visible()
+    press = tab.keyboard.press
+    press("ArrowDown")
+    press("x")
+    press("ArrowDown")
+    press("ArrowDown")
+    press("Shift+X")
+    expect(tab.locator("#selected")).to_have_text("3 pins selected")
+    press("ArrowRight")
+    expect(visit.row("n1")).to_be_visible()
+    tab.get_by_role("checkbox", name="Select: n1", exact=True).check()
+    expect(tab.locator("#selected")).to_have_text("4 pins selected")
+    press("Delete")
+    tab.get_by_role("dialog").get_by_role("button", name="Unpin").click()
+    expect(tab.get_by_text("4 pins are unpinned")).to_be_visible()
+    expect(tab.locator("#pins tbody tr")).to_have_count(48)
+    assert node.repository.totals().pins == 48
+
+
+def test_some_of_the_selected_pins_stay(visit, node, client):
+    for name in ("one", "two", "three"):
+        client.upload(name.encode(), name=name)
+    tab = visit.open()
+    tab.get_by_role("checkbox", name="Select all").check()
+    tab.get_by_role("button", name="Unpin selected").click()
+    node.fail_next(status=403, body={"error": "not today"}, method="DELETE")
+    dialog = tab.get_by_role("dialog")
+    dialog.get_by_role("button", name="Unpin").click()
+    expect(tab.locator("#confirm-error")).to_have_text("1 pin stayed: not today")
+    dialog.get_by_role("button", name="Unpin").click()  # again, for the one that stayed
+    expect(tab.locator("#empty")).to_be_visible()
+    assert node.repository.totals().pins == 0
+
+
+# Editing
+
+
+def test_name_and_key_values_are_changed(visit, node, client):
+    record = client.upload(b"x", name="before", keyvalues={"kind": "test", "rank": 7, "old": "yes"})
+    tab = visit.open()
+    visit.row("before").get_by_role("button", name="Edit").click()
+    tab.get_by_role("textbox", name="Name", exact=True).fill("after")
+    rank = tab.locator("#pairs li").filter(has=tab.locator("input").nth(0))
+    assert [each.input_value() for each in rank.locator("input").all()] == [
+        *("kind", "test"),
+        *("rank", "7"),
+        *("old", "yes"),
+    ]
+    tab.locator("#pairs li").nth(2).get_by_role("button", name="Remove").click()
+    tab.locator("#pairs li").nth(0).get_by_label("Value").fill("proof")
+    tab.get_by_role("button", name="Add a key-value").click()
+    tab.keyboard.type("rank")
+    tab.keyboard.press("Control+Enter")
+    expect(tab.locator("#edit-error")).to_have_text("Each key can be there only once.")
+    tab.locator("#pairs li").nth(2).get_by_label("Key").fill("new")
+    tab.locator("#pairs li").nth(2).get_by_label("Value").fill("<b>")
+    tab.keyboard.press("Control+Enter")
+    expect(visit.row("after")).to_be_visible()
+    (pin,) = node.repository.pins()
+    assert (pin.name, pin.cid) == ("after", record.cid)
+    assert pin.keyvalues == {"kind": "proof", "rank": 7, "new": "<b>"}  # the number is one still
+    expect(visit.row("after").get_by_role("button", name="Edit")).to_be_focused()
+
+
+def test_a_pin_is_edited_and_unpinned_in_the_viewer(visit, node, client):
+    client.upload(b"x", name="before")
+    tab = visit.open()
+    tab.get_by_role("button", name="before", exact=True).click()
+    tab.locator("#preview").get_by_role("button", name="Edit").click()
+    tab.get_by_role("textbox", name="Name", exact=True).fill("after")
+    node.fail_next(status=503, body={"error": "come back later"}, method="PUT")
+    tab.get_by_role("button", name="Save").click()
+    expect(tab.locator("#edit-error")).to_have_text("come back later")
+    tab.get_by_role("button", name="Save").click()
+    expect(tab.locator("#preview-title")).to_have_text("after")
+    tab.locator("#preview").get_by_role("button", name="Unpin").click()
+    tab.locator("#confirm-yes").click()
+    expect(tab.locator("#preview")).to_be_hidden()
+    expect(tab.locator("#empty")).to_be_visible()
+
+
+def test_a_cid_is_pinned(visit, node, client):
+    record = client.upload(b"again", name="once")
+    client.revoke(record.cid)  # its blocks are still here
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    tab.keyboard.press("p")
+    tab.keyboard.type("nonsense")
+    tab.keyboard.press("Enter")
+    expect(tab.locator("#by-cid-error")).to_contain_text("Invalid CID")
+    tab.get_by_label("CID or link").fill(f"ipfs://{record.cid}")
+    tab.get_by_role("textbox", name="Name", exact=True).fill("twice")
+    tab.get_by_role("button", name="Pin", exact=True).click()
+    expect(tab.get_by_text("twice is pinned")).to_be_visible()
+    expect(visit.row("twice").locator(".cid")).to_have_text(record.cid)
+
+    tab.get_by_role("button", name="Pin by CID").click()
+    tab.get_by_label("CID or link").fill(compute_cid(b"nobody has this"))
+    tab.get_by_role("button", name="Pin", exact=True).click()
+    expect(tab.locator("#notices .failed")).to_contain_text("no gateway of the node has it")
+
+
+# Adding
+
+
+def test_files_are_uploaded_several_at_a_time_with_one_bar(visit, node, tmp_path):
+    files = [tmp_path / f"{number:03}.bin" for number in range(60)]
+    for number, file in enumerate(files):
+        file.write_bytes(number.to_bytes(2) * 5000)
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    waiting, is_held = [], [True]
+
+    def hold(route):
+        waiting.append(route) if is_held else route.continue_()
+
+    tab.route("**/pinFileToIPFS", hold)
+    tab.set_input_files("#files", files)
+    expect(tab.locator("#upload-words")).to_contain_text("0 of 60 uploads")
+    while len(waiting) < 5:
+        tab.wait_for_timeout(20)
+    assert len(waiting) == 5  # at once
+    expect(tab.locator("#upload-list li")).to_have_count(0)  # many small ones have no rows
+    for route in waiting[:3]:
+        route.continue_()
+    expect(tab.locator("#upload-words")).to_contain_text("3 of 60 uploads")
+    assert 0 < tab.locator("#upload-bar").evaluate("bar => bar.value") < 1
+    is_held.clear()
+    for route in waiting[3:]:
+        route.continue_()
+    expect(tab.get_by_text("60 items are pinned")).to_be_visible()
+    expect(tab.locator("#uploads")).to_be_hidden()
+    assert node.repository.totals().pins == 60
+    assert {pin.name for pin in node.repository.pins()} == {file.name for file in files}
+
+
+def test_all_uploads_are_cancelled_at_once(visit, node, tmp_path):
+    files = [tmp_path / f"{number}.bin" for number in range(30)]
+    for number, file in enumerate(files):
+        file.write_bytes(bytes([number]) * 400_000)
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    session = visit.context.new_cdp_session(tab)
+    line = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 1_000_000}
+    session.send("Network.enable")
+    session.send("Network.emulateNetworkConditions", line)
+    tab.set_input_files("#files", files)
+    expect(tab.locator("#upload-words")).to_have_text(
+        re.compile(r"of 30 uploads · [\d.]+ \w+ of 11\.4 MiB · [\d.]+ [KM]iB/s · \d+ s left")
+    )
+    tab.get_by_role("button", name="Cancel all").click()
+    expect(tab.locator("#uploads")).to_be_hidden()
+    expect(tab.get_by_text("uploads cancelled")).to_be_visible()
+    pinned = node.repository.totals().pins
+    tab.wait_for_timeout(1000)
+    assert node.repository.totals().pins <= pinned + 5  # those that the node had received
+    assert node.repository.totals().pins < 30
+
+
+def test_many_failed_uploads_are_tried_again_together(visit, node, tmp_path):
+    files = [tmp_path / f"{number}.bin" for number in range(12)]
+    for number, file in enumerate(files):
+        file.write_bytes(bytes([number]))
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    tab.route("**/pinFileToIPFS", lambda route: route.abort())
+    tab.set_input_files("#files", files)
+    expect(tab.locator("#upload-words")).to_have_text("12 failed")
+    expect(tab.locator("#upload-list li").first).to_contain_text("The upload failed")
+    tab.unroute_all()
+    tab.get_by_role("button", name="Dismiss: 3.bin").click()
+    tab.get_by_role("button", name="Retry failed").click()
+    expect(tab.get_by_text("11 items are pinned")).to_be_visible()
+    expect(tab.locator("#uploads")).to_be_hidden()
+    assert node.repository.totals().pins == 11
+
+
+def test_text_that_is_no_json_becomes_a_file_after_a_word(visit, client):
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    tab.evaluate("navigator.clipboard.writeText('Dear diary,\\n\\n  no JSON.\\n')")
+    tab.keyboard.press("Control+V")
+    expect(tab.locator("#json-error")).to_contain_text("This is not JSON")
+    expect(tab.locator("#json-name")).to_be_focused()
+    tab.keyboard.type("diary.txt")
+    tab.get_by_role("button", name="Pin as a text file").click()
+    expect(visit.row("diary.txt").locator(".type")).to_have_text("text/plain")
+    cid = visit.row("diary.txt").locator(".cid").text_content()
+    assert client.download(cid).read() == b"Dear diary,\n\n  no JSON.\n"
+    tab.keyboard.press("j")
+    expect(tab.locator("#json-text")).to_have_value("")
+
+
+def test_control_and_enter_pin(visit, client):
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    tab.keyboard.press("j")
+    tab.keyboard.type("{")
+    tab.keyboard.press("Control+Enter")
+    expect(tab.locator("#json-error")).to_contain_text("This is not JSON")
+    expect(tab.get_by_role("button", name="Pin as a text file")).to_be_visible()
+    tab.fill("#json-text", '{"a": 1}')
+    expect(tab.get_by_role("button", name="Pin as a text file")).to_be_hidden()
+    tab.keyboard.press("Control+Enter")
+    expect(tab.locator("#pins tbody tr")).to_have_count(1)
+    assert client.retrieve(tab.locator("td.cid").text_content()) == {"a": 1}
+
+
+def test_arrow_down_works_on_a_fresh_page(visit, client):
+    client.upload(b"x", name="first")
+    tab = visit.open()
+    expect(visit.row("first")).to_be_visible()
+    tab.keyboard.press("ArrowDown")
+    expect(tab.get_by_role("button", name="first", exact=True)).to_be_focused()
+
+
+def test_the_command_and_the_snippet_of_an_empty_page_work(visit, node, client, tmp_path):
+    tab = visit.open()
+    snippet = tab.locator("#snippet").text_content()
+    tab.get_by_role("button", name="Copy the Python code").click()
+    expect(tab.get_by_text("Text copied")).to_be_visible()
+    assert visit.clipboard() == snippet
+    code = snippet.replace("…", node.token)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)  # noqa: S603
+    expect(tab.locator("#pins tbody tr")).to_have_count(1)
+    assert client.retrieve(tab.locator("td.cid").text_content()) == {"hello": "world"}
+
+    command = tab.locator("#command").text_content().replace("…", node.token)
+    (tmp_path / "photo.jpg").write_bytes(PNG)
+    binaries = str(Path(sys.executable).parent)
+    environment = {"PATH": f"{binaries}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    subprocess.run(["sh", "-ec", command], cwd=tmp_path, env=environment, check=True, timeout=60)  # noqa: S603, S607
+    expect(visit.row("photo.jpg")).to_be_visible()
+
+
+def test_a_page_that_uploads_and_one_that_watches(browser, node, tmp_path):
+    """Two tabs of two users: what one pins is seen by the other while it goes on."""
+    files = [tmp_path / f"{number}.bin" for number in range(20)]
+    for number, file in enumerate(files):
+        file.write_bytes(bytes([number]) * 10)
+    one, other = Visit(browser, node), Visit(browser, node)
+    expect(one.open().locator("#empty")).to_be_visible()
+    watched = other.open()
+    one.tab.set_input_files("#files", files)
+    expect(watched.locator("#totals")).to_have_text("20 pins, 200 B")
+    one.close()
+    other.close()
