@@ -5,7 +5,19 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import cids, kubo, many, node, node_page, pieces, pins, small, startup, transfers
+from bench import (
+    cids,
+    kubo,
+    many,
+    node,
+    node_page,
+    pieces,
+    pins,
+    resuming,
+    small,
+    startup,
+    transfers,
+)
 from bench.about import describe_run
 from bench.content import write_documents, write_large
 from bench.neutral_server import start_server
@@ -18,6 +30,7 @@ SECTIONS = {
     "transfers": transfers.run,
     "cids": cids.run,
     "node": node.run,
+    "resuming": resuming.run,
     "kubo": kubo.run,
     "many": many.run,
     "pieces": pieces.run,

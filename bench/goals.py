@@ -5,6 +5,8 @@ from itertools import pairwise
 
 OURS = "holdfast"
 BY_HAND = "workers by hand"
+IN_PIECES = "in pieces (tus)"
+ONE_REQUEST = "in one request"
 SAFE_KUBO = "Kubo, synced and verified"  # with the guarantees of our node
 
 
@@ -100,6 +102,13 @@ GOALS = (
             ("download of 512 MiB", "node-download", 1.2),
         )
         for kubo in ("Kubo", SAFE_KUBO)
+    ),
+    Goal(
+        "upload of 2 GiB to the node in pieces / in one request",
+        "very-large-upload",
+        (("very-large-upload", ONE_REQUEST),),
+        0.8,
+        ours=IN_PIECES,
     ),
     _same("store to Kubo, 16 at once", "kubo-store", "kubo-rpc-client", 1.0),
     _same("store to Kubo, 16 at once", "kubo-store", "Kubo's command", 5.0),

@@ -51,6 +51,16 @@ class Plan:
         return 1 if self.quick else 5
 
     @property
+    def very_large(self) -> int:
+        """Bytes of a very large file: four times as many as of the large one."""
+        return 4 * self.large_file.stat().st_size
+
+    @property
+    def very_large_rounds(self) -> int:
+        """Rounds of very large transfers."""
+        return 1 if self.quick else 2
+
+    @property
     def start_rounds(self) -> int:
         """Rounds of starting processes."""
         return 3 if self.quick else 15

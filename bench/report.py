@@ -34,6 +34,14 @@ MANY = """## Many files
 `upload_many` sends 2,000 files of 10 kB to the node, 64 at a time. The workers by hand are 64
 threads or tasks that take the same files and call `upload` of the same client."""
 
+RESUMING = """## A very large upload
+
+`Client.upload` sends a file of four times the size to a new node: with the provider `pinata` in
+pieces of 48 MiB, so that it can be resumed (tus), and with `pinning` in one request. Both verify
+the CID while they send. In pieces, the file is cut into leaves of 256 KiB, as at the service, else
+into leaves of 1 MiB; each piece is on the disk of the node before it is acknowledged. Memory is the
+peak of the client with its interpreter, and the growth of the node."""
+
 PAGE = """## The page of the node
 
 In Chromium, with 100,000 pins: from the start of the navigation to the first rows, and from a click
@@ -199,6 +207,11 @@ def make_page(results: Results, plots: Collection[str]) -> str:
     about["unavailable"] = _unavailable(results)
     pieces = [each.work for each in results.figures.values() if each.section == "pieces"]
     about["many"] = _section(MANY, results, ["upload_many-blocking", "upload_many-async-64"])
+    about["resuming"] = _section(
+        RESUMING,
+        results,
+        ["very-large-upload", "very-large-upload-memory", "very-large-upload-node-memory"],
+    )
     about["page"] = _section(PAGE, results, ["page"])
     about["kubo"] = _section(KUBO, results, ["kubo-store", "kubo-download", "kubo-copy"])
     about["pieces"] = _table(results, list(dict.fromkeys(pieces)))

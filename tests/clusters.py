@@ -57,6 +57,7 @@ class ClusterPeer:
         name: Its name in the cluster.
         kubo: Its Kubo.
         api_url: The address of its REST API.
+        service_url: The address of its Pinning Services API.
     """
 
     def __init__(self, folder: Path, name: str, variables: Mapping[str, str]) -> None:
@@ -66,14 +67,16 @@ class ClusterPeer:
         self.kubo = Kubo(folder / f"kubo-of-{name}", is_online=True)
         self._daemon: subprocess.Popen[bytes] | None = None
         self._kubo_api, self._kubo_gateway, self._swarm = (free_port() for _ in range(3))
-        self._api, self._libp2p = free_port(), free_port()
+        self._api, self._service, self._libp2p = (free_port() for _ in range(3))
         self.api_url = f"http://127.0.0.1:{self._api}"
+        self.service_url = f"http://127.0.0.1:{self._service}"
         self._variables = {
             **QUICK,
             "IPFS_CLUSTER_PATH": str(self.folder),
             "CLUSTER_PEERNAME": name,
             "CLUSTER_LISTENMULTIADDRESS": _listen(self._libp2p),
             "CLUSTER_RESTAPI_HTTPLISTENMULTIADDRESS": _listen(self._api),
+            "CLUSTER_PINSVCAPI_HTTPLISTENMULTIADDRESS": _listen(self._service),
             "CLUSTER_IPFSHTTP_NODEMULTIADDRESS": _listen(self._kubo_api),
             **variables,
         }
@@ -96,8 +99,8 @@ class ClusterPeer:
         )
         file = self.folder / "service.json"
         settings = json.loads(file.read_text())
-        # Other APIs that no test needs.
-        settings["api"] = {"restapi": settings["api"]["restapi"]}
+        # Without another API, which no test needs.
+        settings["api"] = {name: settings["api"][name] for name in ("restapi", "pinsvcapi")}
         file.write_text(json.dumps(settings))
 
     def start(self, *known: "ClusterPeer") -> None:

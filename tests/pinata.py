@@ -24,7 +24,7 @@ LINK_QUERY = "X-Algorithm=PINATA1&X-Date=1&X-Expires=30&X-Method=GET&X-Signature
 def v3_config(server: ScriptedServer, **changes: Any) -> ClientConfig:
     options = {
         name: changes.pop(name)
-        for name in ("network", "group", "expires", "upload_url")
+        for name in ("network", "group", "expires", "upload_url", "spool")
         if name in changes
     }
     fields = {"provider": "pinata", "provider_options": options, **changes}

@@ -224,7 +224,7 @@ def test_every_command_has_help_and_json(commands, command):
         ("holdfast re", ["retrieve", "receive", "revoke", "restore", "repair"]),
         ("holdfast car ", ["export", "import"]),
         ("holdfast store --prov", ["--provider"]),
-        ("holdfast store --provider p", ["pinata", "pinning"]),
+        ("holdfast store --provider p", ["pinata", "pinning", "psa"]),
         ("holdfast cid --profile unixfs-v1", ["unixfs-v1-2025"]),
     ],
 )

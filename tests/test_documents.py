@@ -31,7 +31,7 @@ def run(page, text):
 
 SLOW_PAGES = {
     *("testing", "from-javascript", "writing-a-provider", "outgrowing-one-machine"),
-    *("node", "connections", "copying", "getting-a-key", "browser-uploads"),
+    *("node", "connections", "copying", "getting-a-key", "browser-uploads", "resuming"),
 }
 NEEDS = {"data-tools": ("pandas", "pyarrow", "xarray", "zarr")}  # `make data` installs them
 

@@ -294,11 +294,15 @@ def test_a_folder_refuses_links_and_keeps_to_regular_files(tmp_path, way):
         with pytest.raises(ConfigError, match="not a regular file"):
             folder.read(name, 10)
         assert folder.remove(name) is False
-        with pytest.raises(ConfigError, match="not a regular file"):
-            folder.take(folder, [("x", name)], 10)
+        with (
+            folder.opened() as place,
+            pytest.raises(ConfigError, match="not a regular file"),
+        ):
+            folder.take(place, [("x", name)], 10)
         with pytest.raises(FileExistsError):
             folder.create(name)
-    folder.take(folder, [("x", "y")], 10)
+    with folder.opened() as place:
+        folder.take(place, [("x", "y")], 10)
     assert folder.remove("y") is True
     assert folder.remove("y") is False
     assert folder.entries().files == []

@@ -71,7 +71,8 @@ def test_pin_by_hash(call, group):
     call("DELETE", f"/pinning/unpin/{cid}")
     body = {"hashToPin": cid, "pinataOptions": {"groupId": group}}
     assert call("POST", "/pinning/pinByHash", json=body).status == 200
-    wait_until(lambda: cids(call, group) == {cid})
+    wait_until(lambda: call.files(group=group))
+    assert cids(call, group) == {cid}
 
 
 @pytest.mark.parametrize(

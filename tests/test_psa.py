@@ -3,6 +3,7 @@
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime
 
 import pytest
@@ -14,6 +15,7 @@ from holdfast.node.psa_api import request_table
 from holdfast.node.settings import NodeToken
 from holdfast.repository import Repository
 from holdfast.testing import ScriptedServer, running_node
+from tests.disks import mount, unmount
 from tests.psa import ALL, PSACaller
 from tests.support import EMPTY_DIRECTORY_V0, wait_until
 
@@ -232,6 +234,39 @@ def test_requests_survive_a_restart(tmp_path):
             assert [row["requestid"] for row in after] == [row["requestid"] for row in before]
             assert [row["created"] for row in after] == [row["created"] for row in before]
             assert caller.get(further["requestid"])["pin"] == further["pin"]
+
+
+@pytest.mark.slow
+def test_what_was_unpinned_stays_so_after_a_restart(tmp_path):
+    """Its blocks are still there, and a further request for it was pinned before."""
+    with running_node(tmp_path) as node, Client.init(node.config) as client:
+        cid = client.upload(b"hello").cid
+        caller = PSACaller(node)
+        first, second = pinned(caller, cid), pinned(caller, cid)
+        client.revoke(cid)
+    with running_node(tmp_path) as node:
+        caller = PSACaller(node)
+        for each in (first, second):
+            assert caller.failure("GET", f"/pins/{each['requestid']}") == (404, "NOT_FOUND")
+        assert caller.found(status=ALL)["count"] == 0
+        assert node.repository.pins() == []
+
+
+@pytest.mark.slow
+def test_two_nodes_over_one_store_leave_the_requests_of_the_other_alone(tmp_path):
+    with running_node(tmp_path) as one, running_node(tmp_path) as two:
+        here, there = PSACaller(one), PSACaller(two)
+        assert there.found(status=ALL)["count"] == 0
+        made = here.add(NOWHERE)
+        wait_until(lambda: here.get(made["requestid"])["status"] == "failed")
+        assert there.found(status=ALL)["count"] == 0  # a job of the other node
+        assert here.found(status=ALL)["count"] == 1
+        with Client.init(one.config) as client:
+            cid = client.upload(b"hello").cid
+        further = pinned(here, cid)
+        assert there.is_pinned(further["requestid"])
+        there.delete(further["requestid"])
+        assert here.failure("GET", f"/pins/{further['requestid']}") == (404, "NOT_FOUND")
 
 
 @pytest.mark.slow
@@ -497,11 +532,38 @@ def test_a_damaged_table_is_named_and_no_content_is_lost(tmp_path, caplog):
         pinned(PSACaller(node), cid)
     (tmp_path / "holdfast.requests.sqlite3").write_bytes(b"no database" * 1000)
     with running_node(tmp_path) as node, Client.init(node.config) as client:
-        assert PSACaller(node)("GET").status in {500, 503}
+        status, reason = PSACaller(node).failure("GET")
+        assert (status, reason) == (500, "INTERNAL_SERVER_ERROR")
         assert client.download(cid).read() == b"hello"
         assert [pin.cid for pin in client.pins()] == [cid]
     with Repository(tmp_path) as repository:
         assert list(repository.check()) == []
+
+
+@contextmanager
+def read_only(folder):
+    """Make a folder a read-only disk."""
+    mount(folder, "--bind", str(folder))
+    try:
+        mount(folder, "-o", "remount,ro,bind")
+        yield
+    finally:
+        unmount(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_requests", [False, True])
+def test_a_read_only_store_can_be_listed(tmp_path, has_requests):
+    folder = tmp_path / "store"
+    with running_node(folder) as node, Client.init(node.config) as client:
+        cid = client.upload(b"hello").cid
+        if has_requests:
+            pinned(PSACaller(node), cid)
+    with read_only(folder), running_node(folder) as node:
+        caller = PSACaller(node)
+        assert caller.found(status=ALL)["count"] == 1 + has_requests
+        assert caller.failure("POST", json={"cid": cid}) == (500, "INTERNAL_SERVER_ERROR")
+        assert caller.failure("DELETE", f"/pins/{caller.ids()[0]}")[0] == 500
 
 
 @pytest.mark.slow

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Client, compute_cid
+from holdfast import Client, ClientConfig, compute_cid
+from holdfast.errors import ProviderError
 from holdfast.testing import running_node
 from tests.engines import kubo_path
 from tests.psa import ALL, PSACaller, results, row
@@ -89,6 +90,40 @@ def test_kubo_hears_that_its_token_is_wrong(kubo, kubo_node):
         assert "401" in remote(kubo, "ls", "--service=wrong", succeeds=False)
     finally:
         remote(kubo, "service", "rm", "wrong")
+
+
+# IPFS Cluster, as a service
+
+
+@pytest.mark.slow
+def test_a_cluster_is_such_a_service(cluster):
+    """Its ids are CIDs, its times whole seconds, its list in no order, and it counts pages only."""
+    peer = cluster.peers[0]
+    cids = [peer.kubo.add(b"at a cluster %d" % number, pin=False) for number in range(12)]
+    config = ClientConfig(
+        provider="psa",
+        provider_token="user:password",
+        pin_api_url=peer.service_url,
+        gateway_url=peer.kubo.gateway_url,
+    )
+    with Client.init(config) as client:
+        assert client.test_connection() is True
+        pin = client.pin(cids[0], name="tides 0", keyvalues={"n": 1}, wait=30)
+        assert (pin.state, pin.name, pin.keyvalues) == ("pinned", "tides 0", {"n": "1"})
+        for number, cid in enumerate(cids[1:], 1):
+            client.pin(cid, name=f"tides {number}", wait=30)
+        assert {each.cid for each in client.pins(name="tides")} == set(cids)
+        assert len(client.pins(limit=5)) == 5
+        assert [each.cid for each in client.pins(keyvalues={"n": 1})] == [cids[0]]
+        client.update(cids[0], name="ebb", keyvalues={"n": 2})
+        wait_until(lambda: [each.name for each in client.pins(cid=cids[0])] == ["ebb"])
+        assert client.pin(cids[0], wait=30).keyvalues == {"n": "2"}
+        assert client.download(cids[0]).read() == b"at a cluster 0"
+        for cid in cids:
+            assert client.revoke(cid) is True
+        wait_until(lambda: not client.pins(name="tides") and not client.pins(cid=cids[0]))
+        with pytest.raises(ProviderError, match="is not pinned"):
+            client.revoke(cids[0])
 
 
 # The compliance suite

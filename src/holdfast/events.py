@@ -13,7 +13,7 @@ from holdfast.moved_names import moved_names
 logger = logging.getLogger("holdfast")
 logger.addHandler(logging.NullHandler())  # without it, Python prints warnings to stderr
 
-Kind: TypeAlias = Literal["request", "retry", "gateway", "call"]
+Kind: TypeAlias = Literal["request", "retry", "gateway", "resume", "call"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +22,9 @@ class Event:
 
     Attributes:
         kind: ``request``: a request was answered or failed. ``retry``: it will be sent again, after
-            `delay` seconds. ``gateway``: a gateway did not send what the CID names. ``call``: the
-            whole operation has ended.
+            `delay` seconds. ``gateway``: a gateway did not send what the CID names. ``resume``: an
+            upload that was interrupted continues at byte `position`. ``call``: the whole operation
+            has ended.
         operation: ``store``, ``retrieve``, ``upload``, ``download``, ``open``, ``revoke`` or
             ``test_connection``; messages are stored and retrieved.
         cid: The CID of the content, if it is known.
@@ -33,6 +34,7 @@ class Event:
         elapsed: Seconds since the request, or for ``call`` the operation, began.
         delay: For ``retry``, the seconds until the next attempt.
         error: The name of the error's class, if there was one.
+        position: For ``resume``, how many bytes the service has already.
 
     Example:
         >>> from holdfast import Client
@@ -54,6 +56,7 @@ class Event:
     elapsed: float = 0.0
     delay: float | None = None
     error: str | None = None
+    position: int | None = None
 
 
 EventHook: TypeAlias = Callable[[Event], None]

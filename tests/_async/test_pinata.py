@@ -147,7 +147,7 @@ async def test_an_error_has_the_words_of_the_service(server, v3_client):
     assert caught.value.details == "Not Authorized"
 
 
-# Folders and large files, by the older call
+# Folders, by the older call
 
 
 @pytest.fixture
@@ -180,15 +180,10 @@ async def test_a_key_without_the_older_scopes_is_told_what_a_folder_needs(
 
 
 @pytest.mark.parametrize("options", [{"network": "private"}, {"expires": 60}], ids=str)
-async def test_what_only_v3_could_take_and_does_not_is_refused(server, photos, options):
-    large = photos / "large.bin"
-    with large.open("wb") as file:
-        file.truncate((90 << 20) + 1)
+async def test_a_folder_that_only_v3_could_take_and_does_not_is_refused(server, photos, options):
     async with AsyncClient.init(v3_config(server, **options)) as client:
         with pytest.raises(UnsupportedError, match="cannot store folders"):
             await client.upload(photos)
-        with pytest.raises(UnsupportedError, match="cannot store files over 90 MiB"):
-            await client.upload(large)
     assert server.requests == []
 
 
@@ -432,7 +427,9 @@ async def test_a_wrong_configuration_is_named(server, changes, message):
 
 async def test_an_unknown_option_is_named(server):
     config = v3_config(server).with_options(provider_options={"netwrok": "private"})
-    with pytest.raises(ConfigError, match="takes network, group, expires, upload_url, not 'netw"):
+    with pytest.raises(
+        ConfigError, match="takes network, group, expires, upload_url, spool, not 'netw"
+    ):
         await AsyncClient.init(config)
 
 

@@ -190,12 +190,3 @@ async def test_the_cid_of_json_is_known_beforehand(v3_client, size):
     profile = "kubo-legacy-cidv1"
     assert (await v3_client.store(text)).cid == compute_cid(f'"{text}"'.encode(), profile=profile)
     assert await v3_client.retrieve(compute_cid(f'"{text}"'.encode(), profile=profile)) == text
-
-
-@pytest.mark.slow  # a file of 90 MiB
-async def test_a_large_file_is_sent_by_the_older_call(empty_node):
-    data = bytes((90 << 20) + 1)
-    async with AsyncClient.init(of_v3(empty_node)) as client:
-        record = await client.upload(data)
-        assert empty_node.requests == ["POST /pinning/pinFileToIPFS"]
-        assert (await client.download(record.cid)).size == len(data)

@@ -9,8 +9,10 @@ import pytest
 
 from holdfast import AsyncClient
 from holdfast._async.runtime import sleep
+from holdfast.calls import Call
 from holdfast.config.secret import Secret
 from holdfast.errors import NetworkError, ProviderError, RequestTimeoutError
+from holdfast.protocol.http import Request
 from tests.attackers import Attacker
 from tests.support import config_for, raw_cid
 
@@ -135,3 +137,16 @@ async def test_tokens_that_were_used_once_are_not_kept_for_ever(server):
         gc.collect()
         tokens = [each for each in gc.get_objects() if isinstance(each, Secret)]
     assert sum(each.reveal().startswith("another-token") for each in tokens) <= 40
+
+
+@pytest.mark.parametrize("options", [{}, {"chunked": True}, {"framed": False}])
+async def test_the_reply_to_head_has_no_body_whatever_its_head_says(server, options):
+    server.reply(200, b"hello", headers={"X-Told": "yes"}, **options)
+    server.reply(200, b"hello")
+    async with await AsyncClient.init(config_for(server, timeouts=HASTY)) as client:
+        call = Call("upload")
+        session = client.provider._session
+        head = await session.fetch(Request("HEAD", f"{server.url}/a"), call)
+        assert (head.status, head.headers["x-told"], head.body) == (200, "yes", b"")
+        body = await session.fetch(Request("GET", f"{server.url}/a"), call)
+        assert body.body == b"hello"

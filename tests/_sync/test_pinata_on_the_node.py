@@ -192,12 +192,3 @@ def test_the_cid_of_json_is_known_beforehand(v3_client, size):
     profile = "kubo-legacy-cidv1"
     assert (v3_client.store(text)).cid == compute_cid(f'"{text}"'.encode(), profile=profile)
     assert v3_client.retrieve(compute_cid(f'"{text}"'.encode(), profile=profile)) == text
-
-
-@pytest.mark.slow  # a file of 90 MiB
-def test_a_large_file_is_sent_by_the_older_call(empty_node):
-    data = bytes((90 << 20) + 1)
-    with Client.init(of_v3(empty_node)) as client:
-        record = client.upload(data)
-        assert empty_node.requests == ["POST /pinning/pinFileToIPFS"]
-        assert (client.download(record.cid)).size == len(data)

@@ -248,6 +248,19 @@ def test_an_update_replaces_the_request(server, psa_client):
         psa_client.update(HELLO_CID, name="x")
 
 
+def test_a_request_whose_id_is_the_cid_is_not_replaced_by_itself(server, psa_client):
+    """As in IPFS Cluster, which would unpin the content."""
+    server.reply(200, results(row(requestid=HELLO_CID, name="old")))
+    server.reply(200, row(requestid=HELLO_CID, name="new"))
+    assert (psa_client.update(HELLO_CID, name="new")).name == "new"
+    assert [each.target for each in server.requests[1:]] == ["/pins"]
+    server.reply(200, results(row(requestid="of-the-cid", name="old")))
+    for _ in range(2):
+        server.reply(200, row(requestid="of-the-cid", name="new"))
+    assert (psa_client.update(HELLO_CID, name="new")).id == "of-the-cid"
+    assert [each.target for each in server.requests[3:]] == ["/pins/of-the-cid", "/pins"]
+
+
 def test_revoke_deletes_every_request_for_the_cid(server, psa_client):
     """Also those that have failed; any body will do, and one that is gone is gone."""
     rows = [
@@ -414,10 +427,32 @@ def test_a_row_of_another_form_is_an_error(server, psa_client, changes):
         psa_client.pin(HELLO_CID)
 
 
-def test_a_page_without_times_cannot_be_followed(server, psa_client):
-    server.reply(200, results(row(created=None), count=5))
-    with pytest.raises(ProviderError, match="is not a list of pin requests"):
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row(created=None)],
+        [row(requestid="1", created="2020-07-27T17:32:27Z"), row(requestid="2")],
+    ],
+    ids=["no time", "no order"],
+)
+def test_a_list_without_order_cannot_be_followed(server, psa_client, rows):
+    """IPFS Cluster has such lists. What fits on a page is no problem."""
+    server.reply(200, results(*rows, count=5))
+    with pytest.raises(ProviderError, match="not sorted by time"):
         psa_client.pins()
+    server.reply(200, results(*rows, count=5))
+    assert len(psa_client.pins(limit=len(rows))) == len(rows)
+    server.reply(200, results(*rows))
+    assert len(psa_client.pins()) == len(rows)
+
+
+def test_rows_of_the_same_time_are_not_lost_between_pages(server, psa_client):
+    times = ["2020-07-27T17:32:29Z", *["2020-07-27T17:32:28Z"] * 4]
+    rows = [row(requestid=f"{n}", created=created) for n, created in enumerate(times)]
+    server.reply(200, results(*rows[:3], count=5))
+    server.reply(200, results(*rows[1:], count=4))
+    assert [pin.id for pin in psa_client.pins()] == list("01234")
+    assert query_of(server.requests[1])["before"] == "2020-07-27T17:32:28.001Z"
 
 
 def test_a_huge_page_is_not_read(server, psa_client):

@@ -94,7 +94,10 @@ class Connector(aiohttp.TCPConnector):
         connection = await self._connection(library_request, limits)
         try:
             connection.protocol.set_response_params(
-                read_until_eof=True, auto_decompress=False, read_bufsize=BUFFER_SIZE
+                skip_payload=request.method == "HEAD",
+                read_until_eof=True,
+                auto_decompress=False,
+                read_bufsize=BUFFER_SIZE,
             )
             limits.start(connection.protocol)
             if parts is None:

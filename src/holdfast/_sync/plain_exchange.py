@@ -39,19 +39,21 @@ class PlainResponse:
         response: LimitedResponse,
         *,
         may_reuse: bool,
+        has_body: bool = True,
     ) -> None:
         self._pool = pool
         self._connection = connection
         self._response = response
         self._left: int | None = None  # bytes of the body, if their number is known
         self._may_reuse = may_reuse
+        self._has_body = has_body  # not in the reply to HEAD, whatever its length says
         self.status = 0
         self.headers: dict[str, str] = {}
         self.closed = False
 
     def read_head(self) -> None:
         """Read the head of the reply."""
-        if self._read_simple_head():
+        if self._has_body and self._read_simple_head():
             return
         response = self._response
         response.begin()
@@ -144,9 +146,10 @@ def exchange_plain(
         else:
             limits.check_peer(connection.sock)
         _send(connection, limits, request, target)
-        reader = LimitedResponse(connection.sock)
+        reader = LimitedResponse(connection.sock, method=request.method)
         # After half a request, the peer would take the next request for the other half.
-        response = PlainResponse(pool, connection, reader, may_reuse=limits.sent)
+        has_body = request.method != "HEAD"
+        response = PlainResponse(pool, connection, reader, may_reuse=limits.sent, has_body=has_body)
         response.read_head()
     except BaseException:
         connection.close()

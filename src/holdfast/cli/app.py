@@ -13,6 +13,7 @@ from holdfast.cli import exit_codes
 COMMAND_MODULES: Final = {
     "content": ("store", "retrieve", "send", "receive", "revoke"),
     "uploading": ("upload",),
+    "unfinished": ("uploads",),
     "downloading": ("download",),
     "listing": ("ls",),
     "pins": ("pin", "update", "list"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import exit_codes
+from holdfast.cli import exit_codes, output
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import (
     CONNECTED,
@@ -23,6 +23,7 @@ from holdfast.errors import AuthenticationError, PermissionDeniedError
 
 if TYPE_CHECKING:
     from holdfast import Client, ClientRecord
+    from holdfast.events import Event
     from holdfast.files.sources import Progress
 
 commands = group()
@@ -52,7 +53,8 @@ def upload(
     """Store files and folders; write their CIDs.
 
     A folder gets one CID for all that is in it. With several FILEs, there is a line for each, with
-    its CID and its path.
+    its CID and its path. With the provider pinata, an interrupted upload of a large file continues
+    when the same command is run again; `holdfast uploads` lists such files.
     """
     keyvalues = parse_keyvalues(keyvalue)
     if len(files) == 1:
@@ -81,7 +83,9 @@ def _upload_one(
     label = name or ("standard input" if file == STDIN else Path(file).name)
     typed = file == STDIN and source.isatty()  # a bar would overwrite the typed text
     with run.client() as client, run.progress_bar(label, hidden=typed) as progress:
-        record = client.upload(source, name=name, keyvalues=keyvalues, progress=progress)
+        record = _telling(run, client, label).upload(
+            source, name=name, keyvalues=keyvalues, progress=progress
+        )
     run.emit(record.to_dict() | ({} if file == STDIN else {"path": file}), record.cid)
     _tell_hidden(run, getattr(source, "hidden", 0))
 
@@ -116,7 +120,8 @@ class _Several:
         def store(file: str) -> "tuple[ClientRecord[None], int]":
             source = _source(file, self._include_hidden)
             progress = None if bar is None else bar.progress_of(source)
-            record = client.upload(source, keyvalues=keyvalues, progress=progress)
+            telling = _telling(self._run, client, file)
+            record = telling.upload(source, keyvalues=keyvalues, progress=progress)
             self._done += 1
             return record, getattr(source, "hidden", 0)
 
@@ -212,6 +217,16 @@ def _source(file: str, include_hidden: bool) -> Any:  # noqa: FBT001
 
     path = Path(file)
     return FolderSource.of(path, include_hidden=include_hidden) if path.is_dir() else path
+
+
+def _telling(run: Run, client: "Client", label: str) -> "Client":
+    """Return a client that says from where an interrupted upload continues."""
+
+    def tell(event: "Event") -> None:
+        if event.kind == "resume":
+            note(run, f"{label}: continues after {output.size_text(event.position)}")
+
+    return client.with_options(on_event=tell)
 
 
 def _tell_hidden(run: Run, count: int) -> None:

@@ -113,7 +113,8 @@ _ROWS: Final = (
           "A credential for the first gateway, if it requires one.",
           secret=True, sent_to="gateway_url", endpoint=True),
     Field("pin_api_url", checks.api_urls, readers.several,
-          f"The base address of the provider's API. None is the usual one: {_API_URLS}. "
+          f"The base address of the provider's API. None is the usual one: {_API_URLS}; "
+          "`psa` has none. "
           "For `cluster` also several, each of a peer: if one fails, the next is asked.",
           endpoint=True, option=Option("connection", "URL")),
     Field("cid_version", checks.cid_version, readers.whole,

@@ -43,8 +43,10 @@ class PendingFile:
         b'hello'
     """
 
-    def __init__(self, target: str | os.PathLike[str]) -> None:
+    def __init__(self, target: str | os.PathLike[str], *, mode: int = 0o666) -> None:
+        """Prepare the file, which `open` makes. The umask restricts its `mode`."""
         self.target = Path(target)
+        self._mode = mode
         self._given = os.fspath(target)
         self._path = self.target.with_name(f".{secrets.token_hex(8)}.holdfast-part")
         self._file: BinaryIO | None = None
@@ -53,12 +55,11 @@ class PendingFile:
     def open(self) -> None:
         """Make the file; raise `OSError` if it cannot be made."""
         mode = check_target(self.target, self._given)
-        self._file = open_unnamed(self.target.parent)
+        self._file = open_unnamed(self.target.parent, self._mode)
         if self._file is None:
             _remove_abandoned(self.target.parent)
-            # With the mode 0o666 the umask decides, as for any file that the user creates.
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            self._file = os.fdopen(os.open(self._path, flags, 0o666), "w+b")
+            self._file = os.fdopen(os.open(self._path, flags, self._mode), "w+b")
             self._has_name = True
             with contextlib.suppress(OSError):  # a file system without locks
                 try_lock(self._file.fileno())
@@ -121,12 +122,12 @@ class PendingFile:
         self.discard()
 
 
-def open_unnamed(folder: Path) -> BinaryIO | None:
+def open_unnamed(folder: Path, mode: int = 0o666) -> BinaryIO | None:
     """Open a new file in `folder` that has no name; return None if the system cannot do that."""
     if NO_NAME is None or not Path(OPEN_FILES).is_dir():
         return None
     try:
-        return os.fdopen(os.open(folder, NO_NAME | os.O_RDWR, 0o666), "w+b")
+        return os.fdopen(os.open(folder, NO_NAME | os.O_RDWR, mode), "w+b")
     except OSError:  # not on this file system; other errors come again when a named file is made
         return None
 
@@ -206,6 +207,13 @@ def check_size(file: BinaryIO, size: int) -> None:
 def sync_data(file: BinaryIO) -> None:
     """Make durable the bytes of `file` that were written and flushed so far."""
     getattr(os, "fdatasync", os.fsync)(file.fileno())
+
+
+def start_writing(descriptor: int) -> None:
+    """Let the system write the bytes of an open file to the disk now. Nothing waits for it."""
+    if hasattr(os, "posix_fadvise"):
+        # On Linux, this begins to write what is not on the disk; the rest of the advice is moot.
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def sync_name(path: Path) -> None:

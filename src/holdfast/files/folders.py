@@ -130,21 +130,21 @@ class Folder:
 
     def take(
         self,
-        source: "Folder",
+        origin: OpenFolder,
         names: Iterable[tuple[str, str]],
         limit: int,
         above: OpenFolder | None = None,
     ) -> None:
-        """Move files, of at most `limit` bytes, from `source` into this folder.
+        """Move files, of at most `limit` bytes, from the open folder `origin` into this one.
 
         `names` are pairs of the old and the new name. If the new name has the same bytes already,
         the old file is removed instead. `sync` makes the new names durable. `above` is the open
-        folder above both.
+        folder above this one.
         """
-        with source.opened(above) as origin, self.opened(above) as place:
+        with self.opened(above) as place:
             for old, new in names:
                 found = read_file(place, new, self.path, limit)
-                if found is not None and found == read_file(origin, old, source.path, limit):
+                if found is not None and found == read_file(origin, old, self.path, limit):
                     os.unlink(origin.prefix + old, dir_fd=origin.dir_fd)
                     continue
                 os.replace(

@@ -13,10 +13,12 @@ import threading
 import warnings
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Self, TypeAlias, cast
 
 from holdfast.files.blob import Blob
+from holdfast.files.pieces_file import PiecesFile, size_of
 
 CHUNK_SIZE = 1 << 20  # bytes that a worker thread reads at a time
 
@@ -35,7 +37,7 @@ class Source:
         name: The file's own base name, or None.
         size: How many bytes there are; None if only reading shows it.
         type: A media type, or "".
-        bytes_read: How many bytes the last `chunks` has given so far.
+        bytes_read: Up to which byte the last `chunks` has read so far.
         file: The open file, for callers that read it without `chunks`.
     """
 
@@ -48,15 +50,22 @@ class Source:
         type: str = "",
         check: Callable[[], None] | None = None,
         rewind: Callable[[], object] | None = None,
+        seek: Callable[[int], object] | None = None,
         close: bool = True,
     ) -> None:
+        """Make a source of `file`.
+
+        `rewind` moves it to the beginning again, `seek` to any byte. With neither, it can be read
+        only once.
+        """
         self.name = name
         self.size = size
         self.type = type
         self.bytes_read = 0
         self.file = file
         self._check_unchanged = check
-        self._rewind = rewind
+        self._seek = seek
+        self._rewind = rewind if seek is None else partial(seek, 0)
         self._started = False
         self._lock = threading.Lock()
         self._reading = 0  # the number of the current call of `chunks`
@@ -78,16 +87,23 @@ class Source:
         """Whether `chunks` can start from the beginning as often as it is called."""
         return self._rewind is not None
 
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the bytes in pieces; raise `OSError` if there are not `size` bytes.
+    @property
+    def seekable(self) -> bool:
+        """Whether `chunks` can start at any byte, as often as it is called."""
+        return self._seek is not None
+
+    def chunks(self, start: int = 0) -> Iterator[bytes]:
+        """Yield the bytes in pieces, from `start` on; raise `OSError` if there are not `size`.
 
         A new call ends an earlier one, for which another thread may still be reading.
         """
         with self._lock:
-            if self._started and self._rewind is not None:
+            if start and self._seek is not None:
+                self._seek(start)
+            elif self._started and self._rewind is not None:
                 self._rewind()
             self._started = True
-            self.bytes_read = 0
+            self.bytes_read = start
             self._reading += 1
             reading = self._reading
         while chunk := self._next(reading):
@@ -137,12 +153,10 @@ def open_source(given: Uploadable) -> Source:
     """Return a source of `given`; raise `TypeError`, or the `OSError` of ``open``."""
     if isinstance(given, Blob):
         file = given.open()
-        return Source(
-            file, size=given.size, name=given.name, type=given.type, rewind=lambda: file.seek(0)
-        )
+        return Source(file, size=given.size, name=given.name, type=given.type, seek=file.seek)
     if isinstance(given, bytes | bytearray | memoryview):
         data = io.BytesIO(given)
-        return Source(data, size=data.getbuffer().nbytes, rewind=lambda: data.seek(0))
+        return Source(data, size=data.getbuffer().nbytes, seek=data.seek)
     if isinstance(given, str | os.PathLike):
         return open_path(existing_path(given))
     if hasattr(given, "read"):
@@ -152,7 +166,12 @@ def open_source(given: Uploadable) -> Source:
             f"cannot read {type(given).__name__}: it has no order; give the pieces in a list"
         )
     if isinstance(given, Iterable):
-        return _open_pieces(given)
+        size = size_of(given)
+        pieces = PiecesFile(given)
+        # Another iterable may not start from the beginning again: a streamed HTTP reply continues.
+        return Source(
+            cast("BinaryIO", pieces), size=size, seek=None if size is None else pieces.seek
+        )
     if isinstance(given, AsyncIterable):
         raise TypeError(
             f"cannot read {type(given).__name__}: it is an async iterable; "
@@ -162,54 +181,6 @@ def open_source(given: Uploadable) -> Source:
         f"cannot read {type(given).__name__}: "
         "give a path, bytes, a binary file, a Blob or an iterable of bytes"
     )
-
-
-def _open_pieces(given: Iterable[bytes]) -> Source:
-    size = None
-    if isinstance(given, list | tuple):
-        size = sum(memoryview(checked_piece(each)).nbytes for each in given)
-    file = _IterableFile(given)
-    # Another iterable may not start from the beginning again: a streamed HTTP reply continues.
-    rewind = None if size is None else file.rewind
-    return Source(cast("BinaryIO", file), size=size, rewind=rewind)
-
-
-def checked_piece(given: bytes) -> bytes:
-    """Return `given`; raise `TypeError` if it is not bytes."""
-    if not isinstance(given, bytes | bytearray | memoryview):
-        name = type(given).__name__
-        raise TypeError(
-            f"cannot read {name}: the iterable must give bytes; for several files, use upload_many"
-        )
-    return given
-
-
-class _IterableFile:
-    """An iterable of bytes that can be read like a file."""
-
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = pieces
-        self.rewind()
-
-    def rewind(self) -> None:
-        self._iterator = iter(self._pieces)
-        self._rest = memoryview(b"")
-
-    def read(self, size: int) -> bytes:
-        parts: list[memoryview] = []
-        while size:
-            if not self._rest:
-                piece = next(self._iterator, None)
-                if piece is None:
-                    break
-                self._rest = memoryview(checked_piece(piece)).cast("B")
-            parts.append(self._rest[:size])
-            self._rest = self._rest[size:]
-            size -= len(parts[-1])
-        return b"".join(parts)
-
-    def close(self) -> None:
-        """Do nothing: the iterable belongs to the caller."""
 
 
 def existing_path(given: str | os.PathLike[str]) -> Path:
@@ -243,7 +214,7 @@ def open_path(path: Path, *, opener: Callable[[str, int], int] | None = None) ->
         size=before.st_size,
         name=path.name,
         check=check_unchanged,
-        rewind=lambda: file.seek(0),
+        seek=file.seek,
     )
 
 
@@ -263,8 +234,8 @@ def _open_file(file: BinaryIO) -> Source:
     if isinstance(file.read(0), str):
         raise TypeError("the file is open in text mode; open it with 'rb'")
     start, size = _start_and_size(file)
-    rewind = None if start is None else lambda: file.seek(start)
-    return Source(file, size=size, name=_file_name(file), rewind=rewind, close=False)
+    seek = None if start is None else lambda offset: file.seek(start + offset)
+    return Source(file, size=size, name=_file_name(file), seek=seek, close=False)
 
 
 def _start_and_size(file: BinaryIO) -> tuple[int | None, int | None]:

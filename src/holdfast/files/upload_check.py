@@ -15,6 +15,7 @@ from holdfast.files.folder_check import CheckedFolder
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.importing import import_folder
 from holdfast.files.local_cids import compute_cid, verify
+from holdfast.files.resumable_source import ResumableSource
 from holdfast.files.sources import Source
 
 logger = logging.getLogger("holdfast")
@@ -72,13 +73,17 @@ class WrittenLayout:
         """Return `source` as one whose CID is computed while it is read."""
         return CheckedSource(source, self._guess)
 
-    def compare(self, checked: CheckedSource, cid: CID) -> None:
+    def resumable(self, source: Source, *, verify: bool) -> ResumableSource:
+        """Return `source` as one that is sent in parts; with `verify`, hashed while it is sent."""
+        return ResumableSource(source, WriteCheck(self._guess) if verify else None)
+
+    def compare(self, checked: CheckedSource | ResumableSource, cid: CID) -> None:
         """Raise VerificationError if `cid` names other bytes than those that `checked` gave.
 
         If no known layout of them gives `cid`, that proves nothing: it is logged.
         """
-        source = checked.source
-        profile = checked.check.profile_of(cid)
+        source, check = checked.source, checked.check
+        profile = None if check is None else check.profile_of(cid)
         may_read = source.size is not None and source.repeatable
         self._learn(profile, cid, partial(_layout_of, source, cid) if may_read else None)
 

@@ -1,8 +1,6 @@
 """The node as an ASGI application: its APIs, the gateway and the page, within limits."""
 
 import asyncio
-import errno
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
@@ -16,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.errors import ClientError, VerificationError
+from holdfast.errors import ClientError
 from holdfast.node import gateway
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.http_server.default_headers import DefaultHeaders
-from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.refusals import Refusal, store_refusal
 from holdfast.node.http_server.request_parser import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
 from holdfast.node.memory import Cache
@@ -31,8 +29,6 @@ from holdfast.node.psa_api.endpoints import PSAEndpoints
 from holdfast.node.settings import NodeSettings
 from holdfast.node.v3_api.endpoints import V3Endpoints
 from holdfast.repository import Repository
-
-logger = logging.getLogger("holdfast.node")
 
 UNROUTED: Final = "*"  # a path that no route matches
 
@@ -70,7 +66,7 @@ def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplicati
         exception_handlers={
             Refusal: _refused,
             HTTPException: _not_found,
-            OSError: _disk_error,
+            OSError: _store_error,
             ClientError: _store_error,
         },
         lifespan=lifespan,
@@ -159,18 +155,5 @@ async def _not_found(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": texts.get(status, "The request cannot be served")}, status)
 
 
-async def _disk_error(_: Request, error: Exception) -> Response:
-    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return JSONResponse({"error": "The disk of the node is full"}, 507)
-    if isinstance(error, OSError) and error.errno == errno.EROFS:
-        return JSONResponse({"error": "The store of the node is read-only"}, 500)
-    raise error
-
-
 async def _store_error(_: Request, error: Exception) -> Response:
-    """Log an error of the store, and reply without its details."""
-    logger.error("%s", error)
-    if isinstance(error, VerificationError):
-        text = "The store of the node is damaged: whoever runs it can run `holdfast check`"
-        return JSONResponse({"error": text}, 500)
-    return JSONResponse({"error": "The store of the node cannot be used now; try again"}, 503)
+    return store_refusal(error).json_reply()

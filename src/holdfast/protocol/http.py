@@ -78,7 +78,7 @@ class Request:
     """A request. Secret headers stay wrapped until the HTTP library takes them.
 
     Attributes:
-        method: GET, POST or DELETE.
+        method: The HTTP method, in capitals.
         url: The absolute URL.
         headers: The header fields; a `Secret` is masked everywhere except in the sent request.
         body: The body, whole or streamed, or None.

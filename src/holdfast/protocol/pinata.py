@@ -26,7 +26,7 @@ NOT_FOUND: Final = 404
 LARGEST_FORM: Final = 90 << 20  # bytes; the service refuses forms over 100 MB, its SDK stops here
 JSON_NAME: Final = "data.json"  # the file name of JSON, as the service's SDK sends it
 OLDER_CALL: Final = (
-    "folders, and files over 90 MiB, are sent by the older call pinFileToIPFS: "
+    "folders are sent by the older call pinFileToIPFS: "
     "use a key that has this permission too, or an admin key"
 )
 
@@ -70,12 +70,16 @@ class PinataAPI:
         self, files: Iterable[FormFile], info: PinInfo, on_sent: Callable[[int], None]
     ) -> Exchange[Added]:
         """Store a file; or several as a directory, by the older call, which v3 still needs."""
-        if needs_older_call(files):
+        if isinstance(files, FormFolder):
             return (yield from self._older.add_files(files, info, on_sent))
         form = self._form(files, info)
         return (yield from self._add(form, info, body=form, on_sent=form.on_sent(on_sent)))
 
     def _form(self, files: Iterable[FormFile], info: PinInfo) -> FileForm:
+        return FileForm(files, fields=self.upload_fields(info))
+
+    def upload_fields(self, info: PinInfo) -> dict[str, str]:
+        """Return what is said about a file that is uploaded."""
         fields = {"network": self.options.network, "cid_version": f"v{self.cid_version}"}
         if info.name:
             fields["name"] = info.name
@@ -85,7 +89,7 @@ class PinataAPI:
             fields["group_id"] = self.options.group
         if self.options.expires is not None:
             fields["expires_at"] = str(self.seconds() + self.options.expires)
-        return FileForm(files, fields=fields)
+        return fields
 
     def _add(self, form: FileForm, info: PinInfo, **body: Any) -> Exchange[Added]:
         """Send a form. Known content keeps its name, unless the user gave one."""
@@ -97,12 +101,14 @@ class PinataAPI:
             **body,
         )
         added = self._read_added(reply)
-        if not added.duplicate:
-            return added
-        if info.is_explicit and added.pin_id is not None:
+        yield from self.rename_known(added, info)
+        return replace(added, duplicate=None) if added.duplicate and reply.reply_lost else added
+
+    def rename_known(self, added: Added, info: PinInfo) -> Exchange[None]:
+        """Give known content what the user gave; otherwise it keeps its name and key-values."""
+        if added.duplicate and info.is_explicit and added.pin_id is not None:
             name = info.name if info.given else None
             yield from self._change(added.pin_id, name, info.keyvalues)
-        return replace(added, duplicate=None) if reply.reply_lost else added
 
     def _read_added(self, reply: Reply) -> Added:
         data = self.read_data(reply)
@@ -122,7 +128,7 @@ class PinataAPI:
         self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
     ) -> Exchange[Pin]:
         """Change the name, the key-values or both of the file with `cid`."""
-        found = yield from self._find(cid, limit=1)
+        found = yield from self.find(cid, limit=1)
         if not found:
             raise ProviderError(f"{cid} is not pinned: upload it, or pin it by its CID")
         return (yield from self._change(found[0].id, name, keyvalues))
@@ -135,12 +141,12 @@ class PinataAPI:
             **({} if name is None else {"name": name}),
             **({"keyvalues": _texts(keyvalues)} if keyvalues else {}),
         }
-        reply = yield self.json_request("PUT", self._file_path(pin_id), body)
+        reply = yield self.json_request("PUT", self.file_path(pin_id), body)
         return self._read_pin(self.read_data(reply), reply)
 
     def pin(self, cid: str, info: PinInfo) -> Exchange[Pin]:
         """Pin content that exists elsewhere, unless it is pinned already."""
-        found = yield from self._find(cid, limit=1)
+        found = yield from self.find(cid, limit=1)
         name = info.name if info.given else None
         if found and info.is_explicit:
             return (yield from self._change(found[0].id, name, info.keyvalues))
@@ -187,16 +193,16 @@ class PinataAPI:
         for job in jobs:
             if str(job.get("id")) == pin.id:
                 return replace(pin, state=state_of(job.get("status"), pin, reply, self.token))
-        found = yield from self._find(pin.cid, limit=1)
+        found = yield from self.find(pin.cid, limit=1)
         return found[0] if found else pin
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Delete every file with `cid`. The service deletes by its own ids."""
-        found = yield from self._find(cid, limit=None)
+        found = yield from self.find(cid, limit=None)
         if not found:
             raise ProviderError(f"{cid} is not pinned in the {self.options.network} network")
         for pin in found:
-            reply = yield self.request("DELETE", self._file_path(pin.id))
+            reply = yield self.request("DELETE", self.file_path(pin.id))
             # If the reply to an earlier attempt was lost, the file may be gone already.
             if not (reply.reply_lost and reply.status == NOT_FOUND):
                 self.check(reply)
@@ -205,14 +211,16 @@ class PinataAPI:
         """Return a new list of at most `limit` files, newest first."""
         return PinPages(PinataList(self, wanted), limit)
 
-    def _find(self, cid: str, *, limit: int | None) -> Exchange[list[Pin]]:
+    def find(self, cid: str, *, limit: int | None) -> Exchange[list[Pin]]:
+        """Return the files with `cid`, newest first."""
         pages = self.pages(PinFilter(cid=cid), limit=limit)
         found: list[Pin] = []
         while pages.wanted:
             found += pages.read((yield pages.request()))
         return found
 
-    def _file_path(self, pin_id: str) -> str:
+    def file_path(self, pin_id: str) -> str:
+        """Return the path of one file."""
         return f"/files/{self.options.network}/{quote(pin_id, safe='')}"
 
     def _read_pin(self, row: dict[str, Any], reply: Reply) -> Pin:
@@ -277,13 +285,6 @@ class PinataAPI:
     def seconds(self) -> int:
         """Return the time in seconds, as the service takes it."""
         return self.clock() // 1000
-
-
-def needs_older_call(files: Iterable[FormFile]) -> bool:
-    """Return whether `files` are a folder, or one file that is too large for a form of v3."""
-    if isinstance(files, FormFolder):
-        return True
-    return any((file.source.size or 0) > LARGEST_FORM for file in files)
 
 
 def _texts(keyvalues: Mapping[str, Any]) -> dict[str, str | None]:

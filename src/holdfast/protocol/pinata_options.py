@@ -22,12 +22,14 @@ class PinataOptions:
         group: The id of the group to which new files are added; None for none.
         expires: The seconds after which the service deletes new files; None for never.
         upload_url: The address for uploads, with the version.
+        spool: Whether a source that can be read only once is first written to a temporary file.
     """
 
     network: Network
     group: str | None
     expires: int | None
     upload_url: str
+    spool: bool
 
     @classmethod
     def of(cls, config: ClientConfig) -> "PinataOptions":
@@ -53,6 +55,7 @@ class PinataOptions:
             group=_text(given.get("group")),
             expires=expires,
             upload_url=_upload_url(given.get("upload_url"), config),
+            spool=checks.flag("provider_options: spool", given.get("spool", True)),
         )
 
 

@@ -74,8 +74,17 @@ class PSAAPI:
         return (yield from self._replace(found, found.name if name is None else name, after))
 
     def _replace(self, pin: Pin, name: str, keyvalues: Mapping[str, Any]) -> Exchange[Pin]:
+        """Put a request with another name or other key-values in the place of one.
+
+        IPFS Cluster has one request for each CID, whose id is the CID. There a new request changes
+        it; to replace it by itself would unpin the content.
+        """
         body = self._body(pin.cid, name, keyvalues, ())
-        return (yield from self._ask(_path(pin.id), body, pin.cid))
+        if pin.id != pin.cid:
+            made = yield from self._ask(_path(pin.id), body, pin.cid)
+            if made.id != pin.id:
+                return made
+        return (yield from self._ask("/pins", body, pin.cid))
 
     def _body(
         self, cid: str, name: str, keyvalues: Mapping[str, Any], origins: Sequence[str]

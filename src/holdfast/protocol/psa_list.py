@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
+from holdfast.errors import ProviderError
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pin_list import MAX_PAGE, fits, iso_time, other_version, read_id, read_time
 from holdfast.protocol.status_errors import failure
@@ -18,6 +19,7 @@ FAILED: Final = "failed"
 UNDER_WAY: Final = ("queued", "pinning", "pinned")
 ALL: Final = (*UNDER_WAY, FAILED)  # the default of the API is the third alone
 MAX_ID: Final = 1000  # characters of a requestid, which becomes a part of an address
+UNORDERED: Final = "unordered"  # the cursor after a page after which no time can be given
 MAX_CURSOR: Final = 100  # characters of a time
 
 
@@ -57,6 +59,11 @@ class PSAList:
 
     def request(self, count: int, cursor: str | None) -> Request:
         """Return the request for `count` requests that were made before `cursor`."""
+        if cursor == UNORDERED:
+            raise ProviderError(
+                "the provider's list is longer than a page and not sorted by time, so the rest "
+                "cannot be asked for: filter by cid, or set a limit"
+            )
         query = {"status": ",".join(self.statuses), "limit": str(count)}
         wanted = self.wanted
         if wanted.cid is not None:
@@ -82,14 +89,11 @@ class PSAList:
             rows = [read_row(row) for row in value["results"]]
             total = value.get("count")
             has_more = len(rows) >= count or (isinstance(total, int) and total > len(rows))
-            cursor = rows[-1].created if has_more and rows else None
-            if cursor == "":
-                raise TypeError("without a time there is no next page")  # noqa: TRY301 - one error
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             words = "the provider's reply is not a list of pin requests (results)"
             raise failure(words, reply, secret=self.token) from None
         pins = [row.pin for row in rows if row.status in self.statuses or row.status not in ALL]
-        return pins, cursor
+        return pins, _next_cursor(rows) if has_more and rows else None
 
     def before(self, cursor: str) -> None:
         """Return None: pages by time do not move when requests are made or removed."""
@@ -98,6 +102,20 @@ class PSAList:
         """Return whether `pin` is wanted."""
         name = (self.wanted.name or "").casefold()
         return name in pin.name.casefold() and fits(pin, self.wanted)
+
+
+def _next_cursor(rows: list[PSARow]) -> str:
+    """Return the time before which the next page begins.
+
+    That is the time of the last row, as the service wrote it. If another row has the same time,
+    more of them may follow, so the next page begins with all of them.
+    """
+    times = [row.pin.created or 0 for row in rows]
+    if not all(row.created for row in rows) or times != sorted(times, reverse=True):
+        return UNORDERED
+    if len(rows) > 1 and rows[-2].created == rows[-1].created:
+        return iso_time(times[-1] + 1)
+    return rows[-1].created
 
 
 def read_row(row: dict[str, Any]) -> PSARow:

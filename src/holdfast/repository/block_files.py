@@ -14,12 +14,14 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import wait
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID, DAG_PB
+from holdfast.files.atomic import start_writing
 from holdfast.files.folders import Folder
 from holdfast.files.open_folders import OpenFolder, create
 from holdfast.files.shared_folders import SharedFolder
@@ -29,10 +31,15 @@ from holdfast.repository.owners import Owner
 from holdfast.repository.rows import BadRowError, cid_of, is_key, key_of
 
 FILE_SIZE: Final = 16 << 10  # measured: smaller blocks are faster in SQLite, larger ones in files
+SYNC_JOBS: Final = 8  # on which the folders of new files are synchronised
 LEFTOVER_SECONDS: Final = 600.0
 TEMPORARY: Final = "tmp"
 # The name of the owner (in version 1 of the tables, the number of the process) and a random number.
 TEMPORARY_NAME: Final = re.compile("([0-9a-f]{32}|[0-9]{1,10})-[0-9a-f]{16}")
+
+
+Pieces: TypeAlias = Sequence[bytes | memoryview]
+"""The bytes of one block."""
 
 
 class WrittenBlock(NamedTuple):
@@ -75,34 +82,42 @@ class BlockFiles:
         children = [key_of(child) for child in linked_from(cid, data)]
         if len(data) < FILE_SIZE:
             return WrittenBlock(key_of(cid), len(data), data, None, children)
-        temporary = self._write_file([data])
+        (temporary,) = self._write_files([[data]])
         return WrittenBlock(key_of(cid), len(data), None, temporary, children)
 
-    def write_leaf(self, cid: CID, pieces: Sequence[bytes | memoryview]) -> WrittenBlock:
-        """Do the same as `write` for a leaf, which comes in pieces and links to nothing."""
-        size = sum(map(len, pieces))
-        if size < FILE_SIZE:
-            return WrittenBlock(key_of(cid), size, b"".join(pieces), None, [])
-        temporary = self._write_file(pieces)
-        return WrittenBlock(key_of(cid), size, None, temporary, [])
+    def write_leaves(self, leaves: Sequence[tuple[CID, Pieces]]) -> list[WrittenBlock]:
+        """Do the same as `write` for leaves, which come in pieces and link to nothing."""
+        sizes = [sum(map(len, pieces)) for _, pieces in leaves]
+        are_files = [size >= FILE_SIZE for size in sizes]
+        large = [pieces for (_, pieces), is_file in zip(leaves, are_files, strict=True) if is_file]
+        names = iter(self._write_files(large) if large else ())
+        return [
+            WrittenBlock(key_of(cid), size, None, next(names), [])
+            if is_file
+            else WrittenBlock(key_of(cid), size, b"".join(pieces), None, [])
+            for (cid, pieces), size, is_file in zip(leaves, sizes, are_files, strict=True)
+        ]
 
-    def _write_file(self, pieces: Sequence[bytes | memoryview]) -> str:
-        """Write a temporary file and make it durable; return its name."""
-        temporary = f"{self._owner.name}-{secrets.token_hex(8)}"
+    def _write_files(self, contents: Sequence[Pieces]) -> list[str]:
+        """Write temporary files and make them durable; return their names."""
+        names = [f"{self._owner.name}-{secrets.token_hex(8)}" for _ in contents]
         try:
-            with self.temporary_folder.opened() as place:
-                descriptor = create(place, temporary)
-            try:
-                for piece in pieces:
-                    _write(descriptor, piece)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            with ExitStack() as opened, self.temporary_folder.opened() as place:
+                descriptors = []
+                for name, pieces in zip(names, contents, strict=True):
+                    descriptors.append(create(place, name))
+                    opened.callback(os.close, descriptors[-1])
+                    _write(descriptors[-1], pieces)
+                for descriptor in descriptors[1:]:  # so that the first sync does most of the work
+                    start_writing(descriptor)
+                for descriptor in descriptors:
+                    os.fsync(descriptor)
         except BaseException:
-            # On a full disk its space is needed.
-            self._temporary.remove(temporary)
+            # On a full disk their space is needed.
+            for name in names:
+                self._temporary.remove(name)
             raise
-        return temporary
+        return names
 
     def insert(self, connection: sqlite3.Connection, blocks: Sequence[WrittenBlock]) -> list[int]:
         """Rename the files and insert the rows of blocks; return the ids of the rows.
@@ -115,29 +130,37 @@ class BlockFiles:
                 place, name = _place(block.key)
                 names.setdefault(place, []).append((block.temporary, name))
         if names:
-            with self._folder.opened() as above:
+            with self._folder.opened() as above, self.temporary_folder.opened() as origin:
                 for place, pairs in names.items():
-                    self._name_files(self._folder.below(place), pairs, above)
+                    self._name_files(self._folder.below(place), pairs, above, origin)
                 self._sync([self._folder.below(place) for place in names], above)
         return [self._insert_row(connection, block) for block in blocks]
 
-    def _name_files(self, folder: Folder, names: list[tuple[str, str]], above: OpenFolder) -> None:
+    def _name_files(
+        self,
+        folder: Folder,
+        names: list[tuple[str, str]],
+        above: OpenFolder,
+        origin: OpenFolder,
+    ) -> None:
         """Move temporary files into one of the 256 folders, which is made if it is missing.
 
         A file that has the name already may be damaged; the new one is known to be right.
         """
         try:
-            folder.take(self._temporary, names, MAX_BLOCK + 1, above)
+            folder.take(origin, names, MAX_BLOCK + 1, above)
         except FileNotFoundError:
             folder.make()
             self._folder.sync()
-            folder.take(self._temporary, names, MAX_BLOCK + 1, above)
+            folder.take(origin, names, MAX_BLOCK + 1, above)
 
     def _sync(self, folders: list[Folder], above: OpenFolder) -> None:
         """Make the names in several folders durable, all at once: their syncs share the work."""
-        syncs = [self.threads.submit(folder.sync, above) for folder in folders[1:]]
+        # Few jobs: to hand one over may take longer than a sync.
+        groups = [folders[start::SYNC_JOBS] for start in range(min(SYNC_JOBS, len(folders)))]
+        syncs = [self.threads.submit(_sync_all, group, above) for group in groups[1:]]
         try:
-            folders[0].sync(above)
+            _sync_all(groups[0], above)
         finally:
             wait(syncs)  # none of them may use `above` after it is closed
         for sync in syncs:
@@ -240,10 +263,16 @@ class BlockFiles:
                 self._temporary.remove(name)
 
 
-def _write(descriptor: int, data: bytes | memoryview) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def _sync_all(folders: list[Folder], above: OpenFolder) -> None:
+    for folder in folders:
+        folder.sync(above)
+
+
+def _write(descriptor: int, pieces: Pieces) -> None:
+    for piece in pieces:
+        view = memoryview(piece)
+        while view:
+            view = view[os.write(descriptor, view) :]
 
 
 def _place(key: bytes) -> tuple[str, str]:

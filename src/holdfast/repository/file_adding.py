@@ -1,7 +1,8 @@
 """One file of an add: its leaves are hashed, written and synchronised on several threads.
 
 The caller cuts the bytes into leaves. Threads make the blocks of several leaves at a time, while
-the caller receives the next bytes. The tree over the leaves grows in their order::
+the caller receives the next bytes. Small leaves go to a thread together, as one job. The tree over
+the leaves grows in their order::
 
     caller    cut 1 | cut 2 | cut 3 | cut 4 | tree 1 | cut 5 ...
     thread            1: hash, write, sync    | 3 ...
@@ -12,15 +13,19 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.files import Part, Tree, leaf_frame, leaf_part
 from holdfast.repository.adding import Adding
 from holdfast.repository.block_files import WrittenBlock
 
-DEPTH: Final = 8  # leaves of one file that are being made
+DEPTH: Final = 8  # jobs of one file that are being done
+JOB_SIZE: Final = 1 << 20  # bytes of the leaves of a job: to hand it over takes time
 MAX_PIECES: Final = 64  # of one leaf, before they are joined
+
+Leaf: TypeAlias = "tuple[list[bytes | memoryview], int]"  # its pieces, and its size
+MadeLeaf: TypeAlias = tuple[Part, WrittenBlock]
 
 
 class FileAdding:
@@ -40,13 +45,14 @@ class FileAdding:
         self._pieces: list[bytes | memoryview] = []  # of the current leaf
         self._size = 0
         self._count = 0
-        self._jobs: deque[Future[tuple[Part, WrittenBlock]]] = deque()
+        self._leaves: list[Leaf] = []  # of the next job
+        self._jobs: deque[Future[list[MadeLeaf]]] = deque()
         self._folder: ExitStack | None = None  # open from the first leaf that a thread makes
 
     @property
     def held(self) -> int:
-        """The bytes that wait for the rest of their leaf."""
-        return self._size
+        """The bytes that wait for the rest of their leaf, and of their job."""
+        return self._size + sum(size for _, size in self._leaves)
 
     def update(self, piece: bytes) -> None:
         """Add the next bytes."""
@@ -55,7 +61,7 @@ class FileAdding:
         while len(piece) - start >= (missing := self._profile.chunk_size - self._size):
             self._append(view[start : start + missing])
             start += missing
-            self._submit_leaf()
+            self._end_leaf()
         if start < len(piece):
             # Copied: the rest of a leaf may wait for long, and a view would hold the whole piece.
             self._append(piece[start:])
@@ -66,33 +72,46 @@ class FileAdding:
         if len(self._pieces) > MAX_PIECES:
             self._pieces = [b"".join(self._pieces)]
 
-    def _submit_leaf(self) -> None:
-        if len(self._jobs) >= DEPTH:
-            self._take(*self._jobs.popleft().result())
-        if self._folder is None:
-            self._folder = ExitStack()
-            self._folder.enter_context(self._adding.files.temporary_folder.opened())
-        pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
-        self._jobs.append(self._adding.files.threads.submit(self._make_leaf, pieces, size))
+    def _end_leaf(self) -> None:
+        self._leaves.append((self._pieces, self._size))
+        self._pieces, self._size = [], 0
         self._count += 1
+        if len(self._leaves) * self._profile.chunk_size >= JOB_SIZE:
+            self._submit()
 
-    def _make_leaf(self, pieces: list[bytes | memoryview], size: int) -> tuple[Part, WrittenBlock]:
-        head, tail = leaf_frame(self._profile, size)
-        block_hash = self._profile.new_hash(head)
-        for piece in (*pieces, tail):
-            block_hash.update(piece)
-        leaf = leaf_part(self._profile, block_hash.digest(), size)
-        return leaf, self._adding.files.write_leaf(leaf.cid, [head, *pieces, tail])
+    def _submit(self) -> None:
+        if self._leaves:
+            if len(self._jobs) >= DEPTH:
+                self._take(self._jobs.popleft().result())
+            if self._folder is None:
+                self._folder = ExitStack()
+                self._folder.enter_context(self._adding.files.temporary_folder.opened())
+            leaves, self._leaves = self._leaves, []
+            self._jobs.append(self._adding.files.threads.submit(self._make, leaves))
+
+    def _make(self, leaves: list[Leaf]) -> list[MadeLeaf]:
+        made = []
+        for pieces, size in leaves:
+            head, tail = leaf_frame(self._profile, size)
+            block_hash = self._profile.new_hash(head)
+            for piece in (*pieces, tail):
+                block_hash.update(piece)
+            leaf = leaf_part(self._profile, block_hash.digest(), size)
+            made.append((leaf, [head, *pieces, tail]))
+        blocks = self._adding.files.write_leaves([(leaf.cid, parts) for leaf, parts in made])
+        return [(leaf, block) for (leaf, _), block in zip(made, blocks, strict=True)]
 
     def _take_all(self) -> None:
+        self._submit()
         while self._jobs:
-            self._take(*self._jobs.popleft().result())
+            self._take(self._jobs.popleft().result())
 
-    def _take(self, leaf: Part, block: WrittenBlock) -> None:
-        self._adding.take(block)
-        self._tree.add(leaf)
-        if self._on_leaf is not None:
-            self._on_leaf(leaf)
+    def _take(self, made: list[MadeLeaf]) -> None:
+        for leaf, block in made:
+            self._adding.take(block)
+            self._tree.add(leaf)
+            if self._on_leaf is not None:
+                self._on_leaf(leaf)
 
     def resume(self, leaves: Iterable[Part], rest: bytes) -> None:
         """Begin after `leaves`, which are in the store, and the bytes `rest` of the next leaf."""
@@ -111,7 +130,7 @@ class FileAdding:
         """Return the DAG of the file."""
         self._take_all()
         if self._size or not self._count:
-            self._take(*self._make_leaf(self._pieces, self._size))
+            self._take(self._make([(self._pieces, self._size)]))
         self._pieces, self._size = [], 0
         self._close_folder()
         return self._tree.root()
@@ -123,9 +142,9 @@ class FileAdding:
 
     def close(self) -> None:
         """Give up a file that is not finished, and remove what was written of it."""
-        self._pieces, self._size = [], 0
+        self._pieces, self._size, self._leaves = [], 0, []
         while self._jobs:
             with suppress(Exception):  # the error of the file is already known
-                _, block = self._jobs.popleft().result()
-                self._adding.files.discard([block])
+                made = self._jobs.popleft().result()
+                self._adding.files.discard([block for _, block in made])
         self._close_folder()

@@ -1,26 +1,33 @@
 """The provider for the service's v3 API: public or private files, groups, and signed links."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
+from holdfast._async.providers.large_upload import AsyncLargeUpload
 from holdfast._async.providers.pinning import AsyncPinProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
 from holdfast._async.reads.link_reader import AsyncLinkReader
-from holdfast._async.runtime import compute
+from holdfast._async.runtime import compute, run_blocking, run_interruptible
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.secret import Secret
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
 from holdfast.content.reference import Reference
-from holdfast.errors import UnsupportedError
+from holdfast.errors import UnsupportedError, VerificationError
+from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource
+from holdfast.files.resumable_source import identify, spool
 from holdfast.files.sources import Progress, Source
+from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.files.upload_check import WrittenLayout
+from holdfast.protocol import pinata_uploads
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.http import SignedURL
 from holdfast.protocol.pinata import LARGEST_FORM, PinataAPI
 from holdfast.protocol.pinata_links import UploadLimits, sign_read, sign_upload
 from holdfast.protocol.pinata_options import PinataOptions, api_root
+from holdfast.protocol.pinata_uploads import LARGEST_FILE
 from holdfast.provider import AsyncExporting, AsyncSigning
 from holdfast.records import Added, PinInfo, now_ms
 
@@ -40,8 +47,12 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
     - ``upload_url``: The address for uploads. The default is the service's; where only
       `pin_api_url` is set, it is the path ``/v3`` there.
 
+    - ``spool``: Whether a source that can be read only once, such as a pipe, is first written to a
+      temporary file: True, the default, or False. Without it, such a source may have up to 90 MiB.
+
     JSON is stored as a file of exactly the bytes that are sent, so that its CID is known
-    beforehand. Folders, and files over 90 MiB, are sent by the older call ``pinFileToIPFS``.
+    beforehand. Files over 90 MiB are sent in pieces, so that an interrupted upload continues where
+    it was, also after the end of the process. Folders are sent by the older call ``pinFileToIPFS``.
 
     Example:
         >>> from holdfast import ClientConfig
@@ -93,29 +104,84 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
     async def add_file(
         self, source: Source, info: PinInfo, call: Call, progress: Progress, /
     ) -> Added:
-        """Store the bytes of `source` as a file; its CID is compared as by `PinProvider`."""
-        if (source.size or 0) > LARGEST_FORM:
-            self._check_older_call("files over 90 MiB")
-        return await super().add_file(source, info, call, progress)
+        """Store the bytes of `source` as a file; its CID is compared as by `PinProvider`.
+
+        A large one is sent in pieces, and continued if an earlier call was interrupted.
+        """
+        if source.seekable and source.size is not None:
+            return await self._add_sized(source, source.size, info, call, progress)
+        if not self._options.spool:
+            return await super().add_file(source, info, call, _limited(progress))
+        spooled = await run_interruptible(spool, source, LARGEST_FILE)
+        try:
+            return await self._add_sized(spooled, spooled.size or 0, info, call, progress)
+        finally:
+            await run_blocking(spooled.close)
+
+    async def _add_sized(
+        self, source: Source, size: int, info: PinInfo, call: Call, progress: Progress
+    ) -> Added:
+        if size <= LARGEST_FORM:
+            return await super().add_file(source, info, call, progress)
+        about = pinata_uploads.metadata(self._api, info, source.type)
+        identity = await run_blocking(identify, source)
+        saved = await run_blocking(self._open_saved, identity, about)
+        try:
+            parts = self._layout.resumable(source, verify=self.config.verify)
+            upload = AsyncLargeUpload(
+                self._session,
+                self.run,
+                self._api,
+                source=parts,
+                saved=saved,
+                call=call,
+                progress=progress,
+            )
+            sent = await upload.send(about, identity)
+            call.cid = sent.cid
+            if self.config.verify:
+                await run_interruptible(parts.catch_up, size)
+                await run_blocking(self._layout.compare, parts, Reference.parse(sent.cid).cid)
+            exchange = pinata_uploads.describe(self._api, sent.cid, sent.location, info)
+            added = await self.run(exchange, call)
+            await run_blocking(saved.remove)
+            return added
+        except VerificationError:
+            await run_blocking(saved.remove)  # the service has other bytes: begin anew
+            raise
+        finally:
+            await run_blocking(saved.close)
+
+    def _open_saved(
+        self, identity: Mapping[str, Any] | None, about: Mapping[str, str]
+    ) -> SavedUpload:
+        """Return what is saved about the upload of a file, locked."""
+        account = Place(self._options.upload_url, pinata_uploads.account(self._api.token))
+        return UnfinishedUploads().open(
+            endpoint=account.name,
+            account=account.fingerprint(account.name),
+            source=identity,
+            about=pinata_uploads.identity(self._api, about),
+        )
 
     async def add_directory(
         self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
     ) -> Added:
-        """Store a folder by the older call, which takes public folders only."""
-        self._check_older_call("folders")
-        return await super().add_directory(folder, info, progress=progress)
+        """Store a folder by the older call.
 
-    def _check_older_call(self, what: str) -> None:
-        """Raise UnsupportedError for `what` only v3 could store, and does not."""
+        Raise UnsupportedError for folders that are private or expire: only v3 could store them, and
+        does not.
+        """
         if self._is_private:
             raise UnsupportedError(
-                f"PinataProvider cannot store {what} in the private network; upload smaller "
-                "files one by one, or use the public network"
+                "PinataProvider cannot store folders in the private network; upload the files one "
+                "by one, or use the public network"
             )
         if self._options.expires is not None:
             raise UnsupportedError(
-                f"PinataProvider cannot store {what} that expire; leave the option expires out"
+                "PinataProvider cannot store folders that expire; leave the option expires out"
             )
+        return await super().add_directory(folder, info, progress=progress)
 
     # Links, and reads through them
 
@@ -163,3 +229,17 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
             f"{url.removesuffix(PUBLIC_PATH)}/files" if url.endswith(PUBLIC_PATH) else url
             for url in self.config.gateway_url or ()
         ]
+
+
+def _limited(progress: Progress) -> Progress:
+    """Return a `progress` that ends an upload in one request when it becomes too large."""
+
+    def check(sent: int, total: int | None) -> None:
+        if sent > LARGEST_FORM:
+            raise UnsupportedError(
+                "a source that can be read only once may have up to 90 MiB here, and nothing was "
+                "stored: write it to a file, or set the option spool"
+            )
+        progress(sent, total)
+
+    return check

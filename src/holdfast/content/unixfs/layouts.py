@@ -121,6 +121,8 @@ class WriteCheck:
         # known only at the end, from the provider's CID.
         self._whole = bytearray()
         self._size = 0
+        self._guess = guess
+        self._roots: dict[Profile, CID] | None = None
 
     def update(self, data: bytes) -> None:
         """Add the next bytes."""
@@ -136,12 +138,21 @@ class WriteCheck:
 
         Raise `VerificationError` for a raw CID that differs: a raw block has only one layout.
         """
-        found = next((each for each, root in self._layouts.roots().items() if root == cid), None)
+        found = next((each for each, root in self._all_roots().items() if root == cid), None)
         if found is not None or not is_raw(cid):
             return found
         if cid.is_provable and (self._size > MAX_BLOCK or not self._is_block(cid)):
             raise not_what_was_sent(cid)
         return None
+
+    def expected_cid(self) -> CID | None:
+        """Return the CID under the layout that is guessed. Call it after all bytes."""
+        return self._all_roots().get(self._guess)
+
+    def _all_roots(self) -> dict[Profile, CID]:
+        if self._roots is None:
+            self._roots = self._layouts.roots()
+        return self._roots
 
     def _is_block(self, cid: CID) -> bool:
         """Return whether the whole upload is the block that `cid` names."""

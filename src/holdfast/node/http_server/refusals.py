@@ -1,10 +1,16 @@
 """The error that ends a request with an HTTP status, and its replies as JSON and as text."""
 
+import errno
+import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from starlette.responses import JSONResponse, PlainTextResponse
+
+from holdfast.errors import ClientError, VerificationError
+
+logger = logging.getLogger("holdfast.node")
 
 
 class Refusal(Exception):  # noqa: N818 - it becomes a reply, not a traceback
@@ -52,6 +58,24 @@ class Refusal(Exception):  # noqa: N818 - it becomes a reply, not a traceback
         headers = {"Cache-Control": "no-store", **self.headers}
         text = f"{self.sentence}\n".encode(errors="replace")
         return PlainTextResponse(text, self.status, headers)
+
+
+def store_refusal(error: Exception) -> Refusal:
+    """Return a `Refusal` for an error of the store or its disk, without its details.
+
+    Log it, unless the disk is full or read-only. Raise an error of another kind again.
+    """
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        return Refusal(507, "The disk of the node is full")
+    if isinstance(error, OSError) and error.errno == errno.EROFS:
+        return Refusal(500, "The store of the node is read-only")
+    if not isinstance(error, ClientError):
+        raise error
+    logger.error("%s", error)
+    if isinstance(error, VerificationError):
+        text = "The store of the node is damaged: whoever runs it can run `holdfast check`"
+        return Refusal(500, text)
+    return Refusal(503, "The store of the node cannot be used now; try again")
 
 
 def bad_request(details: str) -> Refusal:

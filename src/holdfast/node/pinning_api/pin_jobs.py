@@ -3,11 +3,11 @@
 import logging
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from queue import Empty, Queue
-from typing import Any
+from typing import Any, TypeAlias
 
 from holdfast._sync.transport import Transport
 from holdfast.config import ClientConfig
@@ -21,6 +21,8 @@ from holdfast.repository import Repository
 from holdfast.repository.adding import Adding
 
 logger = logging.getLogger("holdfast.node")
+
+Done: TypeAlias = Callable[[], None]
 
 MAX_JOBS = 1000
 END_SECONDS = 0.5  # to wait for each worker when the node stops
@@ -56,7 +58,7 @@ class PinJobs:
         self._open: set[Adding] = set()
         self._jobs: dict[str, PinJob] = {}
         self._lock = threading.Lock()
-        self._queue: Queue[tuple[PinJob, CID] | None] = Queue(MAX_JOBS)  # None ends a worker
+        self._queue: Queue[tuple[PinJob, Done] | None] = Queue(MAX_JOBS)  # None ends a worker
         self._transport = Transport(ClientConfig())
         # Daemons, so that a gateway that does not reply cannot delay the end of the process.
         self._workers = [
@@ -65,10 +67,10 @@ class PinJobs:
         for worker in self._workers:
             worker.start()
 
-    def start(self, job: PinJob) -> None:
-        """Start a job. If there are too many, the oldest that has failed is removed.
+    def start(self, job: PinJob, done: Done = lambda: None) -> None:
+        """Start a job; call `done` when its content is pinned.
 
-        Raise a `Refusal` if none has failed.
+        If there are too many, the oldest that has failed is removed. Raise a `Refusal` if none has.
         """
         with self._lock:
             if len(self._jobs) >= MAX_JOBS:
@@ -81,7 +83,7 @@ class PinJobs:
                     {"Retry-After": "60"},
                 )
             self._jobs[job.id] = job
-            self._queue.put_nowait((job, CID.parse(job.cid)))
+            self._queue.put_nowait((job, done))
 
     def cancel(self, id: str) -> bool:
         """Remove a job; return whether there was one. Its content is not pinned any more."""
@@ -90,11 +92,12 @@ class PinJobs:
 
     def _work(self) -> None:
         while (task := self._queue.get()) is not None:
-            job, cid = task
+            job, done = task
             try:
-                self._run(job, cid)
+                if self._run(job, CID.parse(job.cid)):
+                    done()
             except Exception:
-                logger.exception("pinning %s failed", cid)
+                logger.exception("pinning %s failed", job.cid)
                 self._set(job, "expired")
 
     def by_id(self) -> dict[str, PinJob]:
@@ -113,9 +116,10 @@ class PinJobs:
             if status in (None, job.status) and cid in (None, CID.parse(job.cid))
         ]
 
-    def _run(self, job: PinJob, cid: CID) -> None:
+    def _run(self, job: PinJob, cid: CID) -> bool:
+        """Pin `cid`; return whether it is pinned and the job was not cancelled."""
         if not self._is_wanted(job):
-            return
+            return False
         about = {
             "id": job.id,
             "name": job.metadata.name,
@@ -128,13 +132,14 @@ class PinJobs:
             status = self._retrieve(job, cid, about)
             if status is not None:
                 self._set(job, status)
-                return
+                return False
         with self._lock:
-            was_cancelled = self._jobs.pop(job.id, None) is None
-        if was_cancelled:
+            is_wanted = self._jobs.pop(job.id, None) is not None
+        if not is_wanted:
             pin = self._repository.find_pin(cid)
             if pin is not None and pin.id == job.id:
                 self._repository.unpin(cid)
+        return is_wanted
 
     def _retrieve(self, job: PinJob, cid: CID, about: dict[str, Any]) -> str | None:
         """Fetch and pin `cid` from the first gateway that has it; return the status if none has."""

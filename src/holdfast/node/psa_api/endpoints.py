@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from holdfast.errors import ClientError
-from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.http_server.refusals import Refusal, store_refusal
 from holdfast.node.pinning_api.authorization import Authorization
 from holdfast.node.pinning_api.endpoints import PinningEndpoints
 from holdfast.node.psa_api.json_status import delegates_of, failure_reply, pin_status
@@ -46,6 +46,8 @@ class PSACall:
             reply = await self._handler(request)
         except Refusal as refusal:
             reply = failure_reply(refusal)
+        except (ClientError, OSError) as error:
+            reply = failure_reply(store_refusal(error))
         await reply(scope, receive, send)
 
 

@@ -31,6 +31,7 @@ class PinRequest:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     status: Status = "queued"
     info: Mapping[str, str] = field(default_factory=dict)
+    waits: bool = True  # until its content was pinned
 
     @property
     def moment(self) -> Moment:

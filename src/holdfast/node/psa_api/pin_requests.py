@@ -2,7 +2,8 @@
 
 A request is in one of three places, and its status follows from them: it is a pin of the store; or
 it is a row of the table, and a job works on it or has failed; or it is a row, and another request
-has pinned the same content. A row with none of these was unpinned by another API, and is removed.
+has pinned the same content. A row with none of these was unpinned by another API, or its job was
+cancelled there: it is removed. If another node over the same store has made it, it is left alone.
 """
 
 import threading
@@ -39,6 +40,7 @@ class PinRequests:
         self._table = RequestTable(repository.path.absolute(), read_only=repository.read_only)
         self._lock = threading.RLock()
         self._resumed = False
+        self._own: set[str] = set()  # the rows that this node has made, or has resumed
         self._latest = 0
 
     def resume(self) -> None:
@@ -48,8 +50,10 @@ class PinRequests:
                 return
             self._resumed = True
             rows = self._table.find(PinQuery(held=None))
+            self._own.update(row.id for row in rows)
             pinned = self._pins_of(rows)
-            waiting = [row for row in rows if key_of(CID.parse(row.cid)) not in pinned]
+            self._table.settle(*(row.id for row in rows if _key(row) in pinned))
+            waiting = [row for row in rows if row.waits and _key(row) not in pinned]
             for row in waiting[-MAX_JOBS:]:
                 self._start(row)
 
@@ -63,10 +67,11 @@ class PinRequests:
                 cid=str(wanted.cid), name=wanted.name, meta=wanted.meta, created=self._latest
             )
             self._table.add(request)
+            self._own.add(request.id)
             try:
                 self._start(request)
             except BaseException:
-                self._table.remove(request.id)
+                self._remove(request.id)
                 raise
             return self._look(request)
 
@@ -76,7 +81,7 @@ class PinRequests:
             return
         about = PinMetadata(request.name, request.meta)
         job = PinJob(cid=request.cid, metadata=about, id=request.id, queued=request.created)
-        self._jobs.start(job)
+        self._jobs.start(job, lambda: self._table.settle(request.id))
 
     def get(self, id: str, stopped: Stopped | None = None) -> PinRequest | None:
         """Return a request; None if there is none with this id."""
@@ -114,7 +119,7 @@ class PinRequests:
             if request is None:
                 return False
             self._jobs.cancel(id)
-            self._table.remove(id)
+            self._remove(id)
             cid = CID.parse(request.cid)
             pin = self._repository.find_pin(cid)
             if pin is not None and pin.id == id:
@@ -151,7 +156,12 @@ class PinRequests:
             name=heir.name,
             change=lambda _: heir.meta,
         )
-        self._table.remove(heir.id)
+        self._remove(heir.id)
+
+    def _remove(self, *ids: str) -> None:
+        """Remove rows."""
+        self._table.remove(*ids)
+        self._own.difference_update(ids)
 
     def _look(self, request: PinRequest) -> PinRequest:
         """Return a new request: pinned if it is so already, else as it was queued."""
@@ -166,7 +176,7 @@ class PinRequests:
         pins = self._pins_of(rows)
         found: list[PinRequest] = []
         for row in rows:
-            job, pin = jobs.get(row.id), pins.get(key_of(CID.parse(row.cid)))
+            job, pin = jobs.get(row.id), pins.get(_key(row))
             if pin is not None and pin.id == row.id:
                 continue
             if job is not None:
@@ -174,11 +184,12 @@ class PinRequests:
             elif pin is not None:
                 size = {"dag_size": str(pin.size)}
                 found.append(replace(row, status="pinned", info=size))
-            elif self._pretend:
+            elif self._pretend and row.waits:
                 found.append(replace(row, status="pinned"))
         if not self._repository.read_only:
             current = {request.id for request in found}
-            self._table.remove(*(row.id for row in rows if row.id not in current))
+            gone = {row.id for row in rows} - current
+            self._remove(*gone & self._own)
         return found
 
     def _pins_of(self, rows: Iterable[PinRequest]) -> dict[bytes, Pin]:
@@ -190,6 +201,10 @@ class PinRequests:
             for batch in batches
             for pin in self._repository.pins(PinQuery(cids=tuple(batch)))
         }
+
+
+def _key(row: PinRequest) -> bytes:
+    return key_of(CID.parse(row.cid))
 
 
 def _with_status(row: PinRequest, job: PinJob) -> PinRequest:

@@ -5,6 +5,7 @@ a content is its pin, with the same id. A further one is a row here, for as long
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.content.cid import CID
@@ -17,7 +18,7 @@ from holdfast.repository.rows import key_of
 
 MAX_REQUESTS: Final = 10_000  # rows; a list looks at all that match
 MAX_META: Final = 16 << 20  # characters of the metadata of all rows, which a list has in memory
-COLUMNS: Final = "uuid, cid, name, keyvalues, created"
+COLUMNS: Final = "uuid, cid, name, keyvalues, created, waits"
 
 
 class RequestTable(SmallDatabase):
@@ -27,7 +28,8 @@ class RequestTable(SmallDatabase):
     tables = (
         (
             "CREATE TABLE requests (uuid TEXT PRIMARY KEY, cid TEXT NOT NULL, key BLOB NOT NULL,"
-            " name TEXT NOT NULL, keyvalues TEXT NOT NULL, created INTEGER NOT NULL)"
+            " name TEXT NOT NULL, keyvalues TEXT NOT NULL, created INTEGER NOT NULL,"
+            " waits INTEGER NOT NULL)"
         ),
         "CREATE INDEX requests_by_key ON requests (key)",
     )
@@ -37,7 +39,7 @@ class RequestTable(SmallDatabase):
         """Add a request; raise a `Refusal` if there are too many."""
         key = key_of(CID.parse(request.cid))
         meta = json.dumps(dict(request.meta))
-        row = (request.id, request.cid, key, request.name, meta, request.created)
+        row = (request.id, request.cid, key, request.name, meta, request.created, request.waits)
         with self.changing() as connection:
             sql = "SELECT count(*), total(length(keyvalues)) FROM requests"
             count, size = connection.execute(sql).fetchone()
@@ -48,7 +50,7 @@ class RequestTable(SmallDatabase):
                     "that another request has pinned: delete some of them",
                     reason="TOO_MANY_REQUESTS",
                 )
-            connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?)", row)
+            connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def find(self, query: PinQuery) -> list[PinRequest]:
         """Return the requests that fit, the oldest first, whatever the limit of `query`."""
@@ -62,15 +64,21 @@ class RequestTable(SmallDatabase):
         matches = query.matches
         return found if matches is None else [each for each in found if matches(each.meta)]
 
+    def settle(self, *ids: str) -> None:
+        """Note that the content of requests was pinned, so that they do not wait any more."""
+        self._change("UPDATE requests SET waits = 0 WHERE uuid = ?", ids)
+
     def remove(self, *ids: str) -> None:
         """Remove requests."""
+        self._change("DELETE FROM requests WHERE uuid = ?", ids)
+
+    def _change(self, sql: str, ids: Sequence[str]) -> None:
         if ids:
             with self.changing() as connection:
-                connection.executemany(
-                    "DELETE FROM requests WHERE uuid = ?", [(each,) for each in ids]
-                )
+                connection.executemany(sql, [(each,) for each in ids])
 
 
 def _request(row: tuple[Any, ...]) -> PinRequest:
-    id_, cid, name, meta, created = row
-    return PinRequest(id=id_, cid=cid, name=name, meta=parse_keyvalues(meta), created=created)
+    id_, cid, name, meta, created, waits = row
+    about = parse_keyvalues(meta)
+    return PinRequest(id=id_, cid=cid, name=name, meta=about, created=created, waits=bool(waits))

@@ -1,0 +1,235 @@
+# WARNING: this file is generated from src/holdfast/_async/providers/large_upload.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Sends a large file in pieces, from where the service is, until it has all of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast._sync.runtime import now, run_blocking, run_interruptible, sleep
+from holdfast.calls import Call
+from holdfast.content.cid import CID
+from holdfast.errors import ClientError, InvalidCIDError, NetworkError, ProviderError
+from holdfast.files.resumable_source import ResumableSource
+from holdfast.files.sources import Progress
+from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUpload
+from holdfast.protocol import pinata_uploads
+from holdfast.protocol.http import Reply
+from holdfast.protocol.pinata import PinataAPI
+from holdfast.protocol.pinata_list import PENDING
+from holdfast.protocol.retrying import Backoff
+from holdfast.protocol.status_errors import failure, provider_error, retry_after
+from holdfast.protocol.tus import ASKED_AGAIN, GONE, NEVER_TAKEN, TusAPI, read_expiry, read_offset
+from holdfast.records import now_ms
+
+if TYPE_CHECKING:
+    from holdfast._sync.session import Attempt, Session
+
+MAX_BEGINNINGS: Final = 4  # of one call: a service may forget an upload, but not again and again
+LEAST_PROGRESS: Final = 1 << 16  # bytes after which failed attempts are counted anew
+PENDING_SECONDS: Final = 60.0  # to wait for the CID of a file that is complete
+FIRST_PAUSE: Final = 0.25
+CONTINUES: Final = (
+    "the provider keeps what it has of the file for a while: the same upload continues there"
+)
+NO_PROGRESS: Final = "the provider takes no more bytes of the file; try the same upload again later"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A file that the service has: its CID, and the address of its upload."""
+
+    cid: str
+    location: str
+
+
+class LargeUpload:
+    """One upload, which an earlier process may have begun.
+
+    Its state is saved before the first piece is sent, and after each piece. After a failure, the
+    service is asked how much it has. The caller removes the state when all is done.
+    """
+
+    def __init__(
+        self,
+        session: "Session",
+        run: Callable[..., Any],
+        api: PinataAPI,
+        *,
+        source: ResumableSource,
+        saved: SavedUpload,
+        call: Call,
+        progress: Progress,
+    ) -> None:
+        self._session = session
+        self._run = run
+        self._api = api
+        self._tus: TusAPI = pinata_uploads.resumable(api)
+        self._source = source
+        self._saved = saved
+        self._call = call
+        self._progress = progress
+
+    def send(self, about: Mapping[str, str], identity: Mapping[str, Any] | None) -> Sent:
+        """Send what the service does not have; return the CID that it has computed.
+
+        Args:
+            about: The metadata of the upload, if it is begun now.
+            identity: Which file it is; see `files.resumable_source.identify`.
+        """
+        try:
+            return self._send(about, identity)
+        except BaseException as error:
+            # After an error of the file itself, it is unlikely to be the same file next time.
+            is_of_file = isinstance(error, OSError) and not isinstance(error, ClientError)
+            if self._saved.is_on_disk and not is_of_file:
+                error.add_note(CONTINUES)
+            raise
+
+    def _send(self, about: Mapping[str, str], identity: Mapping[str, Any] | None) -> Sent:
+        state = self._saved.state
+        if state is not None and not self._tus.is_ours(state.location):
+            state = None  # the token must not be sent there
+        for _ in range(MAX_BEGINNINGS):
+            if state is None:
+                state = self._begin(about, identity)
+                last = self._send_pieces(state, 0)
+            else:
+                last = self._resume(state)
+            if last is not None:
+                return Sent(self._read_cid(last, state), state.location)
+            # The service does not know the upload. If it has got the last piece, and its reply was
+            # lost, the upload is over and has become a file.
+            if self._may_be_complete(state) and (cid := self._find_cid(state)):
+                return Sent(cid, state.location)
+            state = None
+        raise ProviderError("the provider forgets each upload that is begun; try again later")
+
+    def _begin(
+        self, about: Mapping[str, str], identity: Mapping[str, Any] | None
+    ) -> UnfinishedUpload:
+        reply = self._session.fetch(self._tus.begin(self._source.size, about), self._call)
+        state = UnfinishedUpload(
+            endpoint=self._tus.url,
+            location=self._tus.read_location(reply),
+            name=about["filename"],
+            size=self._source.size,
+            source=identity,
+            created=now_ms() / 1000,
+            expires=read_expiry(reply),
+        )
+        run_blocking(self._saved.save, state)
+        return state
+
+    def _resume(self, state: UnfinishedUpload) -> Reply | None:
+        """Ask how far the upload is, and continue there; return None if it is unknown."""
+        reply, offset = self._ask(state)
+        if offset is None or offset == self._source.size:
+            return None if offset is None else reply
+        words = "upload continues at byte %d of %d"
+        self._call.tell("resume", words, offset, self._source.size, position=offset)
+        return self._send_pieces(state, offset)
+
+    def _ask(self, state: UnfinishedUpload) -> tuple[Reply, int | None]:
+        reply = self._session.fetch(self._tus.ask(state.location), self._call)
+        return reply, self._tus.read_answer(reply, self._source.size)
+
+    def _send_pieces(self, state: UnfinishedUpload, offset: int) -> Reply | None:
+        """Send the bytes from `offset` on; return the last reply, or None if it is unknown."""
+        backoff = self._session.backoff()
+        furthest = offset
+        while True:
+            outcome = self._send_piece(state, offset)
+            if isinstance(outcome, NetworkError):
+                reached = None
+            elif outcome.status in GONE:
+                return None
+            else:
+                reply, reached = outcome, self._reached(outcome, offset)
+            if reached is None or reached < min(furthest + LEAST_PROGRESS, self._source.size):
+                self._wait(backoff, outcome)
+                reply, reached = self._ask(state)
+            if reached is None or reached == self._source.size:
+                return None if reached is None else reply
+            if reached >= furthest + LEAST_PROGRESS:
+                self._session.succeeded()
+                backoff.restart()
+                furthest = reached
+            offset = reached
+            saved = state.at(offset, read_expiry(reply) or state.expires)
+            run_blocking(self._saved.save, saved)
+
+    def _end_of_piece(self, offset: int) -> int:
+        return min(offset + pinata_uploads.PIECE_SIZE, self._source.size)
+
+    def _reached(self, reply: Reply, offset: int) -> int | None:
+        """Return how far the service has come with a piece from `offset` on; None if unknown."""
+        return read_offset(reply, offset, self._end_of_piece(offset)) if reply.ok else None
+
+    def _send_piece(self, state: UnfinishedUpload, offset: int) -> "Attempt":
+        """Send the piece that begins at `offset` once."""
+        # What an earlier process has sent is read here, because the CID needs all bytes.
+        run_interruptible(self._source.catch_up, offset)
+        self._progress(offset, self._source.size)
+
+        def on_sent(sent: int) -> None:
+            self._progress(offset + sent, self._source.size)
+
+        piece = self._source.part(offset, self._end_of_piece(offset))
+        request = self._tus.send(state.location, offset, piece, on_sent)
+        outcome = self._session.fetch_once(request, self._call)
+        self._source.source.check_unchanged()
+        return outcome
+
+    def _wait(self, backoff: Backoff, outcome: "Attempt") -> None:
+        """Wait before the service is asked; raise the error of `outcome` if that does not help."""
+        if isinstance(outcome, NetworkError):
+            may = outcome.transient
+            facts: dict[str, Any] = {"error": outcome.name}
+        else:
+            may = outcome.ok or outcome.status in ASKED_AGAIN
+            facts = {"status": outcome.status, "asked": retry_after(outcome)}
+        if may and self._session.wait(backoff, self._call, **facts):
+            return
+        if isinstance(outcome, NetworkError):
+            raise outcome
+        if outcome.ok:
+            raise failure(NO_PROGRESS, outcome, secret=self._api.token)
+        if outcome.status in NEVER_TAKEN:
+            run_blocking(self._saved.remove)
+        raise provider_error(outcome, secret=self._api.token)
+
+    def _may_be_complete(self, state: UnfinishedUpload) -> bool:
+        """Return whether the last piece may have been sent."""
+        state = self._saved.state or state
+        return state.offset + pinata_uploads.PIECE_SIZE >= self._source.size
+
+    def _read_cid(self, reply: Reply, state: UnfinishedUpload) -> str:
+        """Return the CID of a complete upload. The service may say it in its last reply only."""
+        cid = reply.headers.get("upload-cid", "")
+        try:
+            CID.parse(cid)
+        except InvalidCIDError:
+            found = self._find_cid(state)
+            if found is None:
+                raise ProviderError(
+                    "the provider has all bytes of the file, but does not say its CID; "
+                    "try the same upload again later, nothing is sent twice"
+                ) from None
+            return found
+        return cid
+
+    def _find_cid(self, state: UnfinishedUpload) -> str | None:
+        """Return the CID of the file that an upload has become; None if it is not there."""
+        run_interruptible(self._source.catch_up, self._source.size)
+        expected = run_blocking(self._source.expected_cid)
+        until, pause = now() + PENDING_SECONDS, FIRST_PAUSE
+        while True:
+            find = pinata_uploads.find_cid(self._api, state.location, expected)
+            cid: str | None = self._run(find, self._call)
+            if cid != PENDING:
+                return cid
+            if now() > until:
+                return None
+            sleep(pause)
+            pause *= 2

@@ -1,0 +1,682 @@
+"""Resumable uploads of the provider for v3, in small pieces, with all that may go wrong.
+
+Most of these tests are for the slow run; each of the quick ones stands for several.
+"""
+
+import base64
+import json
+import os
+import stat
+import time
+from dataclasses import replace
+
+import pytest
+
+from holdfast import AsyncClient, compute_cid
+from holdfast.errors import (
+    AuthenticationError,
+    NetworkError,
+    PermissionDeniedError,
+    ProviderError,
+    UnsupportedError,
+    VerificationError,
+)
+from holdfast.files.unfinished_uploads import UnfinishedUploads
+from holdfast.node.settings import NodeToken
+from holdfast.protocol import pinata_uploads
+from holdfast.testing import Scripted, running_node
+from tests.support import raw_cid
+from tests.tus import (
+    LARGEST,
+    LEGACY,
+    PIECE,
+    Between,
+    broken,
+    changed,
+    lost,
+    metadata_of,
+    random_bytes,
+    shortened,
+    status,
+)
+
+SIZE = 3 * PIECE + 1000
+WHOLE = [(0, PIECE), (PIECE, PIECE), (2 * PIECE, PIECE), (3 * PIECE, 1000)]
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch, tmp_path):
+    monkeypatch.setattr("holdfast._async.providers.pinata.LARGEST_FORM", LARGEST)
+    monkeypatch.setattr(pinata_uploads, "PIECE_SIZE", PIECE)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def between(node):
+    between = Between(node)
+    with between.server:
+        yield between
+
+
+@pytest.fixture
+def config(node, between):
+    return node.config.with_options(provider="pinata", pin_api_url=between.server.url)
+
+
+@pytest.fixture
+async def client(config):
+    async with AsyncClient.init(config) as client:
+        yield client
+
+
+@pytest.fixture
+def file(request, tmp_path):
+    path = tmp_path / "large.bin"
+    path.write_bytes(random_bytes(SIZE, seed=request.node.nodeid))  # the tests share a node
+    return path
+
+
+@pytest.fixture
+def cid(file):
+    return compute_cid(file, profile=LEGACY)
+
+
+def states(file):
+    folder = file.parent / "data/holdfast/unfinished-uploads"
+    return sorted(folder.glob("*.json")) if folder.exists() else []
+
+
+class StopError(Exception):
+    pass
+
+
+async def interrupt(client, file, at, **options):
+    """Begin an upload that ends when `at` bytes are sent."""
+
+    def stop(done, _):
+        if done >= at:
+            raise StopError
+
+    with pytest.raises(StopError):
+        await client.upload(file, progress=stop, **options)
+
+
+# What is sent
+
+
+async def test_a_large_file_is_sent_in_pieces(between, client, file, cid):
+    seen = []
+    record = await client.upload(file, keyvalues={"n": 1}, progress=lambda *each: seen.append(each))
+    assert (record.cid, record.size, record.duplicate) == (cid, SIZE, False)
+    assert between.methods == ["POST", "PATCH", "PATCH", "PATCH", "PATCH", "GET"]
+    assert between.pieces == WHOLE
+    begin, piece, *_ = between.server.requests
+    assert begin.target == "/v3/files?X-Upload-Option-Cid-Version=v1"
+    assert begin.headers["upload-length"] == str(SIZE)
+    assert begin.body == b""
+    assert metadata_of(begin) == {
+        "filename": "large.bin",
+        "filetype": "",
+        "network": "public",
+        "cid_version": "v1",
+        "keyvalues": '{"n":"1"}',
+    }
+    assert piece.headers["content-type"] == "application/offset+octet-stream"
+    assert {each.headers.get("tus-resumable") for each in between.server.requests[:5]} == {"1.0.0"}
+    assert seen == sorted(seen)
+    assert (seen[0], seen[-1]) == ((0, SIZE), (SIZE, SIZE))
+    assert states(file) == []
+    (pin,) = await client.pins(cid=cid)
+    assert (pin.cid, pin.name, pin.keyvalues) == (cid, "large.bin", {"n": "1"})
+    assert (await client.download(cid)).read() == file.read_bytes()
+
+
+@pytest.mark.slow
+async def test_private_files_that_expire_are_sent_in_pieces_too(config, between, file, cid):
+    options = {"network": "private", "expires": 3600}
+    async with AsyncClient.init(config, provider_options=options) as client:
+        assert (await client.upload(file, name="möwe.bin")).cid == cid
+        about = metadata_of(between.server.requests[0])
+        assert (about["filename"], about["network"]) == ("möwe.bin", "private")
+        assert abs(int(about["expires_at"]) - 3600 - time.time()) < 60
+        assert [pin.name for pin in await client.pins(cid=cid)] == ["möwe.bin"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["bytes", "list", "open file", "blob"])
+async def test_all_that_can_be_read_again_is_sent_in_pieces(client, between, file, cid, kind):
+    data = file.read_bytes()
+    between.on("PATCH", None, broken)  # a piece is read again
+    if kind == "open file":
+        file.write_bytes(b"before" + data)
+        with file.open("rb") as opened:
+            opened.seek(6)
+            assert (await client.upload(opened)).cid == cid
+    elif kind == "blob":
+        await client.upload(file)
+        blob = await client.download(cid)
+        assert (await client.upload(blob)).cid == cid
+    else:
+        given = data if kind == "bytes" else [data[:300_001], b"", data[300_001:]]
+        assert (await client.upload(given)).cid == cid
+    assert between.pieces[-4:] == WHOLE or between.pieces[1:] == [WHOLE[1], *WHOLE[1:]]
+
+
+async def test_what_is_read_only_once_is_written_to_a_temporary_file_first(
+    client, between, file, cid
+):
+    data = file.read_bytes()
+    between.on("PATCH", None, broken)
+    record = await client.upload(data[at : at + 1000] for at in range(0, SIZE, 1000))
+    assert (record.cid, record.size) == (cid, SIZE)
+    assert between.pieces == [WHOLE[0], WHOLE[1], *WHOLE[1:]]
+    small = await client.upload(data[at : at + 1000] for at in range(0, 9000, 1000))
+    assert (small.cid, small.size) == (raw_cid(data[:9000]), 9000)
+    assert between.server.requests[-1].target == "/v3/files"
+
+
+@pytest.mark.slow
+async def test_without_a_spool_what_is_read_only_once_must_be_small(config, file, cid):
+    data = file.read_bytes()
+    async with AsyncClient.init(config, provider_options={"spool": False}) as client:
+        with pytest.raises(UnsupportedError, match="set the option spool"):
+            await client.upload(data[at : at + 1000] for at in range(0, SIZE, 1000))
+        assert await client.pins(cid=cid) == []
+        small = await client.upload(data[at : at + 1000] for at in range(0, 9000, 1000))
+        assert small.cid == raw_cid(data[:9000])
+
+
+@pytest.mark.slow
+async def test_known_content_gets_the_name_that_is_given(client, file, cid):
+    await client.upload(file)
+    again = await client.upload(file, name="new", keyvalues={"a": 1})
+    assert (again.cid, again.duplicate) == (cid, True)
+    (pin,) = await client.pins(cid=cid)
+    assert (pin.name, pin.keyvalues) == ("new", {"a": "1"})
+
+
+# Replies that are lost, late or strange
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", [lost, broken, *map(status, (409, 423, 460, 500, 503))])
+async def test_after_a_failed_piece_the_service_is_asked(client, between, file, cid, fault):
+    between.on("PATCH", None, fault)
+    assert (await client.upload(file)).cid == cid
+    assert between.methods[:4] == ["POST", "PATCH", "PATCH", "HEAD"]
+    assert between.methods.count("HEAD") == 1
+    arrived = WHOLE[2:] if fault is lost else WHOLE[1:]
+    assert between.pieces == [*WHOLE[:2], *arrived]
+
+
+async def test_a_piece_may_be_taken_in_part(client, between, file, cid):
+    between.on("PATCH", shortened(100_000), None, shortened(0))
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces[:4] == [
+        (0, PIECE),
+        (100_000, PIECE),
+        (100_000 + PIECE, PIECE),
+        (100_000 + PIECE, PIECE),
+    ]
+
+
+@pytest.mark.slow
+async def test_another_request_that_is_not_over_yet_is_waited_for(client, between, file, cid):
+    between.on("PATCH", status(423))
+    between.on("HEAD", status(423), status(423))
+    assert (await client.upload(file)).cid == cid
+    assert between.methods[:5] == ["POST", "PATCH", "HEAD", "HEAD", "HEAD"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("offset", ["", "x", "-1", str(SIZE + 1), "9" * 30, "0"])
+async def test_a_strange_offset_of_a_piece_is_asked_for_again(client, between, file, cid, offset):
+    between.on("PATCH", None, changed(upload_offset=offset))
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces == WHOLE
+    assert between.methods.count("HEAD") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault",
+    [
+        status(404),
+        status(410),
+        status(403),
+        changed(upload_offset=str(SIZE + 1)),
+        changed(without=("upload-offset",)),
+        changed(upload_length="5"),
+    ],
+)
+async def test_an_upload_that_is_gone_begins_anew(client, between, file, cid, fault):
+    await interrupt(client, file, PIECE + 1)
+    between.on("HEAD", fault)
+    record = await client.upload(file)
+    assert record.cid == cid
+    assert between.methods[-7:] == ["HEAD", "POST", *["PATCH"] * 4, "GET"]
+    assert between.pieces[-4:] == WHOLE
+    assert states(file) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [404, 410])
+async def test_an_upload_that_goes_while_it_is_sent_begins_anew(client, between, file, cid, code):
+    between.on("PATCH", None, status(code))
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces == [*WHOLE[:2], *WHOLE]
+
+
+@pytest.mark.slow
+async def test_a_service_that_forgets_every_upload_is_an_error(client, between, file):
+    between.on("PATCH", *[status(404)] * 10)
+    with pytest.raises(ProviderError, match="forgets each upload"):
+        await client.upload(file)
+    assert between.methods == ["POST", "PATCH"] * 4
+
+
+@pytest.mark.slow
+async def test_a_service_that_takes_nothing_is_an_error(client, between, file):
+    between.on("PATCH", *[shortened(0)] * 20)
+    with pytest.raises(ProviderError, match="takes no more bytes"):
+        await client.upload(file)
+    assert between.methods == ["POST", *["PATCH", "HEAD"] * 3, "PATCH"]
+
+
+@pytest.mark.slow
+async def test_a_service_that_takes_a_byte_at_a_time_is_an_error(client, between, file):
+    between.on("PATCH", *[shortened(1)] * 20)
+    with pytest.raises(ProviderError, match="takes no more bytes"):
+        await client.upload(file)
+    assert len(between.pieces) == 4
+
+
+@pytest.mark.slow
+async def test_progress_counts_the_attempts_anew(client, between, file, cid):
+    between.on("PATCH", *[fault for _ in range(3) for fault in (broken, status(500), broken, None)])
+    assert (await client.upload(file)).cid == cid
+
+
+# Addresses
+
+
+@pytest.mark.slow
+async def test_an_address_may_be_relative(client, between, file, cid):
+    def relative(request, send):
+        reply = send(request)
+        path = reply.headers["location"].removeprefix(between.server.url)
+        return replace(reply, headers={**reply.headers, "location": path})
+
+    between.on("POST", relative)
+    assert (await client.upload(file)).cid == cid
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "{other}/v3/files/a/b",
+        "//127.0.0.1:{port}/v3/files/a/b",
+        "https://127.0.0.1:{own}/v3/files/a/b",
+        "http://localhost:{own}/v3/files/a/b",
+        "http://user@127.0.0.1:{own}/v3/files/a/b",
+        "http://127.0.0.1:{own}@127.0.0.1:{port}/a/b",
+        "http://[::1/a",
+        "ftp://127.0.0.1/a",
+        "",
+    ],
+)
+async def test_an_address_on_another_origin_is_refused(
+    client, between, file, other_server, location
+):
+    own = between.server.port
+    given = location.format(other=other_server.url, port=other_server.port, own=own)
+    between.on("POST", changed(location=given))
+    with pytest.raises(ProviderError, match=r"Location"):
+        await client.upload(file)
+    assert other_server.connections == 0
+    assert between.methods == ["POST"]
+    assert states(file) == []
+
+
+@pytest.mark.slow
+async def test_a_saved_address_on_another_origin_is_not_used(
+    client, between, file, cid, other_server
+):
+    await interrupt(client, file, PIECE + 1)
+    (path,) = states(file)
+    path.write_text(path.read_text().replace(between.server.url + "/v3/files/", other_server.url))
+    assert (await client.upload(file)).cid == cid
+    assert other_server.connections == 0
+    assert between.pieces[-4:] == WHOLE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["POST", "PATCH", "HEAD"])
+async def test_no_redirect_is_followed(client, between, file, other_server, method):
+    if method == "HEAD":
+        between.on("PATCH", broken)
+    between.on(method, status(307, {"Location": f"{other_server.url}/v3/files/a/b"}))
+    with pytest.raises(ProviderError, match="HTTP error 307"):
+        await client.upload(file)
+    assert other_server.connections == 0
+
+
+# The end
+
+
+async def test_the_last_reply_may_be_lost(client, between, file, cid):
+    between.on("PATCH", None, None, None, lost)
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces == WHOLE
+    assert states(file) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("named", ["", "pending"])
+async def test_a_cid_that_the_last_reply_does_not_name_is_looked_up(
+    client, between, file, cid, named
+):
+    def pending(request, send):
+        row = json.loads(send(request).body)["data"]
+        return Scripted(body={"data": {**row, "cid": "pending"}})
+
+    between.on("PATCH", None, None, None, changed(upload_cid=named))
+    between.on("GET", pending, pending)
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces == WHOLE
+    assert between.methods[-4:] == ["GET"] * 4
+
+
+@pytest.mark.slow
+async def test_a_lost_end_of_an_upload_that_is_gone_is_found_by_its_id(client, between, file, cid):
+    between.on("PATCH", None, None, None, lost)
+    between.on("HEAD", status(404))
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces == WHOLE
+
+
+@pytest.mark.slow
+async def test_a_lost_end_of_known_content_is_found_by_its_cid(client, between, file, cid):
+    await client.upload(file)
+    between.on("PATCH", None, None, None, lost)
+    between.on("HEAD", status(404))
+    between.on("GET", status(404))
+    again = await client.upload(file)
+    assert (again.cid, again.duplicate) == (cid, True)
+    assert between.pieces == [*WHOLE, *WHOLE]
+
+
+@pytest.mark.slow
+async def test_a_last_piece_that_did_not_arrive_is_sent_again(client, between, file, cid):
+    between.on("PATCH", None, None, None, broken)
+    between.on("HEAD", status(404))
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces == [*WHOLE, *WHOLE]
+
+
+async def test_a_raw_cid_of_other_bytes_is_an_error(client, between, file):
+    wrong = raw_cid(b"other bytes")
+    between.on("PATCH", None, None, None, changed(upload_cid=wrong))
+    with pytest.raises(VerificationError):
+        await client.upload(file)
+    assert states(file) == []
+
+
+@pytest.mark.slow
+async def test_a_tree_of_an_unknown_layout_is_logged(client, between, file, caplog):
+    caplog.set_level("INFO", logger="holdfast")
+    other = compute_cid(random_bytes(SIZE, seed="other"), profile=LEGACY)
+    between.on("PATCH", None, None, None, changed(upload_cid=other))
+    assert (await client.upload(file)).cid == other
+    assert "which no known layout gives" in caplog.text
+
+
+@pytest.mark.slow
+async def test_without_verification_nothing_is_hashed(config, file, between, cid):
+    between.on("PATCH", None, None, None, changed(upload_cid=raw_cid(b"other bytes")))
+    async with AsyncClient.init(config, verify=False) as client:
+        assert (await client.upload(file)).cid == raw_cid(b"other bytes")
+
+
+# Later calls
+
+
+async def test_an_interrupted_upload_continues(client, config, between, file, cid):
+    await interrupt(client, file, 2 * PIECE + 1)
+    (path,) = states(file)
+    if os.name != "nt":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    saved = json.loads(path.read_text())
+    assert saved["source"]["path"] == str(file)
+    assert saved["offset"] == 2 * PIECE
+    assert config.provider_token.reveal() not in path.read_text()
+    seen, events = [], []
+    async with AsyncClient.init(config, on_event=events.append) as later:
+        record = await later.upload(file, progress=lambda done, _: seen.append(done))
+    assert record.cid == cid
+    # The node has some of the piece that was interrupted.
+    at = between.pieces[3][0]
+    assert 2 * PIECE <= at <= 3 * PIECE
+    assert [event.position for event in events if event.kind == "resume"] == [at]
+    assert seen[0] == at
+    assert sum(size for _, size in between.pieces) <= SIZE + PIECE
+    assert states(file) == []
+
+
+@pytest.mark.slow
+async def test_a_state_is_saved_before_the_first_piece(client, between, file):
+    found = []
+
+    def look(request, send):
+        found.extend(states(file))
+        return send(request)
+
+    between.on("PATCH", look)
+    await client.upload(file)
+    assert len(found) == 1
+
+
+async def test_a_key_that_has_expired_keeps_the_state(client, between, file, cid):
+    between.on("PATCH", None, None, status(401))
+    with pytest.raises(AuthenticationError, match="HTTP error 401") as caught:
+        await client.upload(file)
+    assert "the same upload continues there" in caught.value.__notes__[0]
+    between.on("HEAD", status(401))
+    with pytest.raises(AuthenticationError):
+        await client.upload(file)
+    assert len(states(file)) == 1
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces == [*WHOLE[:3], *WHOLE[2:]]
+
+
+@pytest.mark.slow
+async def test_a_key_without_the_permission_keeps_the_state(client, between, file, cid):
+    between.on("PATCH", None, None, status(401))
+    with pytest.raises(AuthenticationError):
+        await client.upload(file)
+    between.on("HEAD", status(403))
+    between.on("POST", status(403))
+    with pytest.raises(PermissionDeniedError):
+        await client.upload(file)
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces == [*WHOLE[:3], *WHOLE[2:]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [413, 415])
+async def test_an_upload_that_is_never_taken_is_forgotten(client, between, file, code):
+    between.on("PATCH", None, status(code))
+    with pytest.raises(ProviderError, match=f"HTTP error {code}"):
+        await client.upload(file)
+    assert states(file) == []
+
+
+@pytest.mark.slow
+async def test_a_network_that_is_down_keeps_the_state(client, between, file, cid):
+    between.on("PATCH", None, None, broken)
+    between.on("HEAD", *[broken] * 4)
+    with pytest.raises(NetworkError) as caught:
+        await client.upload(file)
+    assert any("continues there" in note for note in caught.value.__notes__)
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces == [*WHOLE[:3], *WHOLE[2:]]
+
+
+async def test_a_file_that_has_changed_begins_anew(client, between, file):
+    await interrupt(client, file, PIECE + 1)
+    before = file.stat()
+    data = bytearray(file.read_bytes())
+    data[5] ^= 1
+    with file.open("r+b") as opened:
+        opened.write(data)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    record = await client.upload(file)
+    assert record.cid == compute_cid(bytes(data), profile=LEGACY)
+    assert between.pieces[-4:] == WHOLE
+    assert "HEAD" not in between.methods
+    assert states(file) == []
+
+
+@pytest.mark.slow
+async def test_a_file_that_changes_while_it_is_sent_is_an_error(client, between, file):
+    def write(request, send):
+        with file.open("r+b") as opened:
+            opened.write(b"new")
+        return send(request)
+
+    between.on("PATCH", None, write)
+    with pytest.raises(OSError, match="was written to while it was read"):
+        await client.upload(file)
+
+
+@pytest.mark.slow
+async def test_other_metadata_is_another_upload(client, between, file, cid):
+    await interrupt(client, file, PIECE + 1)
+    await interrupt(client, file, PIECE + 1, name="other")
+    assert len(states(file)) == 2
+    assert (await client.upload(file, name="other")).cid == cid
+    (path,) = states(file)
+    assert json.loads(path.read_text())["name"] == "large.bin"
+
+
+@pytest.mark.slow
+async def test_another_account_is_another_upload(client, config, between, file):
+    await interrupt(client, file, PIECE + 1)
+    async with AsyncClient.init(config, provider_token="other-token-0123456789") as other:
+        with pytest.raises(AuthenticationError):
+            await other.upload(file)
+    assert between.methods[-1] == "POST"
+    assert len(states(file)) == 1
+
+
+def key_of(user, number):
+    """A key as the service makes it: the id of its user is in it."""
+    claims = {"userInformation": {"id": user}, "number": number}
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"eyJhbGciOiJIUzI1NiJ9.{payload}.c2lnbmF0dXJl"
+
+
+@pytest.mark.slow
+async def test_a_new_key_of_the_same_account_continues(file, cid):
+    keys = [key_of("alice", 1), key_of("alice", 2), key_of("bob", 1)]
+    with running_node(tokens=tuple(NodeToken(token=key) for key in keys)) as node:
+        between = Between(node)
+        with between.server:
+            clients = [
+                AsyncClient.init(
+                    node.config,
+                    provider="pinata",
+                    provider_token=key,
+                    pin_api_url=between.server.url,
+                )
+                for key in keys
+            ]
+            between.on("PATCH", None, status(401))
+            async with clients[0] as client:
+                with pytest.raises(AuthenticationError):
+                    await client.upload(file)
+            between.on("PATCH", None, status(401))
+            async with clients[2] as other:
+                with pytest.raises(AuthenticationError):
+                    await other.upload(file)
+            async with clients[1] as client:
+                assert (await client.upload(file)).cid == cid
+    assert between.pieces == [*WHOLE[:2], *WHOLE[:2], *WHOLE[1:]]
+    assert all(key not in path.read_text() for path in states(file) for key in keys)
+
+
+async def test_an_upload_that_another_call_sends_is_sent_apart(client, between, file, cid):
+    await interrupt(client, file, PIECE + 1)
+    uploads = UnfinishedUploads()
+    ((key, _),) = uploads.listed()
+    with uploads.locked(key) as saved:
+        assert saved is not None
+        assert uploads.is_busy(key)
+        assert not uploads.forget(key)
+        assert (await client.upload(file)).cid == cid
+        assert between.pieces[-4:] == WHOLE
+    assert len(states(file)) == 1
+    assert (await client.upload(file)).cid == cid
+    assert states(file) == []
+
+
+@pytest.mark.slow
+async def test_an_upload_that_has_expired_begins_anew(client, between, file, cid):
+    between.on("PATCH", changed(upload_expires="Mon, 16 Nov 2020 00:00:00 GMT"), status(401))
+    with pytest.raises(AuthenticationError):
+        await client.upload(file)
+    assert len(states(file)) == 1
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces == [*WHOLE[:2], *WHOLE]
+
+
+@pytest.mark.slow
+async def test_old_and_strange_states_are_swept(client, file, cid):
+    await interrupt(client, file, PIECE + 1)
+    (path,) = states(file)
+    other = path.with_name(f"{'0' * 40}.json")
+    other.write_text("not JSON")
+    lock = other.with_suffix(".lock")
+    lock.write_text("")
+    note = path.with_name("note.txt")
+    note.write_text("mine")
+    week = time.time() - 8 * 24 * 3600
+    for each in (path, other, lock, path.with_suffix(".lock"), note):
+        os.utime(each, (week, week))
+    UnfinishedUploads().sweep()
+    assert [each.name for each in path.parent.iterdir()] == ["note.txt"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', "\x00", '{"version": 1}'])
+async def test_a_damaged_state_is_not_used(client, between, file, cid, text):
+    await interrupt(client, file, PIECE + 1)
+    (path,) = states(file)
+    path.write_text(text)
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces[-4:] == WHOLE
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nobody can write everywhere")
+async def test_without_a_folder_for_the_state_the_upload_works(client, file, cid, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o500)
+    try:
+        assert (await client.upload(file)).cid == cid
+    finally:
+        data.chmod(0o700)
+
+
+@pytest.mark.slow
+async def test_a_link_in_place_of_the_folder_is_not_followed(client, file, cid, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    data = tmp_path / "data/holdfast"
+    data.mkdir(parents=True)
+    (data / "unfinished-uploads").symlink_to(elsewhere)
+    await interrupt(client, file, PIECE + 1)
+    assert list(elsewhere.iterdir()) == []
+    assert (await client.upload(file)).cid == cid

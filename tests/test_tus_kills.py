@@ -1,0 +1,333 @@
+"""Large uploads to a real node, interrupted by the end of a process: they continue all the same."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+
+import pytest
+
+from holdfast import compute_cid
+from holdfast.repository import Repository
+from tests.commands import HOLDFAST, Commands
+from tests.content import stream
+from tests.counting_proxy import CountingProxy
+from tests.node_process import ON_LINUX, NodeProcess
+from tests.own_memory import run_measured
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+LEGACY = "kubo-legacy-cidv1"
+PIECE = 48 << 20
+SIZE = 2 * PIECE + 5_000_000  # more than a form may have
+HEADERS = 1 << 14  # bytes of all headers, and more
+
+CHILD = """
+import asyncio, json, os, signal, sys
+from holdfast import AsyncClient, Client
+
+url, token, path, colour, point = sys.argv[1:]
+seen = []
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def hear(event):
+    if event.kind == "resume":
+        print(json.dumps({"from": event.position}), flush=True)
+    if event.kind == "request" and event.status in (201, 204):
+        seen.append(event.status)
+        if point == "after the first reply" and event.status == 201:
+            kill()
+        if point == "after a piece" and event.status == 204:
+            kill()
+        if point == "after the last piece" and done[0] == os.path.getsize(path):
+            kill()
+
+done = [0]
+
+def progress(sent, _):
+    done[0] = sent
+    start = (sent - 1) // (48 << 20) * (48 << 20)
+    if point == "in a piece" and sent - start > 20 << 20:
+        kill()
+
+settings = dict(
+    provider="pinata", provider_token=token, pin_api_url=url, gateway_url=url + "/ipfs",
+    on_event=hear, retries={"attempts": 8},
+)
+
+async def upload():
+    async with AsyncClient.init(**settings) as client:
+        return await client.upload(path, progress=progress)
+
+if colour == "async":
+    record = asyncio.run(upload())
+else:
+    with Client.init(**settings) as client:
+        record = client.upload(path, progress=progress)
+print(json.dumps({"cid": record.cid, "duplicate": record.duplicate}), flush=True)
+"""
+
+POINTS = (
+    "before the first reply",
+    "after the first reply",
+    "in a piece",
+    "after a piece",
+    "after the last piece",
+)
+
+
+@pytest.fixture
+def node(tmp_path):
+    with closing(NodeProcess(tmp_path / "store")) as node:
+        yield node
+
+
+@pytest.fixture
+def proxy(node):
+    with CountingProxy(node.api_url) as proxy:
+        yield proxy
+
+
+def write_file(path, seed, size=SIZE):
+    with path.open("wb") as file:
+        for piece in stream(seed, size):
+            file.write(piece)
+    return path
+
+
+def start(proxy, node, path, colour="blocking", point=""):
+    environment = {**os.environ, "XDG_DATA_HOME": str(path.parent / "data")}
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", CHILD, proxy.url, node.token, str(path), colour, point],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def outcome(process):
+    """The exit code of an upload, from where it continued or None, and its result or None."""
+    output, _ = process.communicate(timeout=120)
+    lines = [json.loads(line) for line in output.splitlines()]
+    resumed = next((line["from"] for line in lines if "from" in line), None)
+    return process.returncode, resumed, next((line for line in lines if "cid" in line), None)
+
+
+def left_over(path):
+    folder = path.parent / "data/holdfast/unfinished-uploads"
+    return sorted(folder.iterdir()) if folder.exists() else []
+
+
+def kill_at(point, proxy, node, path, colour):
+    """Run an upload that is killed at `point`."""
+    process = start(proxy, node, path, colour, point)
+    if point == "before the first reply":
+        proxy.on_reply = process.kill
+    code, resumed, _ = outcome(process)
+    proxy.on_reply = None
+    assert code == -signal.SIGKILL, f"it was not killed {point}"
+    return resumed
+
+
+def test_thirty_kills_at_all_points_send_at_most_one_piece_twice(node, proxy, tmp_path):
+    kills = 0
+    for number in range(6):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        path = write_file(folder / "large.bin", f"kills {number}")
+        cid = compute_cid(path, profile=LEGACY)
+        colour = ("blocking", "async")[number % 2]
+        before = proxy.sent
+        positions = []
+        for point in POINTS:
+            positions.append(kill_at(point, proxy, node, path, colour))
+            kills += 1
+        sent = proxy.sent
+        code, resumed, record = outcome(start(proxy, node, path, colour))
+        assert (code, record) == (0, {"cid": cid, "duplicate": False})
+        # It began with the second reply; each later run continued where the node was.
+        assert positions[:3] == [None, None, None]
+        assert 0 <= positions[3] <= PIECE
+        assert positions[4] == positions[3] + PIECE
+        # After the last piece, nothing was left to be sent.
+        assert resumed is None
+        assert proxy.sent - sent < HEADERS
+        assert proxy.sent - before <= SIZE + PIECE + HEADERS
+        assert left_over(path) == []
+        path.unlink()
+    assert kills == 30
+    node.close()
+    with Repository(tmp_path / "store") as repository:
+        assert list(repository.check()) == []
+        assert repository.totals().pins == 6
+
+
+def test_a_killed_node_is_waited_for(node, proxy, tmp_path):
+    path = write_file(tmp_path / "large.bin", "node")
+    proxy.hold_after = PIECE + (20 << 20)
+    process = start(proxy, node, path)
+    assert proxy.held.wait(60)
+    node.process.kill()
+    node.process.wait()
+    with closing(NodeProcess(tmp_path / "store")) as again:
+        proxy.target = again.api_url
+        proxy.release()
+        code, _, record = outcome(process)
+        assert (code, record["cid"]) == (0, compute_cid(path, profile=LEGACY))
+    assert proxy.sent <= SIZE + PIECE + HEADERS
+    assert left_over(path) == []
+
+
+def test_two_processes_with_the_same_file(node, proxy, tmp_path):
+    path = write_file(tmp_path / "large.bin", "two")
+    proxy.hold_after = PIECE + (20 << 20)
+    first = start(proxy, node, path)
+    assert proxy.held.wait(60)  # the first has the lock
+    second = start(proxy, node, path, "async")
+    time.sleep(1)
+    proxy.release()
+    cid = compute_cid(path, profile=LEGACY)
+    for process in (first, second):
+        code, resumed, record = outcome(process)
+        assert (code, resumed, record["cid"]) == (0, None, cid)
+    assert left_over(path) == []
+
+
+def test_two_processes_continue_the_same_upload(node, proxy, tmp_path):
+    path = write_file(tmp_path / "large.bin", "two again")
+    kill_at("after a piece", proxy, node, path, "blocking")
+    processes = [start(proxy, node, path), start(proxy, node, path, "async")]
+    outcomes = [outcome(process) for process in processes]
+    cid = compute_cid(path, profile=LEGACY)
+    assert [(code, record["cid"]) for code, _, record in outcomes] == [(0, cid), (0, cid)]
+    assert PIECE in [resumed for _, resumed, _ in outcomes]
+    assert left_over(path) == []
+
+
+def test_a_file_that_changed_in_between(node, proxy, tmp_path):
+    path = write_file(tmp_path / "large.bin", "before")
+    kill_at("after a piece", proxy, node, path, "blocking")
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.seek(PIECE // 2)
+        file.write(b"changed")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    code, resumed, record = outcome(start(proxy, node, path))
+    assert (code, resumed, record["cid"]) == (0, None, compute_cid(path, profile=LEGACY))
+    assert left_over(path) == []
+
+
+def test_an_upload_that_expired_at_the_node(node, proxy, tmp_path):
+    path = write_file(tmp_path / "large.bin", "expired")
+    kill_at("after a piece", proxy, node, path, "blocking")
+    node.close()
+    two_days_ago = time.time() - 2 * 24 * 3600
+    for each in (tmp_path / "store/uploads").glob("*/*"):
+        os.utime(each, (two_days_ago, two_days_ago))
+    with closing(NodeProcess(tmp_path / "store")) as again:
+        proxy.target = again.api_url
+        code, resumed, record = outcome(start(proxy, node, path))
+        assert (code, resumed) == (0, None)
+        assert record["cid"] == compute_cid(path, profile=LEGACY)
+    assert left_over(path) == []
+
+
+# The command line
+
+
+@pytest.fixture
+def commands(tmp_path, node, proxy):
+    return Commands(
+        tmp_path / "commands",
+        HOLDFAST_PROVIDER="pinata",
+        HOLDFAST_PROVIDER_TOKEN=node.token,
+        HOLDFAST_PIN_API_URL=proxy.url,
+        HOLDFAST_GATEWAY_URL=f"{proxy.url}/ipfs",
+    )
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["interrupt", "kill"])
+def test_the_command_continues_and_says_from_where(commands, proxy, tmp_path, how):
+    path = write_file(commands.folder / "large.bin", str(how))
+    proxy.hold_after = PIECE + (20 << 20)
+    process = subprocess.Popen(  # noqa: S603
+        [HOLDFAST, "upload", "large.bin"],
+        env=commands.environment,
+        cwd=commands.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert proxy.held.wait(60)
+    (row,) = commands.json("uploads")
+    assert (row["path"], row["size"], row["sent"]) == (str(path), SIZE, PIECE)
+    assert row["underWay"]
+    process.send_signal(how)
+    output, errors = process.communicate(timeout=60)
+    proxy.release()
+    if how is signal.SIGINT:
+        assert (process.returncode, output) == (130, "")
+        assert errors.splitlines()[0] == "interrupted"
+        assert "the same upload continues there" in errors.splitlines()[1]
+    line = commands.text("uploads")
+    assert line.startswith("50.3 MB of 105.7 MB  ")
+    assert line.endswith(f"  {path}")
+    result = commands.run("upload", "large.bin")
+    assert (result.returncode, result.stdout.decode()) == (
+        0,
+        compute_cid(path, profile=LEGACY) + "\n",
+    )
+    said = result.stderr.decode()
+    assert said.startswith("large.bin: continues after ")
+    assert commands.text("uploads") == ""
+    assert proxy.sent <= SIZE + PIECE + 2 * HEADERS
+
+
+def test_unfinished_uploads_are_cleared(commands, proxy, tmp_path):
+    path = write_file(commands.folder / "large.bin", "cleared")
+    proxy.hold_after = PIECE + (20 << 20)
+    process = subprocess.Popen(  # noqa: S603
+        [HOLDFAST, "upload", "large.bin"], env=commands.environment, cwd=commands.folder
+    )
+    assert proxy.held.wait(60)
+    line = commands.text("uploads", "--clear")
+    assert line.startswith("under way  50.3 MB of 105.7 MB")
+    process.kill()
+    process.wait()
+    proxy.release()
+    assert commands.text("uploads", "--clear").startswith("removed  50.3 MB of 105.7 MB")
+    assert commands.json("uploads") == []
+    result = commands.run("upload", "large.bin")
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert result.stdout.decode().strip() == compute_cid(path, profile=LEGACY)
+
+
+# Memory
+
+
+MEASURED = """
+import sys
+from holdfast import Client
+
+url, token, path = sys.argv[1:]
+with Client.init(provider="pinata", provider_token=token, pin_api_url=url) as client:
+    client.test_connection()
+    idle = start_measuring()
+    client.upload(path)
+    print(peak_since(idle))
+"""
+
+
+@ON_LINUX
+def test_a_large_upload_takes_little_memory(node, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    path = write_file(tmp_path / "large.bin", "memory", 512 << 20)
+    before = node.peak_memory()
+    assert int(run_measured(MEASURED, node.api_url, node.token, path)) < 24 << 20
+    assert node.peak_memory() - before < 64 << 20
+    assert left_over(path) == []
