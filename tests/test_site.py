@@ -18,6 +18,10 @@ ROOT_PAGES = {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 HARMLESS = {"canonical", "prev", "next", "alternate"}
 
 
+# The site is built once, which takes three seconds, and much longer on a busy machine.
+pytestmark = pytest.mark.timeout(240)
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     target = tmp_path_factory.mktemp("docs") / "site"

@@ -46,7 +46,11 @@ function fold(parent, bracket) {
   control.onclick = () => {
     inside.hidden = !inside.hidden;
     control.ariaExpanded = String(!inside.hidden);
-    inside.hidden ? inside.after(dots) : dots.remove();
+    if (inside.hidden) {
+      inside.after(dots);
+    } else {
+      dots.remove();
+    }
   };
   // The control stands at the beginning of its line, before a key.
   const isMember = parent.lastChild?.data === " " && parent.lastElementChild?.className === "key";
