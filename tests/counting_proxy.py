@@ -67,8 +67,7 @@ class CountingProxy:
 
     def close(self):
         self.release()
-        self._listener.close()
-        _end(*self._sockets)
+        _end(self._listener, *self._sockets)  # to shut a listener down wakes `accept`
 
     def __enter__(self):
         return self

@@ -11,9 +11,9 @@ ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 class NodeProcess:
-    def __init__(self, folder):
+    def __init__(self, folder, *options):
         self.process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "holdfast.node", "--port", "0", "--path", str(folder)],
+            [sys.executable, "-m", "holdfast.node", "--port", "0", "--path", str(folder), *options],
             env={**os.environ, "HOLDFAST_NODE_TOKEN": "token-0123456789"},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -39,8 +39,8 @@ class NodeProcess:
 
 
 @contextmanager
-def node_process(folder):
-    process = NodeProcess(folder)
+def node_process(folder, *options):
+    process = NodeProcess(folder, *options)
     try:
         yield process
     finally:

@@ -1,12 +1,14 @@
 """The Pinning Services API of the node over a real socket."""
 
 import json
+import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 
 import pytest
+import urllib3
 
 from holdfast import Client, compute_cid
 from holdfast.content.cid import CID
@@ -16,8 +18,10 @@ from holdfast.node.settings import NodeToken
 from holdfast.repository import Repository
 from holdfast.testing import ScriptedServer, running_node
 from tests.disks import mount, unmount
+from tests.node_process import node_process
 from tests.psa import ALL, PSACaller
 from tests.support import EMPTY_DIRECTORY_V0, wait_until
+from tests.v3_caller import V3Caller
 
 READER = NodeToken(token="only-lists-0123456789", scopes=frozenset({"pinList"}))
 NOWHERE = compute_cid(b"the content of this CID is nowhere")
@@ -136,6 +140,22 @@ def test_what_another_api_unpins_is_in_no_request_any_more(fresh):
         assert fresh.found(status=ALL)["count"] == 1
 
 
+@pytest.mark.parametrize("has_heir", [False, True])
+def test_a_deleted_request_leaves_its_group_and_does_not_expire(fresh, has_heir):
+    """Its place is taken by a request that is in no group."""
+    v3 = V3Caller(fresh.node)
+    group = v3.data("POST", "/v3/groups/public", json={"name": "tides"})
+    soon = int(time.time()) + 3600
+    file = v3.stored(b"hello", group_id=group["id"], expires_at=soon)
+    if has_heir:
+        pinned(fresh, file["cid"])
+    fresh.delete(file["id"])
+    assert v3.files(group=group["id"]) == []
+    assert [each.get("expires_at") for each in v3.files()] == [None] * has_heir
+    with sqlite3.connect(fresh.node.repository.path / "holdfast.files.sqlite3") as connection:
+        assert connection.execute("SELECT * FROM files").fetchall() == []
+
+
 # Replacing and deleting
 
 
@@ -234,6 +254,46 @@ def test_requests_survive_a_restart(tmp_path):
             assert [row["requestid"] for row in after] == [row["requestid"] for row in before]
             assert [row["created"] for row in after] == [row["created"] for row in before]
             assert caller.get(further["requestid"])["pin"] == further["pin"]
+
+
+@pytest.mark.slow
+def test_what_was_accepted_survives_kills(tmp_path):
+    """Requests of several clients, killed at any moment; content is never unpinned by that."""
+    with Client.init(path=tmp_path) as client:
+        cids = [client.store([number]).cid for number in range(4)]
+    kept, deleted = set(), set()
+
+    def ask(caller, number):
+        with suppress(urllib3.exceptions.HTTPError):
+            made = caller.add(cids[number % 4], name=f"{number}")["requestid"]
+            if number % 3:
+                kept.add(made)
+            else:
+                caller.delete(made)
+                deleted.add(made)
+
+    for round_ in range(6):
+        with node_process(tmp_path) as node, ThreadPoolExecutor(4) as pool:
+            caller = PSACaller(node)
+            for number in range(60):
+                pool.submit(ask, caller, number)
+            time.sleep(0.1 + 0.05 * round_)
+            node.process.kill()
+    with node_process(tmp_path) as node:
+        caller = PSACaller(node)
+        wait_until(lambda: caller.found(status="queued,pinning")["count"] == 0)
+        assert len(kept) > 20
+        assert all(caller.is_pinned(each) for each in kept)
+        for each in deleted:
+            assert caller.failure("GET", f"/pins/{each}") == (404, "NOT_FOUND")
+    with Client.init(path=tmp_path) as client:
+        assert {pin.cid for pin in client.pins()} == set(cids)
+
+
+@pytest.mark.slow
+def test_the_switch_is_an_option_of_the_process(tmp_path):
+    with node_process(tmp_path, "--pretend-pinned") as node:
+        assert PSACaller(node).add(NOWHERE)["status"] == "pinned"
 
 
 @pytest.mark.slow

@@ -139,7 +139,7 @@ async def test_tokens_that_were_used_once_are_not_kept_for_ever(server):
     assert sum(each.reveal().startswith("another-token") for each in tokens) <= 40
 
 
-@pytest.mark.parametrize("options", [{}, {"chunked": True}, {"framed": False}])
+@pytest.mark.parametrize("options", [{}, {"chunked": True}])
 async def test_the_reply_to_head_has_no_body_whatever_its_head_says(server, options):
     server.reply(200, b"hello", headers={"X-Told": "yes"}, **options)
     server.reply(200, b"hello")

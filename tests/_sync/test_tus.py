@@ -653,6 +653,21 @@ def test_a_damaged_state_is_not_used(client, between, file, cid, text):
 
 
 @pytest.mark.slow
+def test_no_damaged_state_is_listed(client, file):
+    interrupt(client, file, PIECE + 1)
+    (path,) = states(file)
+    whole = json.loads(path.read_text())
+    for name in whole:
+        for wrong in (None, "x", [], {}, -1, float("nan"), 1e300, True):
+            path.write_text(json.dumps({**whole, name: wrong}))
+            for _, state in UnfinishedUploads().listed():
+                assert isinstance((state.source or {}).get("path"), str | None)
+                assert round(state.created * 1000) >= 0
+                assert state.name + state.endpoint + state.location
+                assert state.offset + state.size + round(state.expires or 0) >= 0
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="nobody can write everywhere")
 def test_without_a_folder_for_the_state_the_upload_works(client, file, cid, tmp_path):
     data = tmp_path / "data"

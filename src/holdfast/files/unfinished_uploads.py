@@ -35,6 +35,7 @@ LOCK: Final = ".lock"
 NAME: Final = re.compile(r"([0-9a-f]{40})\.(?:json|lock)")
 MAX_STATE: Final = 1 << 20  # bytes
 FORGOTTEN_AFTER: Final = 7 * 24 * 3600.0  # seconds since the last write
+LATEST: Final = 1e18  # a number in a state that is larger is damaged
 TRIES: Final = 10  # to lock a file that others remove at the same time
 
 
@@ -81,10 +82,14 @@ class UnfinishedUpload:
             state = cls(**value)
             numbers = (state.size, state.offset, state.created, state.expires or 0)
             texts = (state.endpoint, state.location, state.name)
+            is_right = (
+                all(0 <= each < LATEST for each in numbers)
+                and all(isinstance(each, str) for each in texts)
+                and isinstance(state.source, dict | None)
+            )
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
-        is_right = all(isinstance(each, int | float) for each in numbers)
-        return state if is_right and all(isinstance(each, str) for each in texts) else None
+        return state if is_right else None
 
     def to_text(self) -> bytes:
         """Return the content of the file."""

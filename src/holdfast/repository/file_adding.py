@@ -1,8 +1,8 @@
 """One file of an add: its leaves are hashed, written and synchronised on several threads.
 
 The caller cuts the bytes into leaves. Threads make the blocks of several leaves at a time, while
-the caller receives the next bytes. Small leaves go to a thread together, as one job. The tree over
-the leaves grows in their order::
+the caller receives the next bytes. The small leaves of one piece go to a thread together, as one
+job. The tree over the leaves grows in their order::
 
     caller    cut 1 | cut 2 | cut 3 | cut 4 | tree 1 | cut 5 ...
     thread            1: hash, write, sync    | 3 ...
@@ -45,14 +45,14 @@ class FileAdding:
         self._pieces: list[bytes | memoryview] = []  # of the current leaf
         self._size = 0
         self._count = 0
-        self._leaves: list[Leaf] = []  # of the next job
+        self._leaves: list[Leaf] = []  # of the next job; only while a piece is added
         self._jobs: deque[Future[list[MadeLeaf]]] = deque()
         self._folder: ExitStack | None = None  # open from the first leaf that a thread makes
 
     @property
     def held(self) -> int:
-        """The bytes that wait for the rest of their leaf, and of their job."""
-        return self._size + sum(size for _, size in self._leaves)
+        """The bytes that wait for the rest of their leaf."""
+        return self._size
 
     def update(self, piece: bytes) -> None:
         """Add the next bytes."""
@@ -62,6 +62,7 @@ class FileAdding:
             self._append(view[start : start + missing])
             start += missing
             self._end_leaf()
+        self._submit()
         if start < len(piece):
             # Copied: the rest of a leaf may wait for long, and a view would hold the whole piece.
             self._append(piece[start:])
@@ -102,7 +103,6 @@ class FileAdding:
         return [(leaf, block) for (leaf, _), block in zip(made, blocks, strict=True)]
 
     def _take_all(self) -> None:
-        self._submit()
         while self._jobs:
             self._take(self._jobs.popleft().result())
 
@@ -142,7 +142,7 @@ class FileAdding:
 
     def close(self) -> None:
         """Give up a file that is not finished, and remove what was written of it."""
-        self._pieces, self._size, self._leaves = [], 0, []
+        self._pieces, self._size = [], 0
         while self._jobs:
             with suppress(Exception):  # the error of the file is already known
                 made = self._jobs.popleft().result()

@@ -59,7 +59,9 @@ class PSAEndpoints:
     ) -> None:
         self._api = api
         self._store = str(repository.path.absolute())
-        self._requests = PinRequests(repository, api.jobs, pretend=settings.pretend_pinned)
+        self._requests = PinRequests(
+            repository, api.jobs, api.groups, pretend=settings.pretend_pinned
+        )
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes below ``/psa``. The last one matches all other paths and methods."""

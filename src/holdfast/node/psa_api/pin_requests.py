@@ -13,6 +13,7 @@ from typing import Final
 
 from holdfast.content.cid import CID
 from holdfast.node.pinning_api.metadata import PinMetadata
+from holdfast.node.pinning_api.pin_groups import Groups
 from holdfast.node.pinning_api.pin_jobs import MAX_JOBS, PinJob, PinJobs
 from holdfast.node.psa_api.list_query import RequestQuery
 from holdfast.node.psa_api.pin_request import PinRequest, Status
@@ -33,9 +34,12 @@ class PinRequests:
     It waits for the disk: use it on worker threads. One call at a time changes anything.
     """
 
-    def __init__(self, repository: Repository, jobs: PinJobs, *, pretend: bool) -> None:
+    def __init__(
+        self, repository: Repository, jobs: PinJobs, groups: Groups, *, pretend: bool
+    ) -> None:
         self._repository = repository
         self._jobs = jobs
+        self._groups = groups
         self._pretend = pretend
         self._table = RequestTable(repository.path.absolute(), read_only=repository.read_only)
         self._lock = threading.RLock()
@@ -128,6 +132,7 @@ class PinRequests:
                     self._hand_over(heirs[0])
                 else:
                     self._repository.unpin(cid)
+                self._groups.ungroup(id, cid)
             return True
 
     def replace(self, id: str, wanted: WantedPin, stopped: Stopped) -> PinRequest | None:
