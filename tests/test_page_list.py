@@ -191,6 +191,24 @@ def test_nothing_is_asked_behind_a_dialog(visit, client):
     expect(visit.row("second")).to_be_visible(timeout=1500)  # at once
 
 
+def test_a_change_of_the_order_is_not_lost_when_a_dialog_closes(visit, client):
+    """The list is asked for changes then, which must not be those of the order before."""
+    for name in ("ant", "cat", "bee"):
+        client.upload(name.encode(), name=name)
+    tab = visit.open()
+    expect(visit.row("bee")).to_be_visible()
+    tab.get_by_role("button", name="ant", exact=True).click()
+    expect(tab.locator("#content pre")).to_be_visible()
+    waiting = []
+    tab.route("**/data/pinList?*", lambda route: waiting.append(route))  # noqa: PLW0108
+    tab.evaluate("document.querySelector('th[data-sort=name] button').click()")
+    tab.wait_for_timeout(200)
+    tab.unroute_all(behavior="ignoreErrors")
+    tab.keyboard.press("Escape")
+    expect(tab.locator("#pins td.name")).to_have_text(["ant", "bee", "cat"])
+    assert len(waiting) == 1  # that was cancelled
+
+
 # Selection
 
 
@@ -384,6 +402,24 @@ def test_all_uploads_are_cancelled_at_once(visit, node, tmp_path):
     tab.wait_for_timeout(1000)
     assert node.repository.totals().pins <= pinned + 5  # those that the node had received
     assert node.repository.totals().pins < 30
+
+
+def test_who_signs_out_uploads_nothing_more(visit, node, tmp_path):
+    files = [tmp_path / f"{number}.bin" for number in range(12)]
+    for number, file in enumerate(files):
+        file.write_bytes(bytes([number]))
+    tab = visit.open()
+    expect(tab.locator("#empty")).to_be_visible()
+    waiting = []
+    tab.route("**/pinFileToIPFS", lambda route: waiting.append(route))  # noqa: PLW0108
+    tab.set_input_files("#files", files)
+    expect(tab.locator("#upload-words")).to_contain_text("0 of 12 uploads")
+    tab.get_by_role("button", name="Menu").click()
+    tab.get_by_role("button", name="Sign out").click()
+    expect(tab.locator("#sign-in-error")).to_be_hidden()
+    expect(tab.get_by_role("heading", name="Enter a token")).to_be_visible()
+    assert len(waiting) <= 5
+    assert node.repository.totals().pins == 0
 
 
 def test_many_failed_uploads_are_tried_again_together(visit, node, tmp_path):

@@ -181,7 +181,9 @@ def test_no_markdown_takes_long(visit, text):
         }""",
         text,
     )
-    assert milliseconds < 3000
+    assert (
+        milliseconds < 15_000
+    )  # one second; more on a busy machine, and minutes if patterns backtrack
 
 
 # Tables

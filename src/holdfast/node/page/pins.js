@@ -123,6 +123,7 @@ const lastPage = () => Math.max(0, Math.ceil(count / PAGE_SIZE) - 1);
 
 function show(changes) {
   Object.assign(view, changes);
+  known = ""; // what is known is about the view before
   writeAddress();
   return refresh();
 }
@@ -181,6 +182,7 @@ function writeAddress() {
 /** Clear the list, then show the pins for the current token. */
 export function begin() {
   count = 0;
+  known = "";
   draw([]);
   byId("empty").hidden = true;
   return refresh();

@@ -17,6 +17,7 @@ let refreshing = null;
 export function prepare(pinned) {
   onPinned = pinned;
   byId("cancel-all").addEventListener("click", cancelAll);
+  byId("forget-token").addEventListener("click", cancelAll);
   byId("retry-failed").addEventListener("click", () => failedOnes().forEach(retry));
   byId("dismiss-failed").addEventListener("click", () => failedOnes().forEach(remove));
   addEventListener("beforeunload", (event) => isBusy() && event.preventDefault());
@@ -130,6 +131,9 @@ function cancel(upload) {
 
 function cancelAll() {
   const cancelled = [...batch.waiting, ...batch.running];
+  if (!cancelled.length) {
+    return;
+  }
   batch.waiting = [];
   for (const upload of cancelled) {
     batch.uploads.delete(upload);
