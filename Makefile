@@ -54,7 +54,7 @@ unit: $(DATA_STAMP)
 test-slow: $(DATA_STAMP)
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m slow
 
-# A broken link or any warning fails the build; a test of `make test` builds it as well.
+# A broken link or any warning fails the build; a test of `make test-slow` builds it as well.
 docs: $(STAMP)
 	$(BIN)/python scripts/build_docs.py
 

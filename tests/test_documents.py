@@ -30,8 +30,22 @@ def run(page, text):
 
 
 SLOW_PAGES = {
-    *("testing", "from-javascript", "writing-a-provider", "outgrowing-one-machine"),
-    *("node", "connections", "copying", "getting-a-key", "browser-uploads", "resuming"),
+    "browser-uploads",
+    "connections",
+    "copying",
+    "examples",
+    "files",
+    "folders",
+    "from-javascript",
+    "getting-a-key",
+    "many-files",
+    "messages",
+    "node",
+    "outgrowing-one-machine",
+    "resuming",
+    "testing",
+    "verification",
+    "writing-a-provider",
 }
 NEEDS = {"data-tools": ("pandas", "pyarrow", "xarray", "zarr")}  # `make data` installs them
 

@@ -67,7 +67,10 @@ def test_json_texts(vector):
     "vector",
     [
         pytest.param(
-            each, marks=[pytest.mark.slow] if each["name"].startswith("generated-") else []
+            each,
+            marks=[pytest.mark.slow]
+            if each["name"].startswith(("generated-", "threshold-"))
+            else [],
         )
         for each in VECTORS["directories"]
     ],
