@@ -32,6 +32,14 @@ NOTE_ROWS = """() => {
     };
     look();
 }"""
+# Resolves with them. `wait_for_function` would need what the policy of the page forbids.
+UNTIL_SHOWN = """() => new Promise((resolve) => {
+    const look = () => {
+        if (window.shownAfter) resolve(window.shownAfter);
+        else requestAnimationFrame(look);
+    };
+    look();
+})"""
 # Resolves with the milliseconds until the first row has another name than `before`.
 UNTIL_ROWS = """(before) => new Promise((resolve) => {
     const start = performance.now();
@@ -98,8 +106,7 @@ def open_seconds(visit: Visit) -> float:
     """Return the seconds from the start of the navigation to the first rows."""
     visit.tab.add_init_script(f"({NOTE_ROWS})()")
     visit.open()
-    visit.tab.wait_for_function("window.shownAfter")
-    return float(visit.tab.evaluate("shownAfter")) / 1000
+    return float(visit.tab.evaluate(UNTIL_SHOWN)) / 1000
 
 
 def seconds_until_rows(tab: Page, act: str) -> float:
