@@ -553,8 +553,8 @@ def test_a_connection_that_does_not_answer_ends_in_time(archive, server):
         )
         server.reply(200, MESSAGE)
         began = time.monotonic()
-        result = archive.run("connections", "--timeout", "0.5")
-        assert time.monotonic() - began < 5
+        result = archive.run("connections", "--timeout", "3")
+        assert time.monotonic() - began < 20
     lines = result.stdout.decode().splitlines()
     assert (result.returncode, lines[0].split()[-1]) == (6, "connected")
     assert lines[1].startswith("slow")

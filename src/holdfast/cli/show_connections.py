@@ -66,7 +66,7 @@ def _test_all(names: list[str], seconds: float) -> list[Tested]:
     """Test all connections at the same time, for `seconds` at most."""
     tests = [_Test(name, seconds) for name in names]
     end = time.monotonic() + seconds
-    for test in tests:
+    for test in filter(_Test.is_alive, tests):
         test.join(max(0.0, end - time.monotonic()))
     return [test.result() for test in tests]
 
@@ -80,7 +80,12 @@ class _Test(threading.Thread):
         self._seconds = seconds
         self._settings: dict[str, Setting] = {}
         self._error: Exception | None = RequestTimeoutError(f"no answer within {seconds:g} seconds")
-        self.start()
+        try:
+            self._settings = _settings_of(name)
+        except Exception as error:  # noqa: BLE001 - shown in the row of this connection
+            self._error = error
+        else:
+            self.start()
 
     def run(self) -> None:
         """Keep the error of the test, or None."""
@@ -92,12 +97,11 @@ class _Test(threading.Thread):
             self._error = None
 
     def _test(self) -> None:
-        from holdfast.cli.settings import config_of, gather
+        from holdfast.cli.settings import config_of
         from holdfast.config import Retries, Timeouts
         from holdfast.registry import is_on_this_machine, needs_token
         from holdfast.repository.database.identity import is_store
 
-        self._settings = gather({USE: (self._connection, METAVAR)})
         config = config_of(self._settings)
         if needs_token(config.provider) and config.provider_token is None:
             raise ConfigError(f"provider {config.provider!r} needs a token: set token_file")
@@ -128,6 +132,12 @@ class _Test(threading.Thread):
     def _value(self, name: str) -> Any:
         setting = self._settings.get(name)
         return "" if setting is None else setting.value
+
+
+def _settings_of(connection: str) -> "dict[str, Setting]":
+    from holdfast.cli.settings import gather
+
+    return gather({USE: (connection, METAVAR)})
 
 
 def _plain(tested: Tested) -> dict[str, Any]:
