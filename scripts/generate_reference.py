@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from holdfast import ClientConfig
 from holdfast.cli.app import app
+from holdfast.cli.other_names import ALIASES
 from holdfast.config.fields import FIELDS, Field, fields_bound_to
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs/reference"
@@ -107,13 +108,21 @@ def bound_fields() -> str:
 
 def cli_page() -> str:
     """Return the page of the commands."""
-    parts = [CLI_INTRODUCTION]
+    parts = [CLI_INTRODUCTION, aliases()]
     for words in commands(typer.main.get_command(app)):
         heading = "##" if len(words) <= 1 else "###"
         parts.append(
             f"{heading} {' '.join(('holdfast', *words))}\n\n```text\n{help_of(words)}```\n"
         )
     return "\n".join(parts)
+
+
+def aliases() -> str:
+    """Return the table of the aliases."""
+    rows = "".join(
+        f"| `holdfast {name}` | `holdfast {' '.join(words)}` |\n" for name, words in ALIASES.items()
+    )
+    return f"## Aliases\n\n| alias | the same as |\n|---|---|\n{rows}"
 
 
 def commands(command: Any, *words: str) -> Iterator[tuple[str, ...]]:
