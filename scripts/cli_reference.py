@@ -13,6 +13,7 @@ import typer
 
 from holdfast.cli import exit_codes, options
 from holdfast.cli.app import app
+from holdfast.cli.other_names import ALIASES
 
 TEXT: Final = Path(__file__).with_suffix(".md")
 MARK: Final = re.compile(r"(?m)^::: (.+)$")
@@ -119,10 +120,21 @@ def entry(name: str, command: Any, level: int) -> str:
             f"\n{'#' * level} {name}\n",
             f"```text\nholdfast {name} {usage}\n```\n",
             f"{words}\n",
+            other_names(name),
             table(["argument or option", "meaning"], own) if own else "",
             f"Also: {', '.join(shared.values())}.\n" if shared else "",
         ]
     )
+
+
+def other_names(name: str) -> str:
+    """Return the sentence about the aliases of a command."""
+    aliases = {alias: words for alias, words in ALIASES.items() if words[0] == name}
+    shown = [
+        f"`{alias}`" if words == (name,) else f"`{alias}` for `{' '.join(words)}`"
+        for alias, words in aliases.items()
+    ]
+    return f"Other names: {', '.join(shown)}.\n" if shown else ""
 
 
 def parameters(command: Any) -> list[Any]:
