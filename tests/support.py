@@ -24,6 +24,9 @@ HELLO_CID = "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq"
 EMPTY_FILE_V0 = "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH"
 EMPTY_DIRECTORY_V0 = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn"
 
+# Content that no service or engine of the tests has.
+NOBODY_HAS = str(CID.of_raw(b"nobody has this"))
+
 
 def raw_cid(data: bytes) -> str:
     return str(CID.of_raw(data))

@@ -10,7 +10,6 @@ import pytest
 import urllib3
 
 from holdfast import Client, compute_cid
-from holdfast.content.cid import CID
 from holdfast.errors import (
     AuthenticationError,
     NetworkError,
@@ -19,11 +18,9 @@ from holdfast.errors import (
 )
 from tests.clusters import running_cluster
 from tests.disks import disk, in_memory
-from tests.support import closed_port_url, wait_until
+from tests.support import NOBODY_HAS, closed_port_url, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-
-NOBODY_HAS = str(CID.of_raw(b"nobody has this"))
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from holdfast import Client, compute_cid
-from holdfast.content.cid import CID
 from holdfast.errors import (
     AuthenticationError,
     NetworkError,
@@ -21,11 +20,10 @@ from holdfast.errors import (
 from holdfast.testing.provider_cases import memory_below
 from tests.disks import disk
 from tests.engines import running_kubo
-from tests.support import closed_port_url
+from tests.support import NOBODY_HAS, closed_port_url
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-NOBODY_HAS = str(CID.of_raw(b"nobody has this"))
 ACCESS = {
     "alice": {"AuthSecret": "bearer:sekrit-0123", "AllowedPaths": ["/api/v0"]},
     "bob": {"AuthSecret": "basic:bob:pass-0123", "AllowedPaths": ["/api/v0"]},
