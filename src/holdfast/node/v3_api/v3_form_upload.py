@@ -33,7 +33,7 @@ PIECE: Final = 256 << 10
 WAITING: Final = Part(CID.of_raw(b""), 0, 0)  # stands for the spooled file in the tree
 
 
-class UploadForm(FormParser):
+class V3FormUpload(FormParser):
     """Parses the pieces of a form, and pins its file in `finish`.
 
     A file whose network is known is added while it arrives. Other files are spooled first: private
