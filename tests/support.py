@@ -36,6 +36,21 @@ def pinned(cid: str = HELLO_CID) -> dict[str, Any]:
     return {"IpfsHash": cid, "PinSize": 5, "Timestamp": "2024-07-11T23:33:27.665Z"}
 
 
+def all_calls(client: Any, folder: Path) -> list[Callable[[], Any]]:
+    """Calls that send a request, of a client of either colour."""
+    return [
+        client.test_connection,
+        client.pins,
+        lambda: client.store([1]),
+        lambda: client.upload(folder),
+        lambda: client.upload(iter([b"x"])),
+        lambda: client.download(NOBODY_HAS),
+        lambda: client.pin(NOBODY_HAS),
+        lambda: client.update(NOBODY_HAS, name="x"),
+        lambda: client.revoke(NOBODY_HAS),
+    ]
+
+
 def config_for(server: ScriptedServer, **changes: Any) -> ClientConfig:
     fields: dict[str, Any] = {
         "provider": "pinning",
