@@ -25,7 +25,8 @@ OTHER_CID = "bafkqaaa"
 @pytest.fixture
 def filled(commands):
     """Commands with a file, a JSON file and a folder, and the file in the store."""
-    (commands.folder / "hello.txt").write_bytes(HELLO)
+    for name in ("hello.txt", "my file"):
+        (commands.folder / name).write_bytes(HELLO)
     (commands.folder / "value.json").write_text('{"a": 1}')
     (commands.folder / "folder").mkdir()
     (commands.folder / "folder" / "hello.txt").write_bytes(HELLO)
@@ -311,6 +312,7 @@ def test_n_uploads_nothing(filled):
         (HELLO_CID, f"`holdfast download {HELLO_CID}` downloads it"),
         (f"ipfs://{HELLO_CID}/a", f"`holdfast download ipfs://{HELLO_CID}/a` downloads it"),
         ("hello.txt", "`holdfast upload hello.txt` stores it"),
+        ("'my file'", "`holdfast upload 'my file'` stores it"),
         ("-v", "`holdfast -V` shows the version"),
         ("store hello.txt", "`holdfast store - < hello.txt` stores the JSON in a file"),
         ("store @value.json", "`holdfast store - < value.json` stores the JSON in a file"),

@@ -78,9 +78,12 @@ OPTION_POINTERS: Final = {
     ("upload", "-w"): "`holdfast upload FOLDER` keeps the names of the files in it",
     **{("ls", option): f"`holdfast list` takes {option}" for option in _LIST_OPTIONS},
     **dict.fromkeys(
-        (("", "-r"), ("", "-R"), ("", "--recursive")), "leave it out: folders are whole"
+        (("", "-r"), ("", "-R"), ("", "--recursive")),
+        "leave it out: a folder is always taken whole",
     ),
-    **dict.fromkeys((("", "-f"), ("", "--force"), ("", "-y"), ("", "--yes")), "leave it out"),
+    **dict.fromkeys(
+        (("", "-f"), ("", "--force"), ("", "-y"), ("", "--yes")), "leave it out: no command asks"
+    ),
     **dict.fromkeys((("", "-q"), ("", "--quiet")), "leave it out: only the result is written"),
     **dict.fromkeys((("", "-o"), ("", "--output")), "write `> FILE` after the command"),
 }
