@@ -203,6 +203,7 @@ class AsyncTransport:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             sent = limits.sent or (body is not None and body.finished)
             failure = self._translated(error, request, limits, sent=sent)
+            failure = network.advise_proxy(failure, request.url, self._config)
         finally:
             limits.pause()
             if response is None:

@@ -199,6 +199,7 @@ class Transport(ForkAware):
             failure = None if body is None else body.source_error
         except (library.HTTPError, OSError, ValueError, http.client.HTTPException) as error:
             failure = transport_errors.translate(error, TABLE, request.peer, sent=limits.sent)
+            failure = network.advise_proxy(failure, request.url, self._config)
         finally:
             current_limits.reset(token)
         # Raise outside of the handlers: the library's exception, whose frames hold headers in the

@@ -59,7 +59,7 @@ def verify(
 @contextmanager
 def _source(run: Run, file: str) -> Iterator[Any]:
     """Yield the source to read, and the progress function of a bar for it."""
-    source: Any = run.standard_input() if file == "-" else Path(file)
-    label = "standard input" if file == "-" else source.name
+    source: Any = run.standard_input() if file == "-" else file
+    label = "standard input" if file == "-" else Path(file).name
     with run.progress_bar(label, hidden=file == "-" and source.isatty()) as progress:
         yield source, progress

@@ -186,7 +186,7 @@ class _Bar:
     def progress_of(self, source: Any) -> "Progress":
         """Return the function that counts the bytes of one upload; threads may call them."""
         seen = 0
-        if not isinstance(source, Path):
+        if not isinstance(source, str):
             with self._lock:
                 self._folders -= 1
                 self._total += source.size
@@ -215,8 +215,8 @@ def _source(file: str, include_hidden: bool) -> Any:  # noqa: FBT001
     """Return what to upload: a folder is scanned, because its hidden files are counted."""
     from holdfast.files.folder_source import FolderSource
 
-    path = Path(file)
-    return FolderSource.of(path, include_hidden=include_hidden) if path.is_dir() else path
+    is_folder = Path(file).is_dir()
+    return FolderSource.of(file, include_hidden=include_hidden) if is_folder else file
 
 
 def _telling(run: Run, client: "Client", label: str) -> "Client":

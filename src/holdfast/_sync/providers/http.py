@@ -4,7 +4,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
+from typing import TYPE_CHECKING, ContextManager, Self, TypeVar  # noqa: UP035
 
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
@@ -15,10 +15,11 @@ from holdfast.config.fields import fields_bound_to
 from holdfast.content.reference import Reference
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.locations import cache_folder
-from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
+from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.records import Pin
+from holdfast.registry import SERVICE, usual_gateways
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Transport
@@ -31,11 +32,10 @@ class HTTPProvider(BaseProvider):
 
     shared_fields = fields_bound_to("connections")
     shared_by = "the connections, which are shared"
-    default_gateways: ClassVar[tuple[str, ...]] = DEFAULT_GATEWAYS
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
         self._session = session or Session(_open_transport(config), config)
-        first, *others = config.gateway_url or self.default_gateways
+        first, *others = config.gateway_urls or usual_gateways(SERVICE)
         self._first_gateway = Gateway(first, config.gateway_token)
         gateways = [self._first_gateway, *map(Gateway, others)]
         super().__init__(config, reader=self._read_from(gateways, config))
