@@ -50,7 +50,7 @@ class Commands:
         environment = {**self.environment, **variables}
         if self.command == (HOLDFAST,) and launcher().can_run(environment):
             result = launcher().run(
-                words, given=given, cwd=folder, environment=environment, timeout=50
+                words, given=given, cwd=folder, environment=environment, timeout=120
             )
         else:
             result = subprocess.run(  # noqa: S603 - our own command
@@ -59,7 +59,7 @@ class Commands:
                 cwd=folder,
                 env=environment,
                 capture_output=True,
-                timeout=50,
+                timeout=120,
                 check=False,
             )
         assert b"Traceback" not in result.stderr, result.stderr.decode()
@@ -132,7 +132,7 @@ class Commands:
                 if signal and prompt.encode() in shown:
                     process.send_signal(signal)
                     signal = None
-            return process.wait(timeout=10), shown.decode().replace("\r\n", "\n")
+            return process.wait(timeout=120), shown.decode().replace("\r\n", "\n")
         finally:
             process.kill()
             os.close(main)

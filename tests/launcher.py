@@ -40,7 +40,8 @@ IMPORTED = (
     "holdfast._sync.transport",
 )
 READY = b"ready\n"
-PASSED_ON = ("HOME", "XDG_", "HOLDFAST_", "TERM")  # variables that are read when a command runs
+# Variables that are read when a command runs, or completes.
+PASSED_ON = ("HOME", "XDG_", "HOLDFAST_", "TERM", "_HOLDFAST_", "COMP_", "_TYPER_")
 
 
 class Launcher:

@@ -60,7 +60,8 @@ def test_one_failure_does_not_stop_the_others(commands):
     assert len(lines(result.stdout)) == 2
     assert lines(result.stderr) == [
         "error: No such file or directory: nothing",
-        "hint: check the path and try again",
+        "hint: check the path; for text, write it to standard input, and give - as the file; "
+        "for a JSON value, use `holdfast store`",
         "uploaded 2 of 3 files; to upload the others, run the command again",
     ]
     result = commands.run("upload", "a", "nothing", "b", "--json")
@@ -102,7 +103,7 @@ def test_ctrl_c_says_what_was_done(commands):
         process = commands.start("upload", *names, **pinning(server))
         wait_until(lambda: len(server.requests) == 37 + 8)
         process.send_signal(signal.SIGINT)
-        shown, errors = process.communicate(timeout=30)
+        shown, errors = process.communicate(timeout=120)
         stopped.set()
     assert process.returncode == 130
     assert len(shown.splitlines()) == 37

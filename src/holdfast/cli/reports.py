@@ -1,10 +1,13 @@
 """Write what became of several items to standard error."""
 
 import sys
-from typing import Any
+from typing import Any, Final
 
 from holdfast.cli import output
 from holdfast.cli.run import Run
+from holdfast.errors import AuthenticationError, PermissionDeniedError
+
+FATAL: Final = (AuthenticationError, PermissionDeniedError)  # no other item would fare better
 
 
 def note(run: Run, text: str) -> None:

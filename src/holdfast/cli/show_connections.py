@@ -10,7 +10,7 @@ import typer
 import holdfast
 from holdfast.cli import exit_codes
 from holdfast.cli.exit_codes import advise
-from holdfast.cli.options import USE
+from holdfast.cli.options import USE, connection_names
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError, RequestTimeoutError
@@ -38,7 +38,9 @@ def connections(
     run: Run,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar=METAVAR, help="Those to test; else all."),
+        typer.Argument(
+            metavar=METAVAR, autocompletion=connection_names, help="Those to test; else all."
+        ),
     ] = None,
     timeout: Annotated[
         float,
