@@ -120,9 +120,9 @@ class Response:
         self._peer = peer
         self._limits = limits
         self._scrubber = scrubber
-        self.address = limits.address
-        self.status = response.status
-        self.headers = scrubber.headers(response.headers.items())
+        self.address: str | None = limits.address
+        self.status: int = response.status
+        self.headers: dict[str, str] = scrubber.headers(response.headers.items())
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the body as it arrives."""

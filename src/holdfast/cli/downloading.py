@@ -5,7 +5,7 @@ import io
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holdfast.content.reference import Reference
     from holdfast.files.sources import Progress
 
-commands = group()
+commands: Final = group()
 
 
 @command(commands, *CONNECTED)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,7 +13,7 @@ from holdfast.cli.options import INCLUDE_HIDDEN, layout_options, not_empty
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import InvalidCIDError
 
-commands = group()
+commands: Final = group()
 Source = Annotated[
     str,
     typer.Argument(metavar="FILE", callback=not_empty, help='A file, a directory, or "-".'),

@@ -1,13 +1,13 @@
 """The command ``config``: each setting, and where it came from."""
 
-from typing import Any
+from typing import Any, Final
 
 from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED, USE
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
 
-commands = group()
+commands: Final = group()
 WRONG = "(wrong)"
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.events import Event
     from holdfast.files.sources import Progress
 
-commands = group()
+commands: Final = group()
 
 AT_ONCE: Final = 8  # uploads under way at the same time
 STDIN: Final = "-"

@@ -69,7 +69,7 @@ class Source:
         self.name = name
         self.size = size
         self.type = type
-        self.bytes_read = 0
+        self.bytes_read: int = 0
         self.file = file
         self._check_unchanged = check
         self._seek = seek

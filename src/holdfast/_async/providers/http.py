@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, AsyncContextManager, Self, TypeVar  # noqa: UP035
+from typing import TYPE_CHECKING, AsyncContextManager, ClassVar, Self, TypeVar  # noqa: UP035
 
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
@@ -28,7 +28,7 @@ T = TypeVar("T")
 class AsyncHTTPProvider(AsyncBaseProvider):
     """Sends requests through a session, and reads through gateways, which never see the token."""
 
-    shared_fields = fields_bound_to("connections")
+    shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("connections")
     shared_by = "the connections, which are shared"
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:

@@ -4,7 +4,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, ContextManager, Self, TypeVar  # noqa: UP035
+from typing import TYPE_CHECKING, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
 
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
@@ -30,7 +30,7 @@ T = TypeVar("T")
 class HTTPProvider(BaseProvider):
     """Sends requests through a session, and reads through gateways, which never see the token."""
 
-    shared_fields = fields_bound_to("connections")
+    shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("connections")
     shared_by = "the connections, which are shared"
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
