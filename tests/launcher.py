@@ -40,7 +40,15 @@ IMPORTED = (
     "holdfast._sync.transport",
 )
 READY = b"ready\n"
-PASSED_ON = ("HOME", "XDG_", "HOLDFAST_", "TERM")  # variables that are read when a command runs
+PASSED_ON = (
+    "HOME",
+    "XDG_",
+    "HOLDFAST_",
+    "TERM",
+    "NO_COLOR",
+    "COLUMNS",
+    "LINES",
+)  # variables that are read when a command runs
 
 
 class Launcher:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import typer
 from typer.core import TyperCommand
@@ -15,6 +15,7 @@ import holdfast
 from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError, advise
 from holdfast.cli.options import USE, Options, connection_options, output_options, use_options
+from holdfast.cli.progress import ProgressBar, progress_bar
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -107,9 +108,9 @@ class Run:
 
     def progress_bar(
         self, label: str, *, unit: str | None = None, hidden: bool = False
-    ) -> "AbstractContextManager[Callable[..., None] | None]":
+    ) -> "AbstractContextManager[ProgressBar | None]":
         """Show a progress bar on a terminal, except with --json; in bytes, or in `unit`."""
-        return output.progress_bar(label, unit=unit, hidden=hidden or self.as_json)
+        return progress_bar(label, unit=unit, hidden=hidden or self.as_json)
 
     def emit(self, value: Any, *lines: str) -> None:
         """Write the result: `value` with --json, else `lines`."""
@@ -168,14 +169,21 @@ class PlainCommand(TyperCommand):
                 parameter.display_type_rich = _no_type  # type: ignore[attr-defined]
 
 
+_CONTEXT: Final = inspect.Parameter(
+    "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
+)
+
+
 def _no_type(ctx: Any) -> None:
     """Return no type, in place of Typer's."""
 
 
 def command(
-    app: typer.Typer, *shared: Options, name: str | None = None
+    app: typer.Typer, *shared: Options, name: str | None = None, is_group: bool = False
 ) -> Callable[[Command], Command]:
     """Return a decorator that makes a function of a `Run` a command of `app`.
+
+    With `is_group`, it is what `app` does where none of its commands is named.
 
     The command gets the `shared` options too, and ``--use`` with them. It reads only the
     configuration fields that it has options for; a command with `connection_options` reads all,
@@ -190,13 +198,19 @@ def command(
 
         @functools.wraps(function)
         def call(**given: Any) -> None:
+            if is_group and given.pop("context").invoked_subcommand is not None:
+                return
             flags = {each.name: given.pop(each.name) for each in added}
             as_json = flags.pop("as_json")
             function(Run(flags, as_json=as_json, fields=fields), **given)
 
-        call.__signature__ = inspect.Signature([*own, *added])  # type: ignore[attr-defined]
-        call.__annotations__ = {each.name: each.annotation for each in (*own, *added)}
-        app.command(name, cls=PlainCommand)(call)
+        every = [*own, *added, *([_CONTEXT] if is_group else [])]
+        call.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+        call.__annotations__ = {each.name: each.annotation for each in every}
+        if is_group:
+            app.callback(invoke_without_command=True)(call)
+        else:
+            app.command(name, cls=PlainCommand)(call)
         return function
 
     return register
