@@ -16,7 +16,7 @@ from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 
 MAX_TOKEN: Final = 64 << 10
-OTHER_WAYS: Final = "set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
+OTHER_WAYS: Final = "run `holdfast login`, set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
 REMEDY: Final = "name a file that holds the token and nothing else"
 SEEN: Final = (
     "a token on the command line can be seen by others and stays in the shell's history; "
