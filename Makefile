@@ -52,7 +52,7 @@ unit: $(DATA_STAMP)
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow"
 
 test-slow: $(DATA_STAMP)
-	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m slow
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m slow --durations 40
 
 # A broken link or any warning fails the build; a test of `make test-slow` builds it as well.
 docs: $(STAMP)

@@ -48,7 +48,7 @@ AT_ONCE = (1, 16, 64)
 # A page from the middle has none: it is asked for by its offset, and the index before it is read.
 GROWTH = ("store", "list, first 100", "check", "gc")
 PIECES_LIMIT = 25.0  # microseconds of CPU for each leaf
-PAGE_LIMIT = 1000.0  # milliseconds until the page of the node shows what was asked for
+PAGE_LIMIT = 1000.0  # milliseconds; how long the node's web page may take to show a result
 SIZES = (1_000, 100_000, 1_000_000)
 
 

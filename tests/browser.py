@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Request, expect, sync_playwright
 
 from holdfast.testing import RunningNode
 
@@ -40,6 +40,15 @@ def running_browser() -> Iterator[Browser]:
         browser.close()
 
 
+def touch_screen(width: int, height: int) -> dict[str, Any]:
+    """The options of a visit by a phone or a tablet."""
+    return {
+        "viewport": {"width": width, "height": height},
+        "has_touch": True,
+        "is_mobile": True,
+    }
+
+
 class Visit:
     """A tab on the page of a node, and all that went on in it."""
 
@@ -63,6 +72,12 @@ class Visit:
     def open(self, address: str | None = None) -> Page:
         self.tab.goto(address or self.node.page_url)
         return self.tab
+
+    def open_empty(self) -> Page:
+        """Open the page of a node without pins, and wait until it says so."""
+        tab = self.open()
+        expect(tab.locator("#empty")).to_be_visible()
+        return tab
 
     def close(self) -> None:
         self.context.close()

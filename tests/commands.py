@@ -59,7 +59,7 @@ class Commands:
         environment = {**self.environment, **variables}
         if self.command == (HOLDFAST,) and launcher().can_run(environment):
             result = launcher().run(
-                words, given=given, cwd=folder, environment=environment, timeout=50
+                words, given=given, cwd=folder, environment=environment, timeout=120
             )
         else:
             result = subprocess.run(  # noqa: S603 - our own command
@@ -68,7 +68,7 @@ class Commands:
                 cwd=folder,
                 env=environment,
                 capture_output=True,
-                timeout=50,
+                timeout=120,
                 check=False,
             )
         assert b"Traceback" not in result.stderr, result.stderr.decode()
@@ -139,7 +139,7 @@ class Commands:
                 else:
                     pipe.close()
             shown = _read_terminal(main, reactions)
-            return process.wait(timeout=10), shown.decode().replace("\r\n", "\n")
+            return process.wait(timeout=120), shown.decode().replace("\r\n", "\n")
 
     def _start_on_terminal(self, words, terminal, streams, environment):
         """The process; forked as in `run`."""

@@ -87,7 +87,7 @@ class Console:
         """Interrupt the server, if there is one."""
         if self._server is not None:
             os.killpg(self._server.pid, signal.SIGINT)
-            rest, _ = self._server.communicate(timeout=20)
+            rest, _ = self._server.communicate(timeout=120)
             code, self._server = self._server.returncode, None
             assert code in {0, 130, -signal.SIGINT}, (code, rest)
             assert not re.search(r"Traceback|Warning", rest), rest

@@ -1,7 +1,9 @@
 """What the tests of the Pinning Services API share: a plain caller, a configuration, and rows."""
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 import urllib3
 
 from holdfast import ClientConfig
@@ -13,6 +15,18 @@ REQUEST_ID = "b7c9a2f0-5f43-4d27-9d43-0b7a7a5a1c11"
 CREATED = "2020-07-27T17:32:28.276123456Z"
 CREATED_MS = 1595871148276
 DELEGATE = "/ip4/203.0.113.1/tcp/4001/p2p/QmServicePeerId"
+# Calls of a client, of both colours: each sends a request to the service.
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "pin": lambda client: client.pin(HELLO_CID),
+    "pins": lambda client: client.pins(),
+    "update": lambda client: client.update(HELLO_CID, name="x"),
+    "revoke": lambda client: client.revoke(HELLO_CID),
+    "test_connection": lambda client: client.test_connection(),
+}
+# One call shows what all do; the others are for the slow run.
+EACH_CALL = [
+    each if each == "pin" else pytest.param(each, marks=pytest.mark.slow) for each in CALLS
+]
 
 
 class PSACaller:

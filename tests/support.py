@@ -1,10 +1,14 @@
-"""What several tests need: well-known CIDs, and a configuration for a scripted server."""
+"""What several tests need: well-known CIDs, a configuration for a scripted server, scripts."""
 
 import atexit
+import json
+import os
 import socket
+import subprocess
 import time
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from holdfast import ClientConfig
@@ -65,6 +69,21 @@ def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
     while not condition():
         assert time.monotonic() < end, "what was waited for did not happen"
         time.sleep(0.01)
+
+
+def script_output(*command: str | Path, cwd: Path, **environment: str) -> Any:
+    """Run a script that prints JSON, and return what it printed."""
+    result = subprocess.run(  # noqa: S603
+        command,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
 @cache

@@ -28,7 +28,7 @@ from tests.content import Blocks
 
 LEAF = CID.of_raw(b"hello")
 
-pytestmark = pytest.mark.timeout(10)
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(autouse=True)
@@ -216,7 +216,7 @@ def test_lies_about_sizes_beside_a_plain_body(declared, held):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)  # most of it goes into making the nodes
+@pytest.mark.timeout(120)  # most of it goes into making the nodes
 def test_a_node_that_is_wide_at_every_level():
     tracemalloc.stop()  # the nodes are made without being watched: that takes many times as long
     blocks = Blocks()

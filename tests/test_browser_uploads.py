@@ -5,7 +5,7 @@ import urllib3
 from playwright.sync_api import expect
 
 from holdfast import compute_cid
-from tests.browser import PNG, Visit
+from tests.browser import PNG
 from tests.test_examples import running_service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -21,13 +21,6 @@ def address(empty_node, tmp_path):
     }
     with running_service(tmp_path, "browser_upload", **variables) as (url, _):
         yield url
-
-
-@pytest.fixture
-def visit(browser, empty_node):
-    visit = Visit(browser, empty_node)
-    yield visit
-    visit.close()
 
 
 def choose(tab, name, media_type, content):

@@ -254,7 +254,7 @@ def test_an_interrupt_ends_it_with_130_and_leaves_no_file(scripted):
         while not silent.requests:
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        output, words = process.communicate(timeout=20)
+        output, words = process.communicate(timeout=120)
     assert (process.returncode, output, words) == (130, "", "interrupted\n")
     assert not (scripted.folder / "copy").exists()
 
@@ -267,7 +267,7 @@ def test_a_reader_that_goes_away_is_no_error_message(commands):
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()
-    assert process.wait(timeout=20) == 141
+    assert process.wait(timeout=120) == 141
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_the_exit_code_is_the_same_when_nobody_hears_about_it(commands):
         [HOLDFAST, "store", "{bad"], stderr=writer, env=commands.environment
     )
     os.close(writer)
-    assert process.wait(timeout=50) == 5
+    assert process.wait(timeout=120) == 5
     commands.command = shell("2>/dev/full")
     assert commands.run("store", "{bad").returncode == 5
 
@@ -126,7 +126,7 @@ def test_a_demo_that_is_ended_leaves_nothing_behind(commands, tmp_path, number, 
         assert process.poll() is None
         time.sleep(0.001)
     process.send_signal(number)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == code
     assert list(folder.iterdir()) == []
 

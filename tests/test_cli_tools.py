@@ -108,7 +108,7 @@ def test_the_node_runs_until_it_is_interrupted(commands, flags):
     finally:
         process.send_signal(signal.SIGINT)
         try:
-            _, words = process.communicate(timeout=20)
+            _, words = process.communicate(timeout=120)
         finally:
             process.kill()
     if flags:
@@ -124,7 +124,7 @@ def test_the_node_ends_in_order_when_it_is_told_to(commands, number, code):
         process.stdout.readline()
     process.send_signal(number)
     try:
-        _, words = process.communicate(timeout=20)
+        _, words = process.communicate(timeout=120)
     finally:
         process.kill()
     assert (process.returncode, words) == (code, "")
@@ -287,6 +287,6 @@ main.main()
     )
     assert process.stdout.readline() == "ready\n"
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert "Exception ignored" in errors
     assert process.returncode == 128 + signal.SIGTERM

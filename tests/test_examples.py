@@ -91,7 +91,7 @@ def running_service(folder, name="service", **variables):
                     break
         finally:
             process.send_signal(signal.SIGINT)
-            log += process.communicate(timeout=20)[1]
+            log += process.communicate(timeout=120)[1]
     assert "Application shutdown complete." in log, log
     assert process.returncode == 0, log
 
@@ -444,7 +444,7 @@ def test_after_ctrl_c_it_goes_on_where_it_was(importer, node):
     with importer.start("photos", "--at-once", 2) as process:
         wait_until(lambda: len(node.requests) == 5 and manifest.read_bytes().count(b"\n") == 3)
         process.send_signal(signal.SIGINT)
-        said, noted = process.communicate(timeout=30)
+        said, noted = process.communicate(timeout=120)
     assert (process.returncode, said) == (130, "3 uploaded, 0 unchanged, 0 failed\n")
     assert "Traceback" not in noted
     assert len(manifest_of(manifest)) == 3

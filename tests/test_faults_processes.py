@@ -49,7 +49,7 @@ def started(code, *arguments):
 def finished(process):
     """What a process printed and complained of, when it has ended by itself."""
     try:
-        output, complaints = process.communicate(timeout=30)
+        output, complaints = process.communicate(timeout=120)
     finally:
         process.kill()
     assert TOKEN not in output + complaints

@@ -1,15 +1,13 @@
 """The official JavaScript clients of the pinning service, unchanged, against the node."""
 
-import json
-import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from holdfast import Client, compute_cid
+from tests.support import script_output
 
 HERE = Path(__file__).parent / "js"
 LEGACY = "kubo-legacy-cidv1"  # the layout of the service
@@ -22,17 +20,7 @@ pytestmark = [
 
 
 def run(script, *arguments, **environment):
-    result = subprocess.run(  # noqa: S603
-        ["node", script, *arguments],  # noqa: S607
-        cwd=HERE,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout)
+    return script_output("node", script, *arguments, cwd=HERE, **environment)
 
 
 def test_pinata_web3(javascript_packages, empty_node, tmp_path):

@@ -149,7 +149,7 @@ def test_ctrl_c_ends_a_script_at_once(gate, wait, told):
     )
     wait_until(lambda: gate.count == 3)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode in (-signal.SIGINT, 130)
     assert errors.splitlines()[-1] == told
     assert "Exception ignored" not in errors
@@ -172,7 +172,7 @@ sys.stdin.read()
         text=True,
     )
     wait_until(lambda: gate.count == 3)
-    _, errors = process.communicate("", timeout=20)
+    _, errors = process.communicate("", timeout=120)
     assert (process.returncode, errors) == (0, "")
 
 

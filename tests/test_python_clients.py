@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from holdfast import Client, compute_cid
+from tests.support import script_output
 
 HERE = Path(__file__).parent / "python_clients"
 HELLO = compute_cid(b'{"hello":"world"}')
@@ -26,20 +25,11 @@ class Runs:
 
     def __init__(self, packages, folder):
         self.folder = folder
-        self._environment = {**os.environ, "PYTHONPATH": str(packages), "NO_PROXY": "*"}
+        self._environment = {"PYTHONPATH": str(packages), "NO_PROXY": "*"}
 
     def __call__(self, script, *arguments):
-        result = subprocess.run(  # noqa: S603
-            [sys.executable, HERE / script, *arguments],
-            cwd=self.folder,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        assert result.returncode == 0, result.stderr
-        return json.loads(result.stdout)
+        command = [sys.executable, HERE / script, *arguments]
+        return script_output(*command, cwd=self.folder, **self._environment)
 
 
 @pytest.fixture

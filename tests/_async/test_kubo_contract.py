@@ -4,18 +4,12 @@ import pytest
 
 from holdfast import AsyncKuboProvider
 from holdfast.testing import AsyncProviderTests
-from tests.content import DATA
-
-ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
-DIRECTORY = "bafybeidh6k2vzukelqtrjsmd4p52cpmltd2ufqrdtdg6yigi73in672fwu"
-FILE = ("subdir/hello.txt", b"hello world\n")
+from tests.contract import DIRECTORY_ARCHIVE, DIRECTORY_CID, SmallerFiles
 
 
 @pytest.mark.slow  # the quick tests are in test_kubo.py
-class TestByBlocks(AsyncProviderTests):
+class TestByBlocks(SmallerFiles, AsyncProviderTests):
     """Reads block by block through the RPC API."""
-
-    large_size, memory_limit = 32 << 20, 24 << 20
 
     @pytest.fixture
     async def provider(self, kubo):
@@ -28,12 +22,8 @@ class TestByBlocks(AsyncProviderTests):
 
     @pytest.fixture
     def directory_cid(self, kubo):
-        kubo.import_car(ARCHIVE.read_bytes())
-        return DIRECTORY
-
-    @pytest.fixture
-    def directory_file(self):
-        return FILE
+        kubo.import_car(DIRECTORY_ARCHIVE)
+        return DIRECTORY_CID
 
 
 @pytest.mark.slow

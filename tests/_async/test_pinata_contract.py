@@ -4,15 +4,11 @@ import pytest
 
 from holdfast import AsyncPinataProvider
 from holdfast.testing import AsyncProviderTests
-from tests.content import DATA
-
-ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
-FILE = ("subdir/hello.txt", b"hello world\n")
+from tests.contract import OnTheNode
 
 
 @pytest.mark.slow  # the quick tests are in test_pinata.py and test_pinata_on_the_node.py
-class TestPublic(AsyncProviderTests):
-    large_size, memory_limit = 32 << 20, 24 << 20
+class TestPublic(OnTheNode, AsyncProviderTests):
     changes = {}  # noqa: RUF012 - read only
 
     @pytest.fixture
@@ -21,15 +17,6 @@ class TestPublic(AsyncProviderTests):
         provider = AsyncPinataProvider(config)
         yield provider
         await provider.aclose()
-
-    @pytest.fixture
-    def directory_cid(self, node):
-        (pin,) = node.repository.import_car([ARCHIVE.read_bytes()])
-        return pin.cid
-
-    @pytest.fixture
-    def directory_file(self):
-        return FILE
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ HASTY = {"connect": 2, "read": 1, "write": 0.3, "total": 4}
 # More than the buffers of a connection take from a client whose peer does not read.
 LARGE = "x" * 8_000_000
 
-pytestmark = pytest.mark.timeout(20)
+pytestmark = pytest.mark.timeout(120)
 
 
 async def retrieved(*pieces, times=1, pause=0.0, **changes):

@@ -9,10 +9,7 @@ import pytest
 from holdfast import AsyncPinProvider, AsyncPSAProvider
 from holdfast.provider import AsyncAnnotating
 from holdfast.testing import AsyncProviderTests
-from tests.content import DATA
-
-ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
-FILE = ("subdir/hello.txt", b"hello world\n")
+from tests.contract import OnTheNode
 
 
 class StoringElsewhere(AsyncPSAProvider):
@@ -39,21 +36,10 @@ class StoringElsewhere(AsyncPSAProvider):
 
 
 @pytest.mark.slow  # the quick tests are in test_psa.py and test_psa_on_the_node.py
-class TestOnTheNode(AsyncProviderTests):
-    large_size, memory_limit = 32 << 20, 24 << 20
-
+class TestPSA(OnTheNode, AsyncProviderTests):
     @pytest.fixture
     async def provider(self, node):
         config = node.config.with_options(provider="psa", pin_api_url=f"{node.api_url}/psa")
         provider = StoringElsewhere(config, node)
         yield provider
         await provider.aclose()
-
-    @pytest.fixture
-    def directory_cid(self, node):
-        (pin,) = node.repository.import_car([ARCHIVE.read_bytes()])
-        return pin.cid
-
-    @pytest.fixture
-    def directory_file(self):
-        return FILE

@@ -8,20 +8,8 @@ import pytest
 from holdfast import AsyncClient
 from holdfast.errors import ClientError, ProviderError
 from tests._async.test_secrets import assert_clean, assert_no_secret_in
-from tests.psa import psa_config, results, row
+from tests.psa import CALLS, EACH_CALL, psa_config, results, row
 from tests.support import GATEWAY_TOKEN, HELLO_CID, TOKEN, closed_port_url
-
-CALLS = {
-    "pin": lambda client: client.pin(HELLO_CID),
-    "pins": lambda client: client.pins(),
-    "update": lambda client: client.update(HELLO_CID, name="x"),
-    "revoke": lambda client: client.revoke(HELLO_CID),
-    "test_connection": lambda client: client.test_connection(),
-}
-# One call shows what all do; the others are for the slow run.
-EACH_CALL = [
-    each if each == "pin" else pytest.param(each, marks=pytest.mark.slow) for each in CALLS
-]
 
 
 @pytest.mark.parametrize("call", EACH_CALL)

@@ -6,18 +6,12 @@ import pytest
 
 from holdfast import ClusterProvider
 from holdfast.testing import ProviderTests
-from tests.content import DATA
-
-ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
-DIRECTORY = "bafybeidh6k2vzukelqtrjsmd4p52cpmltd2ufqrdtdg6yigi73in672fwu"
-FILE = ("subdir/hello.txt", b"hello world\n")
+from tests.contract import DIRECTORY_ARCHIVE, DIRECTORY_CID, SmallerFiles
 
 
 @pytest.mark.slow  # the quick tests are in test_cluster.py
-class TestCluster(ProviderTests):
+class TestCluster(SmallerFiles, ProviderTests):
     """A cluster keeps the contract."""
-
-    large_size, memory_limit = 32 << 20, 24 << 20
 
     @pytest.fixture
     def provider(self, cluster):
@@ -27,9 +21,5 @@ class TestCluster(ProviderTests):
 
     @pytest.fixture
     def directory_cid(self, cluster):
-        cluster.peers[1].kubo.import_car(ARCHIVE.read_bytes())
-        return DIRECTORY
-
-    @pytest.fixture
-    def directory_file(self):
-        return FILE
+        cluster.peers[1].kubo.import_car(DIRECTORY_ARCHIVE)
+        return DIRECTORY_CID

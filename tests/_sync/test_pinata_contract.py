@@ -6,15 +6,11 @@ import pytest
 
 from holdfast import PinataProvider
 from holdfast.testing import ProviderTests
-from tests.content import DATA
-
-ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
-FILE = ("subdir/hello.txt", b"hello world\n")
+from tests.contract import OnTheNode
 
 
 @pytest.mark.slow  # the quick tests are in test_pinata.py and test_pinata_on_the_node.py
-class TestPublic(ProviderTests):
-    large_size, memory_limit = 32 << 20, 24 << 20
+class TestPublic(OnTheNode, ProviderTests):
     changes = {}  # noqa: RUF012 - read only
 
     @pytest.fixture
@@ -23,15 +19,6 @@ class TestPublic(ProviderTests):
         provider = PinataProvider(config)
         yield provider
         provider.close()
-
-    @pytest.fixture
-    def directory_cid(self, node):
-        (pin,) = node.repository.import_car([ARCHIVE.read_bytes()])
-        return pin.cid
-
-    @pytest.fixture
-    def directory_file(self):
-        return FILE
 
 
 @pytest.mark.slow

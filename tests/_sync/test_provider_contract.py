@@ -8,19 +8,10 @@ from examples.folder_provider import FolderProvider
 from holdfast import ClientConfig, LocalProvider, PinProvider
 from holdfast.content.car import CarReader
 from holdfast.testing import ProviderTests
-from tests.content import DATA
-
-ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
-FILE = ("subdir/hello.txt", b"hello world\n")
+from tests.contract import DIRECTORY_ARCHIVE, OnTheNode, SmallerFiles
 
 
-class SmallerFiles(ProviderTests):
-    """The contract, with files of half the size: they show as well that none is held whole."""
-
-    large_size, memory_limit = 32 << 20, 24 << 20
-
-
-class TestLocal(SmallerFiles):
+class TestLocal(SmallerFiles, ProviderTests):
     @pytest.fixture
     def provider(self, memory_folder):
         provider = LocalProvider(ClientConfig(path=memory_folder / "store"))
@@ -29,29 +20,16 @@ class TestLocal(SmallerFiles):
 
     @pytest.fixture
     def directory_cid(self, provider):
-        (root,) = provider.import_car([ARCHIVE.read_bytes()])
+        (root,) = provider.import_car([DIRECTORY_ARCHIVE])
         return root
 
-    @pytest.fixture
-    def directory_file(self):
-        return FILE
 
-
-class TestPinning(SmallerFiles):
+class TestPinning(OnTheNode, ProviderTests):
     @pytest.fixture
     def provider(self, node):
         provider = PinProvider(node.config)
         yield provider
         provider.close()
-
-    @pytest.fixture
-    def directory_cid(self, node):
-        (pin,) = node.repository.import_car([ARCHIVE.read_bytes()])
-        return pin.cid
-
-    @pytest.fixture
-    def directory_file(self):
-        return FILE
 
 
 @pytest.mark.slow  # another layout of blocks, for which test_on_the_node.py has quick tests
@@ -63,7 +41,7 @@ class TestPinningVersion0(TestPinning):
         provider.close()
 
 
-class TestFolder(SmallerFiles):
+class TestFolder(SmallerFiles, ProviderTests):
     """The provider of the guide: `BaseProvider` over a folder of blocks."""
 
     @pytest.fixture
@@ -76,10 +54,6 @@ class TestFolder(SmallerFiles):
     @pytest.fixture
     def directory_cid(self, provider):
         reader = CarReader()
-        for cid, block in reader.update(ARCHIVE.read_bytes()):
+        for cid, block in reader.update(DIRECTORY_ARCHIVE):
             provider._folder.put(cid, block)
         return str(reader.roots[0])
-
-    @pytest.fixture
-    def directory_file(self):
-        return FILE

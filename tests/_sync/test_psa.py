@@ -18,7 +18,7 @@ from holdfast.errors import (
     RequestTimeoutError,
     UnsupportedError,
 )
-from tests.psa import CREATED_MS, REQUEST_ID, psa_config, results, row
+from tests.psa import CALLS, CREATED_MS, EACH_CALL, REQUEST_ID, psa_config, results, row
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, raw_cid
 
 OTHER_ID = "ac5308a1-de49-40a3-9f5c-d20f1bb6206d"
@@ -340,17 +340,6 @@ def test_the_path_of_the_address_is_kept():
 
 
 FAILURE = {"error": {"reason": "SOME_REASON", "details": "in the service's words"}}
-CALLS = {
-    "pin": lambda client: client.pin(HELLO_CID),
-    "pins": lambda client: client.pins(),
-    "update": lambda client: client.update(HELLO_CID, name="x"),
-    "revoke": lambda client: client.revoke(HELLO_CID),
-    "test_connection": lambda client: client.test_connection(),
-}
-# One call shows what all do; the others are for the slow run.
-EACH_CALL = [
-    each if each == "pin" else pytest.param(each, marks=pytest.mark.slow) for each in CALLS
-]
 
 
 @pytest.mark.parametrize("call", EACH_CALL)

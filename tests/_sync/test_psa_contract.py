@@ -11,10 +11,7 @@ import pytest
 from holdfast import PinProvider, PSAProvider
 from holdfast.provider import Annotating
 from holdfast.testing import ProviderTests
-from tests.content import DATA
-
-ARCHIVE = DATA / "subdir-with-mixed-block-files.car"
-FILE = ("subdir/hello.txt", b"hello world\n")
+from tests.contract import OnTheNode
 
 
 class StoringElsewhere(PSAProvider):
@@ -41,21 +38,10 @@ class StoringElsewhere(PSAProvider):
 
 
 @pytest.mark.slow  # the quick tests are in test_psa.py and test_psa_on_the_node.py
-class TestOnTheNode(ProviderTests):
-    large_size, memory_limit = 32 << 20, 24 << 20
-
+class TestPSA(OnTheNode, ProviderTests):
     @pytest.fixture
     def provider(self, node):
         config = node.config.with_options(provider="psa", pin_api_url=f"{node.api_url}/psa")
         provider = StoringElsewhere(config, node)
         yield provider
         provider.close()
-
-    @pytest.fixture
-    def directory_cid(self, node):
-        (pin,) = node.repository.import_car([ARCHIVE.read_bytes()])
-        return pin.cid
-
-    @pytest.fixture
-    def directory_file(self):
-        return FILE

@@ -68,19 +68,32 @@ class Authorization:
 
 
 class AuthorizedEndpoint:
-    """An endpoint for requests with a token for `scope`.
+    """An endpoint for requests with a token for `scope`; without `authorization`, for all.
 
-    For a function, Starlette would catch errors twice.
+    A `Refusal` becomes the reply that `error_reply` returns for it. This is a class because
+    Starlette would catch the errors of a function once more.
     """
 
-    def __init__(self, authorization: Authorization, endpoint: Endpoint, scope: str | None) -> None:
-        self._authorization = authorization
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        authorization: Authorization | None = None,
+        scope: str | None = None,
+        *,
+        error_reply: Callable[[Refusal], Response] = Refusal.json_reply,
+    ) -> None:
         self._endpoint = endpoint
+        self._authorization = authorization
         self._scope = scope
+        self._error_reply = error_reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         request = Request(scope, receive, send)
-        self._authorization.check(request, self._scope)
-        reply = await self._endpoint(request)
+        try:
+            if self._authorization is not None:
+                self._authorization.check(request, self._scope)
+            reply = await self._endpoint(request)
+        except Refusal as refusal:
+            reply = self._error_reply(refusal)
         await reply(scope, receive, send)

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from holdfast.content.cid import CID
 from holdfast.files.importing import import_content
@@ -92,14 +92,13 @@ class PinningEndpoints:
             ]
         return [
             *(
-                Route(path, self._authorized(endpoint, scope), methods=[method])
+                Route(
+                    path, AuthorizedEndpoint(endpoint, self.authorization, scope), methods=[method]
+                )
                 for method, path, endpoint, scope in endpoints
             ),
             *(Route(path, _Lacking(text)) for path, text in LACKING.items()),
         ]
-
-    def _authorized(self, endpoint: Endpoint, scope: str | None) -> ASGIApp:
-        return AuthorizedEndpoint(self.authorization, endpoint, scope)
 
     async def greet(self, _: Request) -> Response:
         """Reply with the service's greeting, which needs a token and no scope."""

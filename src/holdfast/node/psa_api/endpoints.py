@@ -1,18 +1,16 @@
 """The five calls of the Pinning Services API, and their routes."""
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, TypeAlias
+from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
 
 from holdfast.errors import ClientError
 from holdfast.node.http_server.refusals import Refusal, store_refusal
-from holdfast.node.pinning_api.authorization import Authorization
+from holdfast.node.pinning_api.authorization import AuthorizedEndpoint, Endpoint
 from holdfast.node.pinning_api.endpoints import PinningEndpoints
 from holdfast.node.psa_api.json_status import delegates_of, failure_reply, pin_status
 from holdfast.node.psa_api.list_query import read_query
@@ -25,30 +23,6 @@ from holdfast.repository.pin_queries import Stopped
 
 PREFIX: Final = "/psa"
 ACCEPTED: Final = 202
-
-Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
-
-
-class PSACall:
-    """A call for requests with a token for all of `scopes`; its errors are ``Failure`` objects."""
-
-    def __init__(self, handler: Handler, authorization: Authorization, scopes: list[str]) -> None:
-        self._handler = handler
-        self._authorization = authorization
-        self._scopes = scopes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        request = Request(scope, receive, send)
-        try:
-            for each in self._scopes:
-                self._authorization.check(request, each)
-            reply = await self._handler(request)
-        except Refusal as refusal:
-            reply = failure_reply(refusal)
-        except (ClientError, OSError) as error:
-            reply = failure_reply(store_refusal(error))
-        await reply(scope, receive, send)
 
 
 class PSAEndpoints:
@@ -70,15 +44,23 @@ class PSAEndpoints:
             self._route("GET", pins, self.list, "pinList"),
             self._route("POST", pins, self.add, "pinByHash"),
             self._route("GET", pin, self.get, "pinList"),
-            self._route("POST", pin, self.replace, "pinByHash", "unpin"),
+            self._route("POST", pin, self.replace, "pinByHash"),
             self._route("DELETE", pin, self.remove, "unpin"),
-            Route(f"{PREFIX}/{{path:path}}", PSACall(_lacking, self._api.authorization, [])),
+            Route(
+                f"{PREFIX}/{{path:path}}", AuthorizedEndpoint(_lacking, error_reply=failure_reply)
+            ),
         ]
 
-    def _route(self, method: str, path: str, handler: Handler, *scopes: str) -> Route:
-        return Route(
-            path, PSACall(handler, self._api.authorization, list(scopes)), methods=[method]
-        )
+    def _route(self, method: str, path: str, endpoint: Endpoint, scope: str) -> Route:
+        async def refusing(request: Request) -> Response:
+            try:
+                return await endpoint(request)
+            except (ClientError, OSError) as error:
+                raise store_refusal(error) from error
+
+        authorization = self._api.authorization
+        call = AuthorizedEndpoint(refusing, authorization, scope, error_reply=failure_reply)
+        return Route(path, call, methods=[method])
 
     async def list(self, request: Request) -> Response:
         """List one page of the requests that match, the newest first."""
@@ -108,6 +90,7 @@ class PSAEndpoints:
 
     async def replace(self, request: Request) -> Response:
         """Pin another CID, or the same with another name, in place of a request."""
+        self._api.authorization.check(request, "unpin")
         wanted = read_pin(await self._api.bodies.json_object(request))
 
         def replace(stopped: Stopped) -> PinRequest | None:

@@ -17,6 +17,7 @@ from holdfast.content.profiles import profile_named
 from holdfast.errors import ClientError
 from holdfast.node.http_server.default_headers import DefaultHeaders
 from holdfast.node.http_server.refusals import Refusal
+from holdfast.node.pinning_api.authorization import Endpoint
 from holdfast.node.pinning_api.endpoints import PinningEndpoints
 from holdfast.node.pinning_api.form_parser import receive_form
 from holdfast.node.settings import NodeSettings
@@ -32,7 +33,7 @@ from holdfast.node.v3_api.tus_endpoints import TusEndpoints
 from holdfast.node.v3_api.tus_uploads import TusUploads
 from holdfast.node.v3_api.upload_form import UploadForm
 from holdfast.node.v3_api.upload_options import size_limit
-from holdfast.node.v3_api.v3_calls import Handler, V3Call, data_reply
+from holdfast.node.v3_api.v3_calls import data_reply, v3_call
 from holdfast.repository import Repository
 
 FORM_MARGIN: Final = 1 << 20  # bytes of a form besides its files
@@ -100,7 +101,7 @@ class V3Endpoints:
         links = LinkEndpoints(self._signer, self._api.bodies)
         return [
             self._route("POST", "/v3/files", self.upload, WRITE),
-            Route("/v3/files", V3Call(self._tus.options), methods=["OPTIONS"]),
+            Route("/v3/files", v3_call(self._tus.options), methods=["OPTIONS"]),
             self._route("POST", "/v3/files/sign", links.sign, WRITE),
             self._route("POST", "/v3/files/private/download_link", links.download_link, READ),
             Route("/v3/files/signed/{token}", _for_pages(self.upload_signed)),
@@ -109,11 +110,11 @@ class V3Endpoints:
             *self._group_routes(),
             Route("/v3/files/{id}/{secret}", _for_pages(self.serve_upload)),
             Route(f"{PREFIX}/{{path:path}}", PrivateGateway(self._networks, self._signer)),
-            Route("/v3/{path:path}", V3Call(_lacking)),
+            Route("/v3/{path:path}", v3_call(_lacking)),
         ]
 
-    def _route(self, method: str, path: str, handler: Handler, scope: str) -> Route:
-        return Route(path, V3Call(handler, self._api.authorization, scope), methods=[method])
+    def _route(self, method: str, path: str, endpoint: Endpoint, scope: str) -> Route:
+        return Route(path, v3_call(endpoint, self._api.authorization, scope), methods=[method])
 
     def _pin_routes(self) -> list[Route]:
         pins = PinEndpoints(self._networks.public, self._api.jobs, self._api.bodies)
@@ -213,8 +214,8 @@ class V3Endpoints:
         self._networks.close()
 
 
-def _for_pages(handler: Handler) -> ASGIApp:
-    return DefaultHeaders(V3Call(handler), CROSS_ORIGIN)
+def _for_pages(endpoint: Endpoint) -> ASGIApp:
+    return DefaultHeaders(v3_call(endpoint), CROSS_ORIGIN)
 
 
 async def _lacking(request: Request) -> Response:

@@ -1,40 +1,23 @@
 """What all calls of the v3 API share: who may make them, and the shape of their replies."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.pinning_api.authorization import Authorization
-
-Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+from holdfast.node.pinning_api.authorization import Authorization, AuthorizedEndpoint, Endpoint
 
 NOT_AUTHORIZED = "Not Authorized"
 
 
-class V3Call:
-    """A call for requests with a token for `scope`; without `authorization`, for all."""
-
-    def __init__(
-        self, handler: Handler, authorization: Authorization | None = None, scope: str | None = None
-    ) -> None:
-        self._handler = handler
-        self._authorization = authorization
-        self._scope = scope
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        request = Request(scope, receive, send)
-        try:
-            if self._authorization is not None:
-                self._authorization.check(request, self._scope)
-            reply = await self._handler(request)
-        except Refusal as refusal:
-            reply = error_reply(refusal)
-        await reply(scope, receive, send)
+def v3_call(
+    endpoint: Endpoint, authorization: Authorization | None = None, scope: str | None = None
+) -> ASGIApp:
+    """Return an application for `endpoint` whose errors have the shape of the service's."""
+    return AuthorizedEndpoint(endpoint, authorization, scope, error_reply=error_reply)
 
 
 def data_reply(data: Any, headers: Mapping[str, str] | None = None) -> Response:

@@ -16,17 +16,6 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def node(empty_node):
-    return empty_node
-
-
-@pytest.fixture
-def client(node):
-    with Client.init(node.config) as client:
-        yield client
-
-
-@pytest.fixture
 def look(visit, client):
     """Uploads content and opens it; gives what is shown."""
 

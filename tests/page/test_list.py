@@ -17,17 +17,6 @@ from tests.support import SIZES
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def node(empty_node):
-    return empty_node
-
-
-@pytest.fixture
-def client(node):
-    with Client.init(node.config) as client:
-        yield client
-
-
 def box(locator):
     return locator.first.bounding_box()
 
@@ -36,10 +25,10 @@ def box(locator):
 
 
 @pytest.mark.parametrize("width", [320, 360, 768, 820, 960, 1024, 1100, 1200, 1440, 2560])
-def test_every_width_shows_names_cids_and_sizes(browser, node, client, width):
+def test_every_width_shows_names_cids_and_sizes(new_visit, client, width):
     client.upload(PNG, name="a-very-long-name-without-any-space-in-it-" * 5 + ".png")
     client.store({"a": 1}, name="small.json")
-    visit = Visit(browser, node, viewport={"width": width, "height": 800})
+    visit = new_visit(viewport={"width": width, "height": 800})
     tab = visit.open()
     expect(visit.row("small.json")).to_be_visible()
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -55,7 +44,6 @@ def test_every_width_shows_names_cids_and_sizes(browser, node, client, width):
         assert right == ["right", "right"]
     toolbar = [box(each) for each in tab.locator("#toolbar button").all()]
     assert all(each["x"] >= 0 and each["x"] + each["width"] <= width for each in toolbar)
-    visit.close()
 
 
 def test_a_row_shows_what_it_is_and_when_it_came(visit, client, tmp_path):
@@ -343,8 +331,7 @@ def test_a_pin_is_edited_and_unpinned_in_the_viewer(visit, node, client):
 def test_a_cid_is_pinned(visit, node, client):
     record = client.upload(b"again", name="once")
     client.revoke(record.cid)  # its blocks are still here
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     tab.keyboard.press("p")
     tab.keyboard.type("nonsense")
     tab.keyboard.press("Enter")
@@ -368,8 +355,7 @@ def test_files_are_uploaded_several_at_a_time_with_one_bar(visit, node, tmp_path
     files = [tmp_path / f"{number:03}.bin" for number in range(60)]
     for number, file in enumerate(files):
         file.write_bytes(number.to_bytes(2) * 5000)
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     waiting, is_held = [], [True]
 
     def hold(route):
@@ -399,8 +385,7 @@ def test_all_uploads_are_cancelled_at_once(visit, node, tmp_path):
     files = [tmp_path / f"{number}.bin" for number in range(30)]
     for number, file in enumerate(files):
         file.write_bytes(bytes([number]) * 400_000)
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     session = visit.context.new_cdp_session(tab)
     line = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 1_000_000}
     session.send("Network.enable")
@@ -422,8 +407,7 @@ def test_who_signs_out_uploads_nothing_more(visit, node, tmp_path):
     files = [tmp_path / f"{number}.bin" for number in range(12)]
     for number, file in enumerate(files):
         file.write_bytes(bytes([number]))
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     waiting = []
     tab.route("**/pinFileToIPFS", lambda route: waiting.append(route))  # noqa: PLW0108
     tab.set_input_files("#files", files)
@@ -440,8 +424,7 @@ def test_many_failed_uploads_are_tried_again_together(visit, node, tmp_path):
     files = [tmp_path / f"{number}.bin" for number in range(12)]
     for number, file in enumerate(files):
         file.write_bytes(bytes([number]))
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     tab.route("**/pinFileToIPFS", lambda route: route.abort())
     tab.set_input_files("#files", files)
     expect(tab.locator("#upload-words")).to_have_text("12 failed")
@@ -455,8 +438,7 @@ def test_many_failed_uploads_are_tried_again_together(visit, node, tmp_path):
 
 
 def test_text_that_is_no_json_becomes_a_file_after_a_word(visit, client):
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     tab.evaluate("navigator.clipboard.writeText('Dear diary,\\n\\n  no JSON.\\n')")
     tab.keyboard.press("Control+V")
     expect(tab.locator("#json-error")).to_contain_text("This is not JSON")
@@ -471,8 +453,7 @@ def test_text_that_is_no_json_becomes_a_file_after_a_word(visit, client):
 
 
 def test_control_and_enter_pin(visit, client):
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     tab.keyboard.press("j")
     tab.keyboard.type("{")
     tab.keyboard.press("Control+Enter")
@@ -512,15 +493,12 @@ def test_the_command_and_the_snippet_of_an_empty_page_work(visit, node, client, 
     expect(visit.row("photo.jpg")).to_be_visible()
 
 
-def test_a_page_that_uploads_and_one_that_watches(browser, node, tmp_path):
+def test_a_page_that_uploads_and_one_that_watches(new_visit, tmp_path):
     """Two tabs of two users: what one pins is seen by the other while it goes on."""
     files = [tmp_path / f"{number}.bin" for number in range(20)]
     for number, file in enumerate(files):
         file.write_bytes(bytes([number]) * 10)
-    one, other = Visit(browser, node), Visit(browser, node)
-    expect(one.open().locator("#empty")).to_be_visible()
-    watched = other.open()
-    one.tab.set_input_files("#files", files)
-    expect(watched.locator("#totals")).to_have_text("20 pins, 200 B")
-    one.close()
-    other.close()
+    uploading = new_visit().open_empty()
+    watching = new_visit().open()
+    uploading.set_input_files("#files", files)
+    expect(watching.locator("#totals")).to_have_text("20 pins, 200 B")

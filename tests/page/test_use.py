@@ -6,22 +6,11 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from holdfast import Client, compute_cid
+from holdfast import compute_cid
 from holdfast.content.cid import CID
-from tests.browser import PNG, Visit
+from tests.browser import PNG, touch_screen
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def node(empty_node):
-    return empty_node
-
-
-@pytest.fixture
-def client(node):
-    with Client.init(node.config) as client:
-        yield client
 
 
 # The list
@@ -121,8 +110,7 @@ def test_files_and_folders_are_dropped(visit, node, tmp_path):
     (folder / "deep" / "er" / "b ü.txt").write_text("b")
     (tmp_path / "one.png").write_bytes(PNG)
     (tmp_path / 'two "x" <b>.json').write_text('{"two": 2}')
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     visit.drop(folder, tmp_path / "one.png", tmp_path / 'two "x" <b>.json')
     expect(tab.locator("#pins tbody tr")).to_have_count(3)
     expect(visit.row("site").locator(".type")).to_have_attribute("title", "directory, files: 2")
@@ -144,8 +132,7 @@ def test_a_folder_is_chosen(visit, tmp_path):
 
 def test_json_is_pasted_and_kept_to_the_digit(visit, client):
     text = '{"big": 12345678901234567890, "b": 1, "a": [1.50, true, null, "é\\u0041"]}'
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     tab.evaluate("text => navigator.clipboard.writeText(text)", text)
     tab.keyboard.press("Control+V")
     expect(tab.locator("#json-text")).to_have_value(text)
@@ -172,8 +159,7 @@ def test_what_is_no_json_is_not_sent(visit, node, text):
 def test_an_upload_shows_how_far_it_is_and_can_be_cancelled(visit, node, tmp_path):
     (tmp_path / "large.bin").write_bytes(bytes(20_000_000))
     (tmp_path / "small.bin").write_bytes(b"small")
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     session = visit.context.new_cdp_session(tab)
     slow_line = {"offline": False, "latency": 0, "downloadThroughput": -1}
     session.send("Network.enable")
@@ -339,8 +325,7 @@ def test_a_slow_unpin_leaves_the_next_question_alone(visit, client, held, node):
 
 
 def test_what_is_written_is_not_lost(visit, held):
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     let_go = held("/pinning/pinJSONToIPFS")
     tab.keyboard.press("j")
     tab.keyboard.type("[1]")
@@ -407,8 +392,7 @@ def test_uploads_that_wait_or_failed_can_be_dropped_or_tried_again(visit, node, 
     names = [f"{number}.bin" for number in range(7)]
     for name in names:
         (tmp_path / name).write_text(name)
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     let_go = held("/pinning/pinFileToIPFS")
     tab.set_input_files("#files", [tmp_path / name for name in names])
     uploads = tab.locator("#uploads li")
@@ -491,9 +475,9 @@ def test_by_keyboard_alone(visit, client, node):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out_in_light_and_in_dark(browser, node, client, scheme):
+def test_text_stands_out_in_light_and_in_dark(new_visit, client, scheme):
     client.upload(b"x", name="legible")
-    visit = Visit(browser, node, color_scheme=scheme)
+    visit = new_visit(color_scheme=scheme)
     tab = visit.open()
     expect(visit.row("legible")).to_be_visible()
     tab.get_by_role("button", name="legible", exact=True).click()
@@ -508,7 +492,6 @@ def test_text_stands_out_in_light_and_in_dark(browser, node, client, scheme):
         tab.get_by_role("radio", name=wanted).check()
         now = tab.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (now == background) == (wanted == scheme)
-    visit.close()
 
 
 def contrast(tab, selector):
@@ -528,13 +511,11 @@ def contrast(tab, selector):
     }""")
 
 
-def test_on_a_phone(browser, node, client):
+def test_on_a_phone(new_visit, client):
     long = "a-very-long-name-without-any-space-in-it-" * 5
     client.upload(PNG, name=f"{long}.png")
     client.store({"text": "x" * 500})
-    visit = Visit(
-        browser, node, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True
-    )
+    visit = new_visit(**touch_screen(360, 740))
     tab = visit.open()
     expect(visit.row(f"{long}.png")).to_be_visible()
 
@@ -555,4 +536,3 @@ def test_on_a_phone(browser, node, client):
     assert dialog["x"] + dialog["width"] <= 360
     tab.locator("#preview .close").tap()
     expect(tab.locator("#preview")).to_be_hidden()
-    visit.close()

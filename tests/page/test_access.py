@@ -3,21 +3,9 @@
 import pytest
 from playwright.sync_api import expect
 
-from holdfast import Client
-from tests.browser import PNG, Visit
+from tests.browser import PNG, touch_screen
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-@pytest.fixture
-def node(empty_node):
-    return empty_node
-
-
-@pytest.fixture
-def client(node):
-    with Client.init(node.config) as client:
-        yield client
 
 
 @pytest.fixture(scope="session")
@@ -37,13 +25,10 @@ def violations(tab, axe):
 
 
 @pytest.fixture(params=["light 360", "light 1280", "dark 360", "dark 1280"])
-def view(request, browser, node):
+def view(request, new_visit):
     """The page in both schemes, on a small and on a large screen."""
     scheme, width = request.param.split()
-    size = {"width": int(width), "height": 800}
-    visit = Visit(browser, node, color_scheme=scheme, viewport=size)
-    yield visit
-    visit.close()
+    return new_visit(color_scheme=scheme, viewport={"width": int(width), "height": 800})
 
 
 @pytest.fixture
@@ -173,35 +158,30 @@ def test_everything_is_reached_by_the_tab_key(visit, client):
     ]
 
 
-def test_reduced_motion_is_respected(browser, node, client):
+def test_reduced_motion_is_respected(new_visit, client):
     client.upload(b"x", name="still")
     for motion, expected in (("reduce", 0), ("no-preference", 1)):
-        visit = Visit(browser, node, reduced_motion=motion)
-        tab = visit.open()
+        tab = new_visit(reduced_motion=motion).open()
         tab.get_by_role("button", name="still", exact=True).click()
         expect(tab.locator("#content pre")).to_be_visible()
         script = "getComputedStyle(document.querySelector('#preview')).animationName !== 'none'"
         assert int(tab.evaluate(script)) == expected
-        visit.close()
 
 
-def test_on_a_tablet_the_actions_are_always_there(browser, node, client):
+def test_on_a_tablet_the_actions_are_always_there(new_visit, client):
     client.upload(b"x", name="touched")
-    size = {"width": 1024, "height": 768}
-    visit = Visit(browser, node, viewport=size, has_touch=True, is_mobile=True)
+    visit = new_visit(**touch_screen(1024, 768))
     tab = visit.open()
     actions = visit.row("touched").locator("td.row-actions > div")
     expect(actions).to_have_css("opacity", "1")
     date = visit.row("touched").locator("td.date").bounding_box()
     assert date["x"] + date["width"] <= actions.bounding_box()["x"]
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    visit.close()
 
 
-def test_on_a_phone_everything_is_in_the_preview(browser, node, client):
+def test_on_a_phone_everything_is_in_the_preview(new_visit, client):
     client.upload(b"x", name="touched")
-    size = {"width": 320, "height": 640}
-    visit = Visit(browser, node, viewport=size, has_touch=True, is_mobile=True)
+    visit = new_visit(**touch_screen(320, 640))
     tab = visit.open()
     visit.row("touched").locator("td.size").tap()
     for name in ("Copy CID", "Copy link", "Edit", "Unpin"):
@@ -213,4 +193,3 @@ def test_on_a_phone_everything_is_in_the_preview(browser, node, client):
     tab.locator("#confirm-yes").tap()
     expect(tab.locator("#empty")).to_be_visible()
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    visit.close()

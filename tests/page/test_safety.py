@@ -6,7 +6,6 @@ from collections import Counter
 import pytest
 from playwright.sync_api import expect
 
-from holdfast import Client
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
@@ -22,17 +21,6 @@ WRITER = NodeToken(token="only-writes-0123456789", scopes=frozenset({"pinJSONToI
 def empty_node():
     with running_node(tokens=(LISTER, WRITER)) as node:
         yield node
-
-
-@pytest.fixture
-def node(empty_node):
-    return empty_node
-
-
-@pytest.fixture
-def client(node):
-    with Client.init(node.config) as client:
-        yield client
 
 
 # Tokens
@@ -131,8 +119,7 @@ def test_another_token_is_taken_on_request(visit, node, client):
     ids=["page", "empty", "other shape", "ours"],
 )
 def test_refusals_of_all_shapes_are_words(visit, node, body, words):
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     reply = {"status": 502, "body": body if isinstance(body, bytes) else json.dumps(body)}
     tab.route("**/data/pinList?*", lambda route: route.fulfill(**reply))
     tab.get_by_role("button", name="Refresh").click()
@@ -141,8 +128,7 @@ def test_refusals_of_all_shapes_are_words(visit, node, body, words):
 
 def test_replies_that_are_none_of_the_nodes(visit, node, tmp_path):
     (tmp_path / "file").write_text("x")
-    tab = visit.open()
-    expect(tab.locator("#empty")).to_be_visible()
+    tab = visit.open_empty()
     tab.route("**/pinning/*", lambda route: route.fulfill(status=200, body="<p>portal"))
     tab.set_input_files("#files", tmp_path / "file")
     expect(tab.get_by_text("file: The server at this address is not the node")).to_be_visible()
@@ -181,8 +167,7 @@ def test_a_refused_unpin_is_said_in_its_dialog(visit, node, client):
 def test_a_node_that_is_gone(browser):
     with running_node() as node:
         visit = Visit(browser, node)
-        tab = visit.open()
-        expect(tab.locator("#empty")).to_be_visible()
+        tab = visit.open_empty()
     tab.get_by_role("button", name="Refresh").click()
     expect(tab.get_by_text("The node does not reply.")).to_be_visible()
     visit.close()

@@ -9,13 +9,7 @@ from playwright.sync_api import expect
 from holdfast import Client, compute_cid
 
 
-@pytest.fixture
-def client(empty_node):
-    with Client.init(empty_node.config) as client:
-        yield client
-
-
-def test_a_file_is_pinned_looked_at_and_unpinned(visit, empty_node, tmp_path):
+def test_a_file_is_pinned_looked_at_and_unpinned(visit, node, tmp_path):
     (tmp_path / "note.txt").write_text("from the page")
     tab = visit.open()
     expect(tab.get_by_text("Nothing is pinned yet.")).to_be_visible()
@@ -33,11 +27,11 @@ def test_a_file_is_pinned_looked_at_and_unpinned(visit, empty_node, tmp_path):
     visit.row("note.txt").get_by_role("button", name="Unpin").click()
     tab.get_by_role("dialog").get_by_role("button", name="Unpin").click()
     expect(tab.get_by_text("Nothing is pinned yet.")).to_be_visible()
-    assert empty_node.repository.totals() == (0, 0)
+    assert node.repository.totals() == (0, 0)
 
     # The token came by the fragment, and is in the address no longer; all went to the node alone.
-    assert tab.url == f"{empty_node.api_url}/"
-    assert {request.url.split("/")[2] for request in visit.requests} == {empty_node.api_url[7:]}
+    assert tab.url == f"{node.api_url}/"
+    assert {request.url.split("/")[2] for request in visit.requests} == {node.api_url[7:]}
     assert visit.complaints == []
 
 
@@ -91,14 +85,14 @@ def test_a_path_that_names_nothing_is_refused_in_words(node, path, status):
     assert reply.json()["error"].endswith(".")
 
 
-def test_the_list_is_searched_and_sorted_by_the_node(empty_node, client):
+def test_the_list_is_searched_and_sorted_by_the_node(node, client):
     sizes = {"Beta.json": 30, "alpha.txt": 10, "gamma.png": 20}
     cids = {name: client.upload(bytes(size), name=name).cid for name, size in sizes.items()}
 
     def names(**query):
-        headers = {"Authorization": f"Bearer {empty_node.token}"}
+        headers = {"Authorization": f"Bearer {node.token}"}
         reply = urllib3.request(
-            "GET", f"{empty_node.api_url}/data/pinList", fields=query, headers=headers, timeout=60
+            "GET", f"{node.api_url}/data/pinList", fields=query, headers=headers, timeout=60
         )
         assert reply.status == 200
         return [row["metadata"]["name"] for row in reply.json()["rows"]]
@@ -127,12 +121,12 @@ def ask(node, path, **headers):
     return urllib3.request("GET", f"{node.api_url}{path}", headers=headers, timeout=60)
 
 
-def test_a_list_that_has_not_changed_is_not_sent_again(empty_node, client):
+def test_a_list_that_has_not_changed_is_not_sent_again(node, client):
     record = client.upload(b"x", name="first")
     path = "/data/pinList?sortBy=name"
-    first = ask(empty_node, path)
+    first = ask(node, path)
     etag = first.headers["etag"]
-    again = ask(empty_node, path, **{"If-None-Match": etag})
+    again = ask(node, path, **{"If-None-Match": etag})
     assert (again.status, again.data, again.headers["etag"]) == (304, b"", etag)
     changes = (
         lambda: client.update(record.cid, name="second"),
@@ -141,19 +135,19 @@ def test_a_list_that_has_not_changed_is_not_sent_again(empty_node, client):
     )
     for change in changes:
         change()
-        reply = ask(empty_node, path, **{"If-None-Match": etag})
+        reply = ask(node, path, **{"If-None-Match": etag})
         assert reply.status == 200
         assert reply.headers["etag"] != etag
         etag = reply.headers["etag"]
     for unknown in ("", '""', "*", 'W/"x"'):
-        assert ask(empty_node, path, **{"If-None-Match": unknown}).status == 200
+        assert ask(node, path, **{"If-None-Match": unknown}).status == 200
 
 
-def test_the_totals_have_the_space_of_the_disk_on_request(empty_node, client):
+def test_the_totals_have_the_space_of_the_disk_on_request(node, client):
     client.upload(b"x")
-    plain = ask(empty_node, "/data/userPinnedDataTotal").json()
+    plain = ask(node, "/data/userPinnedDataTotal").json()
     assert set(plain) == {"pin_count", "pin_size_total", "pin_size_with_replications_total"}
-    with_disk = ask(empty_node, "/data/userPinnedDataTotal?disk=true").json()
+    with_disk = ask(node, "/data/userPinnedDataTotal?disk=true").json()
     assert plain.items() < with_disk.items()
     assert 0 < with_disk["disk_free"] < with_disk["disk_total"]
 
