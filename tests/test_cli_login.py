@@ -220,7 +220,7 @@ UNUSUAL = {
     "in a string": ('path = """\ngateway_url = 1\n"""\n', "cannot be changed safely"),
     "inline table": ("retries = { attempts = 1 }\n", "cannot be changed safely"),
     "dotted": ("retries.attempts = 1\n", "cannot be changed safely"),
-    "Windows": ("cid_version = 0\r\n[retries]\r\nattempts = 1\r\n", None),
+    "Windows": ("cid_version = 0\r\n# a\r\n[retries]\r\nattempts = 1\r\n# b\r\n", None),
     "no last line end": ("cid_version = 0", None),
 }
 
@@ -243,7 +243,17 @@ def test_files_that_are_written_in_another_way(commands, before):
         assert shown["retries"]["value"]["attempts"] == 3
     else:
         assert shown["gateway_url"]["value"] == ["https://b.example/ipfs"]
+    after = commands.user_file.read_bytes().decode()
+    assert [line for line in text.split("\n") if "#" in line and line not in after] == []
     assert {"path", "cid_version"} & {name for name in shown if shown[name]["source"] != "default"}
+
+
+def test_a_comment_below_a_setting_stays_without_it(commands):
+    for end in ("\n", "\r\n"):
+        commands.write_user_file("")
+        commands.user_file.write_bytes(f"verify = true  # out{end}# stays{end}".encode())
+        commands.text("config", "unset", "verify")
+        assert commands.user_file.read_bytes().decode() == f"# stays{end}"
 
 
 def test_a_link_to_the_file_stays_a_link(commands):

@@ -9,8 +9,10 @@ import pytest
 
 from holdfast import compute_cid
 from holdfast.cli.tables import Column, write_table
+from holdfast.content.reference import Reference
+from holdfast.files.partial import PartialFile
 from holdfast.files.readable_size import readable_size
-from tests.commands import Commands, install_provider
+from tests.commands import BARS_AT_ONCE, Commands, install_provider, node_variables
 from tests.support import HELLO_CID, SIZES
 
 BOLD = "\x1b[1m"
@@ -195,3 +197,26 @@ def test_rows_are_written_as_they_come(monkeypatch):
 
     assert write_table((Column("NAME", "name"), Column("CID", "cid")), rows())
     assert out.getvalue().count("\n") == 1001
+
+
+def test_a_download_that_continues_says_from_where(tmp_path, node):
+    commands = Commands(tmp_path, **node_variables(node))
+    data = os.urandom(5_000_000)
+    cid = commands.text("upload", "-", given=data)
+
+    def interrupt():
+        part = PartialFile(tmp_path / "cache/holdfast/partial", Reference.parse(cid))
+        part.open()
+        part.write(data[: 3 << 20])
+        part.close(verified=3 << 20)
+
+    interrupt()
+    result = commands.run("download", cid, "copy")
+    assert (result.returncode, result.stderr) == (0, b"copy: continues after 3.00 MiB\n")
+    assert (commands.folder / "copy").read_bytes() == data
+    interrupt()
+    commands.command = BARS_AT_ONCE
+    code, shown = commands.on_terminal("download", cid, "copy")
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
+    assert (code, "copy: continues after 3.00 MiB" in shown) == (0, True)
+    assert re.search(r"copy \(from 3.00 MiB on\) ━+ 4.77 MiB of 4.77 MiB", shown)

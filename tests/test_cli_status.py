@@ -80,6 +80,17 @@ def test_wrong_settings_are_an_error_and_the_rest_is_shown(commands):
     assert "free of" in rows["Disk"]
 
 
+def test_a_damaged_store_is_told(commands):
+    commands.text("store", "[1]")
+    (database,) = commands.folder.parent.glob("data/**/holdfast.sqlite3")
+    database.write_bytes(b"not a database" * 1000)
+    result = commands.run("status")
+    rows = rows_of(result.stdout.decode())
+    assert result.returncode == 14
+    assert "is damaged" in rows["Connection"]
+    assert "(error: the store in " in rows["Store"]
+
+
 def test_colours_of_the_status(commands):
     commands.text("store", "[1]")
     code, shown = commands.on_terminal("status")

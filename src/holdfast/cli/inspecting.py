@@ -22,7 +22,7 @@ commands = group()
 def info(run: Run, cid: PATH_ARGUMENT) -> None:
     """Show the kind, size, blocks and layout of a CID, and where it is pinned.
 
-    Only the first block is read. The number of blocks follows from the layout, where that can be
+    Only the first blocks are read. The number of blocks follows from the layout, where that can be
     told.
     """
     with run.client() as client:
@@ -54,7 +54,11 @@ def _layout(client: "Client", entry: "Entry") -> "FileLayout":
         return FileLayout(1 if entry.kind == "symlink" else None, None)
     cid = CID.parse(entry.cid)
     reader = CarReader()
-    with closing(ask(client.provider, Exporting).export_archive(entry.cid)) as archive:  # type: ignore[type-var]
+    try:
+        exporting = ask(client.provider, Exporting)
+    except UnsupportedError:
+        return FileLayout(None, None)
+    with closing(exporting.export_archive(entry.cid)) as archive:  # type: ignore[type-var]
         for piece in archive:
             for found, block in reader.update(piece):
                 if found == cid:

@@ -127,7 +127,7 @@ def _read_token(run: Run, config: "holdfast.ClientConfig") -> Secret:
     if sys.stdin is not None and sys.stdin.isatty():
         given = tokens.ask(config.provider, config.api_url, "write it to standard input")
     else:
-        given = tokens.read("-", run.standard_input())
+        given = tokens.read_piped(run.standard_input())
     checked = token("the token", given)
     if checked is None:
         raise ConfigError("no token was given")

@@ -156,7 +156,7 @@ def _is_of(line: str, key: str) -> bool:
 def _is_whole(lines: list[str]) -> bool:
     """Return whether a value ends with these lines."""
     with suppress(tomllib.TOMLDecodeError):
-        return bool(tomllib.loads("\n".join(lines)))
+        return bool(tomllib.loads("\n".join([*lines, ""])))
     return False
 
 

@@ -59,7 +59,7 @@ def status(
         "address": address_of(settings),
         "connected": connection.value if error is None else False,
         **({} if error is None else {"error": exit_codes.describe(error)}),
-        "store": {"path": str(folder), **(store.value or {"exists": None})},
+        "store": {"path": str(folder), **(store.value or _trouble(store.error))},
         "node": {"url": "http://{}:{}".format(*NODE), "running": bool(node.value)},
     }
     run.emit(value)
@@ -103,6 +103,10 @@ def _look_at_store(folder: Path) -> dict[str, Any]:
     return about
 
 
+def _trouble(error: Exception | None) -> dict[str, Any]:
+    return {"exists": None, "error": None if error is None else exit_codes.describe(error)}
+
+
 def _is_node_running(seconds: float) -> bool:
     """Return whether a node answers at its usual address."""
     from http.client import HTTPConnection, HTTPException
@@ -122,7 +126,9 @@ def _write(value: dict[str, Any], error: Exception | None) -> None:
     if store["exists"]:
         content = f"{output.count_text(store['pins'], 'pin')}, {output.size_text(store['size'])}"
     else:
-        content = "not known" if store["exists"] is None else "none yet: the first upload makes it"
+        content = "none yet: the first upload makes it"
+        if store["exists"] is None:
+            content = f"error: {store['error']['message']}"
     chosen = f"connection {value['use']!r}, " if value["use"] else ""
     _row("Version", value["version"])
     _row("Provider", f"{value['provider']}  ({chosen}{value['source']})")

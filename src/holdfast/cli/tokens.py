@@ -43,6 +43,15 @@ def read(name: str, standard_input: BinaryIO | None) -> Secret:
     raise advise(wrong, REMEDY)
 
 
+def read_piped(standard_input: BinaryIO) -> Secret:
+    """Read the token from `standard_input`."""
+    try:
+        return _read(standard_input)
+    except (OSError, ConfigError) as error:
+        why = _reason(error)
+    raise ConfigError(f"standard input cannot be read: {why}")
+
+
 def read_private(path: Path) -> tuple[Secret, bool]:
     """Read the token from a regular file; return also whether every user can read the file."""
     try:
