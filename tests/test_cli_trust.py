@@ -45,7 +45,7 @@ def test_content_in_a_pipe_is_never_taken_for_the_token(commands, server):
     shown = os.read(main, 65536).decode()
     os.close(main)
     assert (process.returncode, output) == (3, b"")
-    assert "error: provider 'pinning' needs a token: set HOLDFAST_PROVIDER_TOKEN" in shown
+    assert "error: provider 'pinning' needs a token: run `holdfast login`, set HOLDFAST" in shown
     assert server.requests == []
 
 
