@@ -15,28 +15,28 @@ FOOT = 30
 
 STYLE = """
   text { font: 13px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif }
-  text { fill: #1f2328 }
+  text { fill: #17211e }
   .title { font-size: 17px; font-weight: 600 }
-  .soft { fill: #59636e; font-size: 12px }
+  .soft { fill: #52605b; font-size: 12px }
   .group { font-weight: 600 }
   .background { fill: #ffffff }
-  .bar { fill: #b6bec8 }
-  .ours { fill: #0f766e }
+  .bar { fill: #b5c1bb }
+  .ours { fill: #0c6b63 }
   .pale { opacity: 0.45 }
-  .name-ours { font-weight: 600; fill: #0f766e }
-  .range { stroke: #59636e; stroke-width: 1.5 }
-  .goal { stroke: #c2410c; stroke-width: 2; stroke-dasharray: 3 2 }
-  .goal-text { fill: #c2410c; font-size: 12px }
+  .name-ours { font-weight: 600; fill: #0c6b63 }
+  .range { stroke: #52605b; stroke-width: 1.5 }
+  .goal { stroke: #8a5a12; stroke-width: 2; stroke-dasharray: 3 2 }
+  .goal-text { fill: #8a5a12; font-size: 12px }
   @media (prefers-color-scheme: dark) {
-    text { fill: #e6edf3 }
-    .soft { fill: #9198a1 }
-    .background { fill: #0d1117 }
-    .bar { fill: #4b5563 }
-    .ours { fill: #2dd4bf }
-    .name-ours { fill: #2dd4bf }
-    .range { stroke: #9198a1 }
-    .goal { stroke: #fb923c }
-    .goal-text { fill: #fb923c }
+    text { fill: #e6ecea }
+    .soft { fill: #9dafa8 }
+    .background { fill: #151b1a }
+    .bar { fill: #4a5a54 }
+    .ours { fill: #4fd1bd }
+    .name-ours { fill: #4fd1bd }
+    .range { stroke: #9dafa8 }
+    .goal { stroke: #e6b673 }
+    .goal-text { fill: #e6b673 }
   }
 """
 

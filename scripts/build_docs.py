@@ -2,7 +2,7 @@
 
 `python scripts/build_docs.py [FOLDER]` builds into the folder, by default `site/`. Links are
 written as they work in the repository. The documents in its root become pages too, so links to and
-from them are turned on the way.
+from them are turned on the way. The logo and the colours are those of the page of the node.
 """
 
 import re
@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "objects.inv"  # every site that was built has one
+FROM_THE_PAGE = {"icon.svg": "logo.svg", "colours.css": "colours.css"}
 ROOT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 
 
@@ -52,6 +53,9 @@ def lay_out(stage: Path) -> None:
     for module in (stage / "src").rglob("*.py"):
         replace(module, {" Example:\n": " Examples:\n"})  # the word that mkdocstrings knows
     shutil.copytree(ROOT / "docs", stage / "docs")
+    (stage / "docs/assets").mkdir(exist_ok=True)
+    for name, new_name in FROM_THE_PAGE.items():
+        shutil.copy(stage / "src/holdfast/node/page" / name, stage / "docs/assets" / new_name)
     for page in (stage / "docs").rglob("*.md"):
         up = "../" * (len(page.relative_to(stage / "docs").parts) - 1)
         replace(page, {f"]({up}../{name}": f"]({up}{name}" for name in ROOT_PAGES})

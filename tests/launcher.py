@@ -40,15 +40,11 @@ IMPORTED = (
     "holdfast._sync.transport",
 )
 READY = b"ready\n"
+# Variables that are read when a command runs, or completes.
 PASSED_ON = (
-    "HOME",
-    "XDG_",
-    "HOLDFAST_",
-    "TERM",
-    "NO_COLOR",
-    "COLUMNS",
-    "LINES",
-)  # variables that are read when a command runs
+    *("HOME", "XDG_", "HOLDFAST_", "TERM", "NO_COLOR", "COLUMNS", "LINES"),
+    *("_HOLDFAST_", "COMP_", "_TYPER_"),
+)
 
 
 class Launcher:

@@ -63,7 +63,7 @@ def config_for(server: ScriptedServer, **changes: Any) -> ClientConfig:
     return ClientConfig(**{**fields, **changes})
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 30) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
     """Wait until `condition` is true; fail after `seconds`, more than a busy machine needs."""
     end = time.monotonic() + seconds
     while not condition():

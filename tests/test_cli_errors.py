@@ -217,16 +217,16 @@ def test_every_family_of_the_tree_has_a_code_of_its_own():
     }
 
 
-def test_the_help_and_the_readme_list_every_exit_code(commands):
-    text = commands.text("--help")
-    listed = dict(re.findall(r"^ +(\d+)  (\S.*)$", text, re.MULTILINE))
+def test_the_help_and_the_reference_list_every_exit_code(commands):
+    text = commands.text("help", "exit-codes")
+    listed = dict(re.findall(r"^ *(\d+)  (\S.*)$", text, re.MULTILINE))
     assert {int(code) for code in listed} == {
         *(0, 1, 2, 129, 130, 141, 143),
         *(family.code for family in exit_codes.FAMILIES),
     }
-    readme = (DATA.parent.parent / "README.md").read_text()
+    reference = (DATA.parent.parent / "docs/reference/cli.md").read_text()
     for code, meaning in listed.items():
-        assert f"| {code} | {meaning} |" in readme
+        assert f"| {code} | {meaning} |" in reference
 
 
 def test_a_fault_of_ours_is_a_sentence_too(commands, tmp_path):

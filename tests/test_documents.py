@@ -1,6 +1,5 @@
 """Every example that is shown to people runs."""
 
-import doctest
 import importlib
 import os
 import pkgutil
@@ -8,11 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
+from types import ModuleType
 
 import pytest
 
 import holdfast
+from tests.docstrings import failures_in
 from tests.documents import DOCUMENTS, ROOT, Page, blocks_in, blocks_of
 
 
@@ -31,6 +31,7 @@ def run(page, text):
 
 SLOW_PAGES = {
     "browser-uploads",
+    "cli",
     "connections",
     "copying",
     "examples",
@@ -65,8 +66,6 @@ def test_every_block_runs(path, page):
     for name in NEEDS.get(path.stem, ()):
         pytest.importorskip(name)
     for block in blocks_of(path):
-        if path.stem == "README" and "import pandas" in block.text and not find_spec("pandas"):
-            continue  # no other block builds on it
         page.run(block)
     page.finish()
     if page.missing:
@@ -212,12 +211,22 @@ MODULES = ["holdfast"] + [
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_examples_in_docstrings_run(name):
+def test_the_examples_in_docstrings_run(name, tmp_path, monkeypatch):
     module = importlib.import_module(name)
     assert module.__doc__, name
-    clients = {"AsyncClient": holdfast.AsyncClient, "Client": holdfast.Client}
-    failed, _ = doctest.testmod(module, extraglobs=clients, raise_on_error=False)
-    assert failed == 0
+    assert failures_in(module, tmp_path, monkeypatch) == 0
+
+
+def test_what_is_wrong_in_a_docstring_is_found(tmp_path, monkeypatch):
+    module = ModuleType("holdfast._async.made_up")
+    module.__doc__ = """Await, at the top level.
+
+    >>> record = await client.store([1])
+    >>> await client.retrieve(record.cid)
+    [2]
+    >>> await client.retrieve("nothing")
+    """
+    assert failures_in(module, tmp_path, monkeypatch) == 2
 
 
 def test_the_demo_runs_and_leaves_nothing_behind(tmp_path):

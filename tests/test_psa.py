@@ -275,9 +275,10 @@ def test_what_was_accepted_survives_kills(tmp_path):
     for round_ in range(6):
         with node_process(tmp_path) as node, ThreadPoolExecutor(4) as pool:
             caller = PSACaller(node)
+            enough = len(kept) + len(deleted) + 6 + 5 * round_
             for number in range(60):
                 pool.submit(ask, caller, number)
-            time.sleep(0.1 + 0.05 * round_)
+            wait_until(lambda least=enough: len(kept) + len(deleted) >= least)
             node.process.kill()
     with node_process(tmp_path) as node:
         caller = PSACaller(node)

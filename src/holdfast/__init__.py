@@ -2,9 +2,10 @@
 
 Example:
     >>> from holdfast import Client
-    >>> def greet(token: str) -> str:
-    ...     with Client.init(provider="pinning", provider_token=token) as client:
-    ...         return client.store({"hello": "world"}).cid
+    >>> with Client.init() as client:
+    ...     record = client.store({"hello": "world"})
+    ...     client.retrieve(record.cid)
+    {'hello': 'world'}
 """
 
 import importlib

@@ -41,8 +41,7 @@ class Event:
         >>> def count(event: Event) -> None:
         ...     if event.kind == "call":
         ...         print(event.operation, event.error)
-        >>> import tempfile
-        >>> with Client.init(path=tempfile.mkdtemp(), on_event=count) as client:
+        >>> with Client.init(on_event=count) as client:
         ...     cid = client.store([1]).cid
         store None
     """

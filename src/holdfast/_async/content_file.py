@@ -25,9 +25,11 @@ class AsyncContentFile(AsyncFileBase):
             It is a hint, and not verified.
 
     Example:
-        >>> async def last_line(file: AsyncContentFile) -> bytes:
-        ...     file.seek(-min(file.size, 4096), 2)
-        ...     return (await file.read()).splitlines()[-1]
+        >>> record = await client.upload(b"low tide, high tide")
+        >>> async with client.open(record.cid) as file:
+        ...     position = file.seek(-9, 2)
+        ...     print(await file.read())
+        b'high tide'
     """
 
     def __init__(self, ranges: AsyncRanges, *, name: str | None = None) -> None:

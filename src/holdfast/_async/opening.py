@@ -16,9 +16,9 @@ class AsyncOpening(Coroutine[Any, Any, Opened]):
 
     Example:
         >>> from holdfast import AsyncClient
-        >>> async def example(folder: str) -> str:
-        ...     async with AsyncClient.init(path=folder) as client:
-        ...         return (await client.store([1, 2])).cid
+        >>> async with AsyncClient.init(path="store") as client:
+        ...     print(await client.retrieve((await client.store([1, 2])).cid))
+        [1, 2]
     """
 
     def __init__(self, call: Coroutine[Any, Any, Opened]) -> None:

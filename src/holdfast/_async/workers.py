@@ -146,12 +146,11 @@ class AsyncOutcomes(AsyncIterator[Outcome[Item, Result]]):
     wait for it at the end of the loop, use ``async with``. Only one task may iterate.
 
     Example:
-        >>> from holdfast import AsyncClient
-        >>> async def first(client: AsyncClient, values: list[int]) -> str:
-        ...     async with client.store_many(values) as outcomes:
-        ...         async for outcome in outcomes:
-        ...             return outcome.result().cid
-        ...     return ""
+        >>> async with client.store_many([{"id": 1}, {"id": 2}]) as outcomes:
+        ...     async for outcome in outcomes:
+        ...         print(outcome.result().size)
+        8
+        8
     """
 
     def __init__(

@@ -27,9 +27,11 @@ class ContentFile(FileBase):
             It is a hint, and not verified.
 
     Example:
-        >>> def last_line(file: ContentFile) -> bytes:
-        ...     file.seek(-min(file.size, 4096), 2)
-        ...     return (file.read()).splitlines()[-1]
+        >>> record = client.upload(b"low tide, high tide")
+        >>> with client.open(record.cid) as file:
+        ...     position = file.seek(-9, 2)
+        ...     print(file.read())
+        b'high tide'
     """
 
     def __init__(self, ranges: Ranges, *, name: str | None = None) -> None:

@@ -5,13 +5,16 @@ from importlib import import_module
 from typing import Annotated, Any, Final
 
 import typer
-from typer.core import TyperGroup
 
 import holdfast
-from holdfast.cli import exit_codes
+from holdfast.cli import exit_codes, output
+from holdfast.cli.help_topics import FIRST_SCREEN, TOPICS
+from holdfast.cli.other_names import ALIASES
+from holdfast.cli.unknown_words import Group, check_two_words, unknown_option
 
 COMMAND_MODULES: Final = {
-    "content": ("store", "retrieve", "send", "receive", "revoke"),
+    "content": ("store", "retrieve", "send", "receive"),
+    "revoking": ("revoke",),
     "uploading": ("upload",),
     "unfinished": ("uploads",),
     "downloading": ("download",),
@@ -31,25 +34,17 @@ COMMAND_MODULES: Final = {
     "show_config": ("config",),
     "show_connections": ("connections",),
     "demo": ("demo",),
+    "help": ("help", "version"),
 }
 """The modules of commands, and the commands in each, in the order of the help."""
 
 EPILOG: Final = f"""\b
-Exit codes:
-{exit_codes.table()}
-
-\b
 A CID may be followed by a path, or be part of a link with /ipfs/ in it.
 "-" is standard input or standard output. After "--", an argument that begins with "-"
 is not an option: holdfast store -- -5
-Settings come from flags, then the connection that --use, HOLDFAST_USE or a file names, then
-HOLDFAST_* variables, then holdfast.toml in this folder or one above it, then holdfast.toml in
-your configuration folder; `holdfast config` shows them.
 
 \b
-With --json after the name of a command, the result is one line of JSON on standard output;
-`ls`, and `upload` of several files, write a line for each. On standard error, each line is
-{{"error": {{"name": …, "message": …, "remedy": …, "exitCode": …}}}} or {{"warning": …}}.
+More: holdfast help COMMAND, or holdfast help {" | ".join(TOPICS)}
 """
 
 COMPLETION: Final = "_HOLDFAST_COMPLETE"
@@ -57,12 +52,16 @@ Refused: Any = typer.BadParameter.__base__
 """The error of the parser. Newer versions of Typer have their own class of it."""
 
 
-class Commands(TyperGroup):
-    """The commands in `COMMAND_MODULES`, imported only when they are needed."""
+class Commands(Group):
+    """The commands in `COMMAND_MODULES`, imported only when they are needed; and their aliases."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
-        """Return the names of all commands."""
+        """Return the names of all commands, without aliases."""
         return [name for names in COMMAND_MODULES.values() for name in names]
+
+    def known_names(self, ctx: Any) -> list[str]:
+        """Return the names that a misspelt one is compared with."""
+        return [*self.list_commands(ctx), *ALIASES, *TOPICS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as Typer calls it
         """Return the command of this name, or None."""
@@ -71,6 +70,14 @@ class Commands(TyperGroup):
                 module = import_module(f"holdfast.cli.{module_name}")
                 return typer.main.get_group(module.commands).commands[cmd_name]
         return None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command of the first of `args`, which may be an alias, or ``help COMMAND``."""
+        if not ctx.resilient_parsing:  # as it is for completion
+            check_two_words(args)
+        if args[0] == "help" and len(args) > 1 and args[1][:1] != "-" and args[1] not in TOPICS:
+            args = [*args[1:], "--help"]
+        return super().resolve_command(ctx, [*ALIASES.get(args[0], args[:1]), *args[1:]])
 
 
 app = typer.Typer(
@@ -87,16 +94,25 @@ def call(arguments: list[str]) -> int:
     """Run the command in `arguments`, and return the exit code."""
     if COMPLETION in os.environ:
         app(prog_name="holdfast")
+    if not arguments:
+        output.say(*FIRST_SCREEN.splitlines())
+        return 0
     parser = typer.main.get_command(app)
     try:
-        with parser.make_context("holdfast", arguments or ["--help"]) as context:
+        with parser.make_context("holdfast", list(arguments)) as context:
             parser.invoke(context)
     except typer.Exit as end:
         return end.exit_code
     except Refused as error:
-        wrong = exit_codes.UsageError(error.format_message())
         where = error.ctx.command_path if error.ctx else "holdfast"
-        raise exit_codes.advise(wrong, f"`{where} --help` shows the usage") from None
+        hint = f"`{where} --help` shows the usage"
+        if arguments == ["-v"]:
+            hint = "`holdfast -V` shows the version"
+        if hasattr(error, "possibilities"):
+            wrong = unknown_option(error)
+        else:
+            wrong = exit_codes.UsageError(error.format_message())
+        raise exit_codes.advise(wrong, hint) from None
     return 0
 
 
@@ -109,9 +125,21 @@ def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as Typer calls it
 @app.callback()
 def root(
     *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write JSON, for machines. Also after the command.")
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("-v", "--verbose", help="Log to standard error. Also after the command."),
+    ] = False,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "-V", "--version", callback=_show_version, is_eager=True, help="Show the version."
+        ),
     ] = False,
 ) -> None:
-    """Define the options of the application itself."""
+    """Define the options of the application itself.
+
+    `run.command` reads ``--json`` and ``--verbose`` from the context.
+    """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import not_empty, store_options
+from holdfast.cli.options import OUTPUT, cid_argument, not_empty, required_target, store_options
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
@@ -21,17 +21,20 @@ commands.add_typer(car, name="car")
 @command(car, store_options, name="export")
 def export_car(
     run: Run,
-    cid: Annotated[str, typer.Argument(metavar="CID", help="The root to export.")],
+    cid: Annotated[str, cid_argument("The root to export.")],
     to: Annotated[
-        str,
+        str | None,
         typer.Argument(metavar="FILE", callback=not_empty, help='The archive to write, or "-".'),
-    ],
+    ] = None,
+    *,
+    output_file: OUTPUT = None,
 ) -> None:
     """Write all blocks under a CID to an archive."""
     from holdfast.content.cid import CID
     from holdfast.content.reference import Reference
     from holdfast.files.atomic import PendingFile
 
+    to = required_target(to, output_file)
     out = run.standard_output() if to == "-" else None
     if out is not None and out.isatty():
         raise UsageError("an archive cannot be shown on a terminal: name a file, or use > FILE")

@@ -12,7 +12,7 @@ import typer
 from holdfast.cli import exit_codes, output
 from holdfast.cli.copying import Report, journal_for
 from holdfast.cli.exit_codes import UsageError, advise
-from holdfast.cli.options import CONNECTED, not_empty
+from holdfast.cli.options import CONNECTED, OUTPUT, not_empty, required_target
 from holdfast.cli.reports import note, write_failure
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ClientError, MalformedError
@@ -23,18 +23,21 @@ if TYPE_CHECKING:
 
 commands = group()
 
-FILE = Annotated[str, typer.Argument(metavar="FILE", callback=not_empty, help='The file, or "-".')]
+FILE = typer.Argument(metavar="FILE", callback=not_empty, help='The file, or "-".')
 NOT_A_BACKUP = "take another copy of it; `holdfast car import` reads archives that are not backups"
 
 
 @command(commands, *CONNECTED)
-def backup(run: Run, file: FILE) -> None:
+def backup(
+    run: Run, file: Annotated[str | None, FILE] = None, *, output_file: OUTPUT = None
+) -> None:
     """Write all pins to one file.
 
     The file has their content, names and key-values. It is an archive (CAR), and appears complete,
     or not at all. Pins whose content cannot be read are named, and the exit code is that of the
     first. Then an older backup of the same name stays, and the new one is FILE.incomplete.
     """
+    file = required_target(file, output_file)
     with run.client() as client, _opened(run, file) as (out, commit):
         with run.progress_bar("backup", hidden=file == "-") as show:
             written = _Written(run, client, out, show)
@@ -133,7 +136,7 @@ class _Written:
 
 
 @command(commands, *CONNECTED)
-def restore(run: Run, file: FILE) -> None:
+def restore(run: Run, file: Annotated[str, FILE]) -> None:
     """Store all pins of a backup.
 
     They get their names and key-values. There is a line for each. What the provider has is not sent

@@ -1,6 +1,8 @@
 """Commands for the operations of the client."""
 
 import json
+import os
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,7 +10,6 @@ import typer
 from holdfast.cli import output
 from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import (
-    CID_ARGUMENT,
     CONNECTED,
     KEYVALUES,
     NAME,
@@ -35,7 +36,10 @@ def store(
     from holdfast.protocol import json_text
 
     text = _piped(run) if value == "-" else value.encode("utf-8", "surrogateescape")
-    data = json_text.from_text(text)
+    try:
+        data = json_text.from_text(text)
+    except SerializationError as error:
+        raise advise(error, _remedy_for(value)) from None
     keyvalues = parse_keyvalues(keyvalue)
     with run.client() as client:
         _emit_record(run, client.store(data, name=name, keyvalues=keyvalues))
@@ -83,19 +87,20 @@ def receive(run: Run, cid: PATH_ARGUMENT) -> None:
     output.say_content(message.payload)
 
 
-@command(commands, *CONNECTED)
-def revoke(run: Run, cid: CID_ARGUMENT) -> None:
-    """Unpin a CID. Copies elsewhere may remain."""
-    from holdfast.content.reference import Reference
-
-    with run.client() as client:
-        client.revoke(cid)
-    bare = Reference.parse_cid(cid)
-    run.emit({"cid": bare, "revoked": True}, f"revoked {bare}")
-
-
 def _emit_record(run: Run, record: "ClientRecord[Any]") -> None:
     run.emit(record.to_dict(), record.cid)
+
+
+def _remedy_for(text: str) -> str:
+    """Return what to type in place of `text`, which is not JSON."""
+    if text == "-":
+        return "`holdfast upload -` stores any other content"
+    file = text.removeprefix("@")
+    if file != text or os.path.lexists(file):
+        return f"`holdfast store - < {shlex.quote(file)}` stores the JSON in a file"
+    if text.lstrip()[:1] in ("{", "["):
+        return 'write it in single quotes, with double quotes in it: \'{"hello": "world"}\''
+    return "a text is JSON with its quotes: '\"hello\"'; `holdfast store - < FILE` reads a file"
 
 
 def _piped(run: Run) -> bytes:

@@ -13,10 +13,16 @@ import typer
 
 from holdfast.cli import exit_codes, output
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import KEYVALUES, not_empty, parse_keyvalues
-from holdfast.cli.reports import note, write_failure
+from holdfast.cli.options import (
+    KEYVALUES,
+    NAME_FILTER,
+    cid_argument,
+    connection_names,
+    not_empty,
+    parse_keyvalues,
+)
+from holdfast.cli.reports import FATAL, note, write_failure
 from holdfast.cli.run import Run, command, group
-from holdfast.errors import AuthenticationError, PermissionDeniedError
 
 if TYPE_CHECKING:
     from holdfast import Client, Outcome
@@ -24,7 +30,6 @@ if TYPE_CHECKING:
 commands = group()
 
 AT_ONCE: Final = 8  # copies under way at the same time
-FATAL: Final = (AuthenticationError, PermissionDeniedError)  # no other pin would fare better
 WAIT: Final = 60.0
 BELIEVED_FOR: Final = 24 * 3600  # seconds after the last line of a journal
 
@@ -34,7 +39,7 @@ def copy(
     run: Run,
     cids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="CID", help="What to copy; else all pins of the source."),
+        cid_argument("What to copy; else all pins of the source."),
     ] = None,
     *,
     source: Annotated[
@@ -43,6 +48,7 @@ def copy(
             "--from",
             metavar="CONNECTION",
             callback=not_empty,
+            autocompletion=connection_names,
             help="Where the content is: a connection of your holdfast.toml, or a provider such "
             "as local or kubo.",
         ),
@@ -50,15 +56,17 @@ def copy(
     to: Annotated[
         str,
         typer.Option(
-            "--to", metavar="CONNECTION", callback=not_empty, help="Where to copy it to, likewise."
+            "--to",
+            metavar="CONNECTION",
+            callback=not_empty,
+            autocompletion=connection_names,
+            help="Where to copy it to, likewise.",
         ),
     ],
-    name: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only pins with this text in the name.")
-    ] = None,
+    name: NAME_FILTER = None,
     keyvalue: KEYVALUES = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what is missing at the target.")
+        bool, typer.Option("-n", "--dry-run", help="Only show what is missing at the target.")
     ] = False,
     pin_by_cid: Annotated[
         bool | None,

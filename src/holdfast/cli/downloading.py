@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from holdfast.cli.exit_codes import UsageError, advise
-from holdfast.cli.options import CONNECTED, PATH_ARGUMENT, not_empty
+from holdfast.cli.options import CONNECTED, OUTPUT, PATH_ARGUMENT, not_empty, one_target
 from holdfast.cli.reports import telling_resumes
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import NotAFileError
@@ -36,6 +36,7 @@ def download(
         ),
     ] = None,
     *,
+    output_file: OUTPUT = None,
     symlinks: Annotated[
         bool, typer.Option("--symlinks", help="Write the symbolic links of a folder.")
     ] = False,
@@ -50,6 +51,7 @@ def download(
     """
     from holdfast.content.reference import Reference
 
+    to = one_target(to, output_file)
     out = run.standard_output() if to == "-" else None
     with run.client() as client:
         reference = Reference.parse(cid)

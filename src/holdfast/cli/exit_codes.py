@@ -175,10 +175,12 @@ def _seconds(number: float) -> str:
     return "a second" if whole == 1 else f"{whole} seconds"
 
 
+def meanings() -> dict[int, str]:
+    """Return what each exit code means, in the order of the codes."""
+    found = {0: "success"} | {family.code: family.meaning for family in FAMILIES} | SIGNALS
+    return {code: found[code] for code in sorted(found)}
+
+
 def table() -> str:
     """Return the table of exit codes for the help."""
-    meanings = {0: "success"}
-    for family in FAMILIES:
-        meanings[family.code] = family.meaning
-    meanings |= SIGNALS
-    return "\n".join(f"  {code:>3}  {meanings[code]}" for code in sorted(meanings))
+    return "\n".join(f"{code:>3}  {meaning}" for code, meaning in meanings().items())

@@ -8,7 +8,8 @@ import typer
 
 from holdfast.cli import output
 from holdfast.cli.exit_codes import advise
-from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
+from holdfast.cli.options import CONNECTED, cid_argument
+from holdfast.cli.pins import list_pins
 from holdfast.cli.run import Run, command, group
 from holdfast.cli.tables import Column, write_table
 from holdfast.errors import NotFoundError
@@ -30,16 +31,21 @@ REMEDY = "`ls` lists directories: check the path; new pins may take a while to r
 @command(commands, *CONNECTED, name="ls")
 def list_directory(
     run: Run,
-    cid: PATH_ARGUMENT,
+    cid: Annotated[
+        str | None, cid_argument("A directory; else the pins, as `list` shows them.")
+    ] = None,
     long: Annotated[  # noqa: FBT002 - an option
         bool,
         typer.Option("-l", "--long", help="Also write the kind, the size and the CID of each."),
     ] = False,
 ) -> None:
-    """List the names in a directory.
+    """List the names in a directory; without CID, the pins.
 
     With --json, each line is an object with the name, the CID, and the kind and size if known.
     """
+    if cid is None:
+        list_pins(run)
+        return
     with run.client() as client:
         entries = client.iter_entries(cid, details=long)
         try:

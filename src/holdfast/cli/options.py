@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from holdfast.cli.completion import pin_names, pinned_cids
 from holdfast.cli.exit_codes import UsageError
 from holdfast.config import checks, readers
 from holdfast.config.fields import FIELDS, Field
@@ -33,6 +34,21 @@ def _providers() -> list[str]:
     return known_providers()
 
 
+def one_target(argument: str | None, option: str | None) -> str | None:
+    """Return the file to write to, which is an argument or ``--output``, not both."""
+    if argument is not None and option is not None:
+        raise UsageError(f"there are two targets, {argument!r} and {option!r}: give one of them")
+    return argument if option is None else option
+
+
+def required_target(argument: str | None, option: str | None) -> str:
+    """Return the file to write to; raise UsageError if there is none."""
+    target = one_target(argument, option)
+    if target is None:
+        raise UsageError('name the file to write, or "-" for standard output')
+    return target
+
+
 def parse_keyvalues(given: list[str] | None) -> dict[str, str] | None:
     """Return the key-values of the options, as texts; None without any."""
     pairs = {}
@@ -44,11 +60,22 @@ def parse_keyvalues(given: list[str] | None) -> dict[str, str] | None:
     return pairs or None
 
 
-PATH_ARGUMENT = Annotated[
-    str, typer.Argument(metavar="CID", help="A CID, a path under one, or a link.")
+def cid_argument(about: str) -> Any:
+    """Return the declaration of an argument for a CID, which the shell completes."""
+    return typer.Argument(metavar="CID", autocompletion=pinned_cids, help=about)
+
+
+PATH_ARGUMENT = Annotated[str, cid_argument("A CID, a path under one, or a link.")]
+CID_ARGUMENT = Annotated[str, cid_argument("A CID, or a link to one.")]
+NAME = Annotated[
+    str | None, typer.Option("-n", "--name", metavar="NAME", help="The name of the pin.")
 ]
-CID_ARGUMENT = Annotated[str, typer.Argument(metavar="CID", help="A CID, or a link to one.")]
-NAME = Annotated[str | None, typer.Option(metavar="NAME", help="The name of the pin.")]
+OUTPUT = Annotated[
+    str | None,
+    typer.Option(
+        "-o", "--output", metavar="FILE", callback=not_empty, help="Another way to name the target."
+    ),
+]
 KEYVALUES = Annotated[
     list[str] | None,
     typer.Option(
@@ -56,6 +83,15 @@ KEYVALUES = Annotated[
         metavar="KEY=VALUE",
         show_default=False,
         help="A key-value of the pin. Repeatable.",
+    ),
+]
+NAME_FILTER = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        metavar="TEXT",
+        autocompletion=pin_names,
+        help="Only pins with this text in the name.",
     ),
 ]
 INCLUDE_HIDDEN = Annotated[
@@ -134,6 +170,7 @@ _provider, *_others = _group("connection")
 
 output_options: Options = (
     _parameter("as_json", bool, "--json", default=False, help="Write JSON, for machines."),
+    _parameter("verbose", bool, "-v", "--verbose", default=False, help="Log to standard error."),
 )
 """The options of every command."""
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli import output
+from holdfast.cli.completion import pinned_cids
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import (
     CID_ARGUMENT,
     CONNECTED,
     KEYVALUES,
     NAME,
+    NAME_FILTER,
     parse_keyvalues,
 )
 from holdfast.cli.reports import note
@@ -76,10 +78,11 @@ def update(
 def list_pins(
     run: Run,
     *,
-    name: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Only pins with this text in the name.")
+    name: NAME_FILTER = None,
+    cid: Annotated[
+        str | None,
+        typer.Option(metavar="CID", autocompletion=pinned_cids, help="Only pins of this CID."),
     ] = None,
-    cid: Annotated[str | None, typer.Option(metavar="CID", help="Only pins of this CID.")] = None,
     keyvalue: Annotated[
         list[str] | None,
         typer.Option(
@@ -104,7 +107,8 @@ def list_pins(
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(metavar="NUMBER", min=1, help="The most pins to list.")
+        int | None,
+        typer.Option("-n", "--limit", metavar="NUMBER", min=1, help="The most pins to list."),
     ] = None,
 ) -> None:
     """List the pins, newest first.

@@ -1,15 +1,18 @@
 """Write what is not a result to standard error: notes, and the errors of single items."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import output
 from holdfast.cli.run import Run
+from holdfast.errors import AuthenticationError, PermissionDeniedError
 
 if TYPE_CHECKING:
     from holdfast import Client
     from holdfast.cli.progress import ProgressBar
     from holdfast.events import Event
+
+FATAL: Final = (AuthenticationError, PermissionDeniedError)  # no other item would fare better
 
 
 def note(run: Run, text: str) -> None:

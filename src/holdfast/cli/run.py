@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import typer
 from typer.core import TyperCommand
@@ -16,6 +16,7 @@ from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError, advise
 from holdfast.cli.options import USE, Options, connection_options, output_options, use_options
 from holdfast.cli.progress import ProgressBar, progress_bar
+from holdfast.cli.unknown_words import Group
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from holdfast.repository import Repository
 
 Command = Callable[..., None]
+CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
 
 class Run:
@@ -32,13 +34,20 @@ class Run:
 
     Attributes:
         as_json: Whether the result is written as JSON.
+        verbose: Whether the log is written too.
     """
 
     def __init__(
-        self, flags: Mapping[str, Any], *, as_json: bool, fields: Collection[str] | None
+        self,
+        flags: Mapping[str, Any],
+        *,
+        as_json: bool,
+        fields: Collection[str] | None,
+        verbose: bool = False,
     ) -> None:
         """Keep the flags. `fields` are the configuration fields that are read; None for all."""
         self.as_json = as_json
+        self.verbose = verbose
         self._flags = {name: value for name, value in flags.items() if value not in (None, [])}
         self._fields = fields
         self._input_taken = False
@@ -109,8 +118,9 @@ class Run:
     def progress_bar(
         self, label: str, *, unit: str | None = None, hidden: bool = False
     ) -> "AbstractContextManager[ProgressBar | None]":
-        """Show a progress bar on a terminal, except with --json; in bytes, or in `unit`."""
-        return progress_bar(label, unit=unit, hidden=hidden or self.as_json)
+        """Show a progress bar, in bytes or in `unit`; not with --json or --verbose."""
+        hidden = hidden or self.as_json or self.verbose
+        return progress_bar(label, unit=unit, hidden=hidden)
 
     def emit(self, value: Any, *lines: str) -> None:
         """Write the result: `value` with --json, else `lines`."""
@@ -154,9 +164,16 @@ def _flag(name: str, value: Any) -> str:
     return f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
 
 
+def _is_given(context: Any, flag: str) -> bool:
+    """Return whether `flag` is given to the command, or before its name."""
+    while context is not None and not context.params.get(flag):
+        context = context.parent
+    return context is not None
+
+
 def group(**about: Any) -> typer.Typer:
     """Return a group of commands, with the settings that all groups share."""
-    return typer.Typer(rich_markup_mode=None, add_completion=False, **about)
+    return typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False, **about)
 
 
 class PlainCommand(TyperCommand):
@@ -169,11 +186,6 @@ class PlainCommand(TyperCommand):
                 parameter.display_type_rich = _no_type  # type: ignore[attr-defined]
 
 
-_CONTEXT: Final = inspect.Parameter(
-    "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
-)
-
-
 def _no_type(ctx: Any) -> None:
     """Return no type, in place of Typer's."""
 
@@ -183,30 +195,38 @@ def command(
 ) -> Callable[[Command], Command]:
     """Return a decorator that makes a function of a `Run` a command of `app`.
 
-    With `is_group`, it is what `app` does where none of its commands is named.
-
-    The command gets the `shared` options too, and ``--use`` with them. It reads only the
-    configuration fields that it has options for; a command with `connection_options` reads all,
-    because a provider may need any.
+    The command gets the `shared` options too, ``--use`` with them, and `output_options`. It reads
+    only the configuration fields that it has options for; a command with `connection_options` reads
+    all, because a provider may need any. With `is_group`, it is what `app` does where none of its
+    commands is named.
     """
 
     def register(function: Command) -> Command:
         own = list(inspect.signature(function).parameters.values())[1:]
-        groups = (use_options, *shared, output_options) if shared else (output_options,)
-        added = [parameter for options in groups for parameter in options]
-        fields = None if connection_options in shared else {each.name for each in added}
+        groups = (use_options, *shared) if shared else ()
+        settings = [parameter for options in groups for parameter in options]
+        fields = None if connection_options in shared else {each.name for each in settings}
+        parameters = [*own, *settings, *output_options, CONTEXT]
 
         @functools.wraps(function)
-        def call(**given: Any) -> None:
-            if is_group and given.pop("context").invoked_subcommand is not None:
+        def call(context: typer.Context, **given: Any) -> None:
+            if is_group and context.invoked_subcommand is not None:
                 return
-            flags = {each.name: given.pop(each.name) for each in added}
-            as_json = flags.pop("as_json")
-            function(Run(flags, as_json=as_json, fields=fields), **given)
+            flags = {each.name: given[each.name] for each in settings}
+            how = {each.name: _is_given(context, each.name) for each in output_options}
+            if how["verbose"]:
+                from holdfast.cli import logs
 
-        every = [*own, *added, *([_CONTEXT] if is_group else [])]
-        call.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
-        call.__annotations__ = {each.name: each.annotation for each in every}
+                logs.show(as_json=how["as_json"])
+            run = Run(flags, fields=fields, **how)
+            try:
+                function(run, **{each.name: given[each.name] for each in own})
+            except UsageError as error:
+                advise(error, f"`{context.command_path} --help` shows the usage")
+                raise
+
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {each.name: each.annotation for each in parameters}
         if is_group:
             app.callback(invoke_without_command=True)(call)
         else:

@@ -7,7 +7,7 @@ import typer
 
 from holdfast.cli import exit_codes
 from holdfast.cli.connection_tests import Probe, address_of, try_connection, value_of, wait_for
-from holdfast.cli.options import USE
+from holdfast.cli.options import USE, connection_names
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 
@@ -34,7 +34,9 @@ def connections(
     run: Run,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar=METAVAR, help="Those to test; else all."),
+        typer.Argument(
+            metavar=METAVAR, autocompletion=connection_names, help="Those to test; else all."
+        ),
     ] = None,
     timeout: Annotated[
         float,

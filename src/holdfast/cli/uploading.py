@@ -17,9 +17,8 @@ from holdfast.cli.options import (
     not_empty,
     parse_keyvalues,
 )
-from holdfast.cli.reports import note, telling_resumes, write_failure
+from holdfast.cli.reports import FATAL, note, telling_resumes, write_failure
 from holdfast.cli.run import Run, command, group
-from holdfast.errors import AuthenticationError, PermissionDeniedError
 
 if TYPE_CHECKING:
     from holdfast import Client, ClientRecord
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 commands = group()
 
 AT_ONCE: Final = 8  # uploads under way at the same time
-FATAL: Final = (AuthenticationError, PermissionDeniedError)  # no other file would fare better
 STDIN: Final = "-"
 
 

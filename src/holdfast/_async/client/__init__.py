@@ -12,9 +12,8 @@ class AsyncClient(AsyncCopyCalls, AsyncFolderCalls, AsyncLinkCalls):
     A client from ``AsyncClient(provider=…)`` does not close the provider: do that yourself.
 
     Example:
-        >>> from holdfast import ClientConfig
-        >>> async def main(config: ClientConfig) -> None:
-        ...     async with AsyncClient.init(config) as client:
-        ...         record = await client.store({"hello": "world"})
-        ...         print(await client.retrieve(record.cid))
+        >>> async with AsyncClient.init() as client:
+        ...     record = await client.store({"hello": "world"})
+        ...     print(await client.retrieve(record.cid))
+        {'hello': 'world'}
     """

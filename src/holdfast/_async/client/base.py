@@ -67,8 +67,9 @@ class AsyncClientBase(AsyncCloses):
         """Return a client with other options and the same connections. Close this client only.
 
         Example:
-            >>> async def first_look(client: AsyncClient, cid: str) -> object:
-            ...     return await client.with_options(verify=False).retrieve(cid)
+            >>> record = await client.store([1, 2, 3])
+            >>> await client.with_options(verify=False).retrieve(record.cid)
+            [1, 2, 3]
         """
         config = self._config.with_options(**changes)
         provider: Any = ask(self._provider, Reconfigurable).with_config(config)
@@ -80,8 +81,8 @@ class AsyncClientBase(AsyncCloses):
         """Return True if the provider accepts the credentials; raise an error otherwise.
 
         Example:
-            >>> async def example(client: AsyncClient) -> bool:
-            ...     return await client.test_connection()
+            >>> await client.test_connection()
+            True
         """
         self._check_open()
         await self._provider.test_authentication()
@@ -91,8 +92,9 @@ class AsyncClientBase(AsyncCloses):
         """Return a link to `cid` that can be shared; no request is sent.
 
         Example:
-            >>> def example(client: AsyncClient, cid: str) -> str:
-            ...     return client.url(cid)
+            >>> record = await client.store([1, 2, 3])
+            >>> client.url(record.cid)
+            'ipfs://bafkreifgcxxk5yq54ulz3yea32gdauwi3kibcocanotryogagkcf67ku6q'
         """
         reference = Reference.parse(cid)
         if has_capability(self._provider, Linkable):

@@ -41,9 +41,9 @@ class AsyncContentCalls(AsyncClientBase):
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
 
         Example:
-            >>> async def example(client: AsyncClient) -> str:
-            ...     record = await client.store({"name": "Zoë", "tags": ["a", "b"]})
-            ...     return record.cid
+            >>> record = await client.store({"name": "Zoë", "tags": ["a", "b"]})
+            >>> record.size
+            31
         """
         self._check_open()
         arguments.warn_if_encrypt(options)
@@ -62,8 +62,9 @@ class AsyncContentCalls(AsyncClientBase):
         """Return the JSON value at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
 
         Example:
-            >>> async def example(client: AsyncClient, cid: str) -> object:
-            ...     return await client.retrieve(f"https://ipfs.io/ipfs/{cid}")
+            >>> record = await client.store({"hello": "world"})
+            >>> await client.retrieve(f"https://ipfs.io/ipfs/{record.cid}")
+            {'hello': 'world'}
         """
         self._check_open()
         return await self._provider.get_json(Reference.parse(cid))
@@ -94,9 +95,9 @@ class AsyncContentCalls(AsyncClientBase):
             progress: Called with the bytes sent so far and the total, or None if not known.
 
         Example:
-            >>> async def example(client: AsyncClient) -> int:
-            ...     record = await client.upload(b"hello", name="greeting.txt")
-            ...     return record.size
+            >>> record = await client.upload(b"hello", name="greeting.txt")
+            >>> record.size
+            5
         """
         self._check_open()
         arguments.warn_if_encrypt(options)
@@ -143,9 +144,10 @@ class AsyncContentCalls(AsyncClientBase):
             progress: Called with the bytes received so far and the total, or None if not known.
 
         Example:
-            >>> async def example(client: AsyncClient, cid: str) -> bytes:
-            ...     blob = await client.download(cid)
-            ...     return blob.read()
+            >>> record = await client.upload(b"hello")
+            >>> blob = await client.download(record.cid)
+            >>> blob.read()
+            b'hello'
         """
         self._check_open()
         arguments.check_progress(progress)
@@ -156,10 +158,11 @@ class AsyncContentCalls(AsyncClientBase):
         """Return the file at `cid`, seekable; parts are fetched and verified as they are read.
 
         Example:
-            >>> async def last_line(client: AsyncClient, cid: str) -> bytes:
-            ...     async with client.open(cid) as file:
-            ...         file.seek(-200, 2)
-            ...         return (await file.read()).splitlines()[-1]
+            >>> record = await client.upload(b"low tide, high tide")
+            >>> async with client.open(record.cid) as file:
+            ...     position = file.seek(-9, 2)
+            ...     print(await file.read())
+            b'high tide'
         """
         self._check_open()
         reference = Reference.parse(cid)
@@ -170,9 +173,9 @@ class AsyncContentCalls(AsyncClientBase):
         """Store a message for `recipient_id` as plain JSON. Pass on the CID: it is not delivered.
 
         Example:
-            >>> async def example(client: AsyncClient) -> str:
-            ...     record = await client.send("alice", "hi")
-            ...     return record.cid
+            >>> record = await client.send("alice", "hi")
+            >>> record.data.payload
+            'hi'
         """
         self._check_open()
         arguments.check_message(recipient_id, message)
@@ -190,8 +193,9 @@ class AsyncContentCalls(AsyncClientBase):
         """Return the message at `cid`; raise SerializationError for JSON of another shape.
 
         Example:
-            >>> async def example(client: AsyncClient, cid: str) -> str:
-            ...     message = await client.receive(cid)
-            ...     return message.payload
+            >>> record = await client.send("alice", "hi")
+            >>> message = await client.receive(record.cid)
+            >>> message.recipient_id, message.payload
+            ('alice', 'hi')
         """
         return ClientMessage.from_dict(await self.retrieve(cid))

@@ -54,11 +54,11 @@ class AsyncCopyCalls(AsyncManyCalls):
             progress: Called with the bytes that were sent so far, and the size if it is known.
 
         Example:
-            >>> async def example(cid: str) -> None:
-            ...     async with AsyncClient.init() as client:
-            ...         async with AsyncClient.init(provider="kubo") as other:
-            ...             copied = await client.copy(cid, to=other)
-            ...             print(copied.how, copied.size, copied.dropped)
+            >>> record = await client.upload(b"hello")
+            >>> async with AsyncClient.init(path="other-store") as other:
+            ...     copied = await client.copy(record.cid, to=other)
+            >>> copied.how
+            'archive'
         """
         from holdfast._async.copying.places import find_pin  # noqa: PLC0415
         from holdfast._async.providers.imports import ignore  # noqa: PLC0415
@@ -108,10 +108,11 @@ class AsyncCopyCalls(AsyncManyCalls):
             limit: The largest number of pins; None for all.
 
         Example:
-            >>> async def example(client: AsyncClient, other: AsyncClient) -> None:
+            >>> record = await client.store([1, 2], name="tides")
+            >>> async with AsyncClient.init(path="other-store") as other:
             ...     async for outcome in client.copy_pins(to=other, journal="copy.journal"):
-            ...         if outcome.error is not None:
-            ...             print(outcome.item.cid, outcome.error)
+            ...         print(outcome.item.name, outcome.error)
+            tides None
         """
         from holdfast._async.copying.places import place_of  # noqa: PLC0415
         from holdfast._async.folder_download.tally import Tally  # noqa: PLC0415

@@ -24,8 +24,9 @@ class AsyncFolderCalls(AsyncClientBase):
                 size. Without, both are None, except for files of one raw block.
 
         Example:
-            >>> async def example(client: AsyncClient, cid: str) -> list[str]:
-            ...     return [entry.name for entry in await client.entries(f"{cid}/photos")]
+            >>> record = await client.upload("photos")
+            >>> [entry.name for entry in await client.entries(record.cid)]
+            ['kelp.png']
         """
         return [entry async for entry in self.iter_entries(cid, details=details)]
 
@@ -35,11 +36,10 @@ class AsyncFolderCalls(AsyncClientBase):
         A directory of a million entries takes little memory. The arguments are those of `entries`.
 
         Example:
-            >>> async def example(client: AsyncClient, cid: str) -> int:
-            ...     size = 0
-            ...     async for entry in client.iter_entries(cid, details=True):
-            ...         size += entry.size or 0
-            ...     return size
+            >>> record = await client.upload("photos")
+            >>> async for entry in client.iter_entries(record.cid, details=True):
+            ...     print(entry.name, entry.size)
+            kelp.png 7
         """
         self._check_open()
         provider = ask(self._provider, AsyncBrowsing)
@@ -51,8 +51,9 @@ class AsyncFolderCalls(AsyncClientBase):
         The size is the bytes of a file, or of the target of a symbolic link; None for a directory.
 
         Example:
-            >>> async def example(client: AsyncClient, cid: str) -> bool:
-            ...     return (await client.stat(cid)).kind == "directory"
+            >>> record = await client.upload("photos")
+            >>> (await client.stat(record.cid)).kind
+            'directory'
         """
         self._check_open()
         return await ask(self._provider, AsyncBrowsing).stat(Reference.parse(cid))
@@ -83,9 +84,10 @@ class AsyncFolderCalls(AsyncClientBase):
                 total.
 
         Example:
-            >>> async def example(client: AsyncClient, cid: str) -> list[str]:
-            ...     folder = await client.download_folder(cid, "photos")
-            ...     return [path.name for path in folder.iterdir()]
+            >>> record = await client.upload("photos")
+            >>> folder = await client.download_folder(record.cid, "copy")
+            >>> [path.name for path in folder.iterdir()]
+            ['kelp.png']
         """
         self._check_open()
         arguments.check_progress(progress)

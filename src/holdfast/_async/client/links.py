@@ -22,8 +22,10 @@ class AsyncLinkCalls(AsyncClientBase):
             expires: For how long it works: seconds, or a timedelta.
 
         Example:
-            >>> async def example(client: AsyncClient, cid: str) -> str:
-            ...     return await client.signed_url(cid, expires=3600)
+            >>> record = await client.upload(b"only for us", name="report.txt")
+            >>> link = await client.signed_url(record.cid, expires=3600)
+            >>> link.startswith("http")
+            True
         """
         self._check_open()
         seconds = arguments.link_seconds(expires)
@@ -48,8 +50,9 @@ class AsyncLinkCalls(AsyncClientBase):
             types: The media types that it takes, such as ``["image/*"]``; None for any.
 
         Example:
-            >>> async def example(client: AsyncClient) -> str:
-            ...     return await client.signed_upload_url(expires=60, types=["image/*"])
+            >>> link = await client.signed_upload_url(expires=60, types=["image/*"])
+            >>> link.startswith("http")
+            True
         """
         self._check_open()
         seconds = arguments.link_seconds(expires)

@@ -29,11 +29,11 @@ class AsyncManyCalls(AsyncContentCalls, AsyncPinCalls):
             concurrency: How many are stored at the same time, from 1 to 100.
 
         Example:
-            >>> async def example(client: AsyncClient) -> dict[int, str]:
-            ...     cids = {}
-            ...     async for outcome in client.store_many([{"id": 1}, {"id": 2}]):
-            ...         cids[outcome.index] = outcome.result().cid
-            ...     return cids
+            >>> cids = {}
+            >>> async for outcome in client.store_many([{"id": 1}, {"id": 2}]):
+            ...     cids[outcome.index] = outcome.result().cid
+            >>> sorted(cids)
+            [0, 1]
         """
         return self._many(self.store, values, "store", concurrency)
 
@@ -51,10 +51,10 @@ class AsyncManyCalls(AsyncContentCalls, AsyncPinCalls):
 
         Example:
             >>> from pathlib import Path
-            >>> async def example(client: AsyncClient, folder: Path) -> None:
-            ...     async with client.upload_many(folder.glob("*.jpg")) as outcomes:
-            ...         async for outcome in outcomes:
-            ...             print(outcome.item.name, outcome.error or outcome.result().cid)
+            >>> async with client.upload_many(Path("photos").glob("*.png")) as outcomes:
+            ...     async for outcome in outcomes:
+            ...         print(outcome.item.name, outcome.error or outcome.result().size)
+            kelp.png 7
         """
         return self._many(self._upload_item, files, "upload", concurrency)
 
@@ -68,9 +68,10 @@ class AsyncManyCalls(AsyncContentCalls, AsyncPinCalls):
             concurrency: How many are unpinned at the same time, from 1 to 100.
 
         Example:
-            >>> async def example(client: AsyncClient, cids: list[str]) -> list[str]:
-            ...     outcomes = client.revoke_many(cids)
-            ...     return [outcome.item async for outcome in outcomes if outcome.error]
+            >>> record = await client.store([1, 2])
+            >>> async for outcome in client.revoke_many([record.cid]):
+            ...     print(outcome.error or "revoked")
+            revoked
         """
         return self._many(self.revoke, cids, "revoke", concurrency)
 

@@ -42,9 +42,10 @@ class AsyncPinCalls(AsyncClientBase):
                 with the state ``queued`` or ``pinning``, and the provider goes on.
 
         Example:
-            >>> async def example(client: AsyncClient, cid: str) -> str:
-            ...     pin = await client.pin(cid, name="report", wait=30)
-            ...     return pin.state
+            >>> record = await client.upload(b"hello")
+            >>> pin = await client.pin(record.cid, name="report", wait=30)
+            >>> pin.state
+            'pinned'
         """
         self._check_open()
         info = arguments.pin_info(name, keyvalues)
@@ -69,9 +70,10 @@ class AsyncPinCalls(AsyncClientBase):
                 are left out stay.
 
         Example:
-            >>> async def example(client: AsyncClient, cid: str) -> str:
-            ...     pin = await client.update(cid, name="final", keyvalues={"draft": None})
-            ...     return pin.name
+            >>> record = await client.store([1, 2], keyvalues={"draft": True, "year": 2026})
+            >>> pin = await client.update(record.cid, name="final", keyvalues={"draft": None})
+            >>> pin.name, pin.keyvalues
+            ('final', {'year': 2026})
         """
         self._check_open()
         name, changed = arguments.pin_changes(name, keyvalues)
@@ -84,8 +86,9 @@ class AsyncPinCalls(AsyncClientBase):
         Copies on other nodes and in caches may remain.
 
         Example:
-            >>> async def example(client: AsyncClient, cid: str) -> bool:
-            ...     return await client.revoke(cid)
+            >>> record = await client.store({"hello": "world"})
+            >>> await client.revoke(record.cid)
+            True
         """
         self._check_open()
         await self._provider.delete(Reference.parse_cid(cid))
@@ -106,8 +109,9 @@ class AsyncPinCalls(AsyncClientBase):
         The arguments are those of `iter_pins`, which does not hold all of them at a time.
 
         Example:
-            >>> async def example(client: AsyncClient) -> list[str]:
-            ...     return [pin.cid for pin in await client.pins(name="report", limit=10)]
+            >>> record = await client.store([1, 2], name="report-2026")
+            >>> [pin.name for pin in await client.pins(name="report", limit=10)]
+            ['report-2026']
         """
         self._check_open()
         wanted = arguments.pin_filter(
@@ -142,10 +146,11 @@ class AsyncPinCalls(AsyncClientBase):
 
         Example:
             >>> from datetime import UTC, datetime, timedelta
-            >>> async def example(client: AsyncClient) -> None:
-            ...     week = datetime.now(UTC) - timedelta(days=7)
-            ...     async for pin in client.iter_pins(keyvalues={"kind": "report"}, since=week):
-            ...         print(pin.cid, pin.name)
+            >>> record = await client.store([1, 2], name="May", keyvalues={"kind": "report"})
+            >>> week = datetime.now(UTC) - timedelta(days=7)
+            >>> async for pin in client.iter_pins(keyvalues={"kind": "report"}, since=week):
+            ...     print(pin.name)
+            May
         """
         self._check_open()
         wanted = arguments.pin_filter(

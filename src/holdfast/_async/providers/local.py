@@ -53,10 +53,10 @@ class AsyncLocalProvider(
 
     Example:
         >>> from holdfast import AsyncClient
-        >>> async def example(folder: str) -> str:
-        ...     async with AsyncClient.init(path=folder) as client:
-        ...         record = await client.store([1, 2, 3])
-        ...         return record.cid
+        >>> async with AsyncClient.init(path="store") as client:
+        ...     record = await client.store([1, 2, 3])
+        >>> record.cid
+        'bafkreifgcxxk5yq54ulz3yea32gdauwi3kibcocanotryogagkcf67ku6q'
     """
 
     shared_fields = fields_bound_to("repository")

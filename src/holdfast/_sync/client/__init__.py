@@ -14,9 +14,8 @@ class Client(CopyCalls, FolderCalls, LinkCalls):
     A client from ``Client(provider=…)`` does not close the provider: do that yourself.
 
     Example:
-        >>> from holdfast import ClientConfig
-        >>> def main(config: ClientConfig) -> None:
-        ...     with Client.init(config) as client:
-        ...         record = client.store({"hello": "world"})
-        ...         print(client.retrieve(record.cid))
+        >>> with Client.init() as client:
+        ...     record = client.store({"hello": "world"})
+        ...     print(client.retrieve(record.cid))
+        {'hello': 'world'}
     """

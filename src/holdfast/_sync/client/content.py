@@ -43,9 +43,9 @@ class ContentCalls(ClientBase):
             keyvalues: Metadata of your own for the pin, by which `pins` can find it.
 
         Example:
-            >>> def example(client: Client) -> str:
-            ...     record = client.store({"name": "Zoë", "tags": ["a", "b"]})
-            ...     return record.cid
+            >>> record = client.store({"name": "Zoë", "tags": ["a", "b"]})
+            >>> record.size
+            31
         """
         self._check_open()
         arguments.warn_if_encrypt(options)
@@ -64,8 +64,9 @@ class ContentCalls(ClientBase):
         """Return the JSON value at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
 
         Example:
-            >>> def example(client: Client, cid: str) -> object:
-            ...     return client.retrieve(f"https://ipfs.io/ipfs/{cid}")
+            >>> record = client.store({"hello": "world"})
+            >>> client.retrieve(f"https://ipfs.io/ipfs/{record.cid}")
+            {'hello': 'world'}
         """
         self._check_open()
         return self._provider.get_json(Reference.parse(cid))
@@ -96,9 +97,9 @@ class ContentCalls(ClientBase):
             progress: Called with the bytes sent so far and the total, or None if not known.
 
         Example:
-            >>> def example(client: Client) -> int:
-            ...     record = client.upload(b"hello", name="greeting.txt")
-            ...     return record.size
+            >>> record = client.upload(b"hello", name="greeting.txt")
+            >>> record.size
+            5
         """
         self._check_open()
         arguments.warn_if_encrypt(options)
@@ -145,9 +146,10 @@ class ContentCalls(ClientBase):
             progress: Called with the bytes received so far and the total, or None if not known.
 
         Example:
-            >>> def example(client: Client, cid: str) -> bytes:
-            ...     blob = client.download(cid)
-            ...     return blob.read()
+            >>> record = client.upload(b"hello")
+            >>> blob = client.download(record.cid)
+            >>> blob.read()
+            b'hello'
         """
         self._check_open()
         arguments.check_progress(progress)
@@ -158,10 +160,11 @@ class ContentCalls(ClientBase):
         """Return the file at `cid`, seekable; parts are fetched and verified as they are read.
 
         Example:
-            >>> def last_line(client: Client, cid: str) -> bytes:
-            ...     with client.open(cid) as file:
-            ...         file.seek(-200, 2)
-            ...         return (file.read()).splitlines()[-1]
+            >>> record = client.upload(b"low tide, high tide")
+            >>> with client.open(record.cid) as file:
+            ...     position = file.seek(-9, 2)
+            ...     print(file.read())
+            b'high tide'
         """
         self._check_open()
         reference = Reference.parse(cid)
@@ -172,9 +175,9 @@ class ContentCalls(ClientBase):
         """Store a message for `recipient_id` as plain JSON. Pass on the CID: it is not delivered.
 
         Example:
-            >>> def example(client: Client) -> str:
-            ...     record = client.send("alice", "hi")
-            ...     return record.cid
+            >>> record = client.send("alice", "hi")
+            >>> record.data.payload
+            'hi'
         """
         self._check_open()
         arguments.check_message(recipient_id, message)
@@ -192,8 +195,9 @@ class ContentCalls(ClientBase):
         """Return the message at `cid`; raise SerializationError for JSON of another shape.
 
         Example:
-            >>> def example(client: Client, cid: str) -> str:
-            ...     message = client.receive(cid)
-            ...     return message.payload
+            >>> record = client.send("alice", "hi")
+            >>> message = client.receive(record.cid)
+            >>> message.recipient_id, message.payload
+            ('alice', 'hi')
         """
         return ClientMessage.from_dict(self.retrieve(cid))

@@ -56,11 +56,11 @@ class CopyCalls(ManyCalls):
             progress: Called with the bytes that were sent so far, and the size if it is known.
 
         Example:
-            >>> def example(cid: str) -> None:
-            ...     with Client.init() as client:
-            ...         with Client.init(provider="kubo") as other:
-            ...             copied = client.copy(cid, to=other)
-            ...             print(copied.how, copied.size, copied.dropped)
+            >>> record = client.upload(b"hello")
+            >>> with Client.init(path="other-store") as other:
+            ...     copied = client.copy(record.cid, to=other)
+            >>> copied.how
+            'archive'
         """
         from holdfast._sync.copying.places import find_pin  # noqa: PLC0415
         from holdfast._sync.providers.imports import ignore  # noqa: PLC0415
@@ -110,10 +110,11 @@ class CopyCalls(ManyCalls):
             limit: The largest number of pins; None for all.
 
         Example:
-            >>> def example(client: Client, other: Client) -> None:
+            >>> record = client.store([1, 2], name="tides")
+            >>> with Client.init(path="other-store") as other:
             ...     for outcome in client.copy_pins(to=other, journal="copy.journal"):
-            ...         if outcome.error is not None:
-            ...             print(outcome.item.cid, outcome.error)
+            ...         print(outcome.item.name, outcome.error)
+            tides None
         """
         from holdfast._sync.copying.places import place_of  # noqa: PLC0415
         from holdfast._sync.folder_download.tally import Tally  # noqa: PLC0415

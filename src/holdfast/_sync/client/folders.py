@@ -26,8 +26,9 @@ class FolderCalls(ClientBase):
                 size. Without, both are None, except for files of one raw block.
 
         Example:
-            >>> def example(client: Client, cid: str) -> list[str]:
-            ...     return [entry.name for entry in client.entries(f"{cid}/photos")]
+            >>> record = client.upload("photos")
+            >>> [entry.name for entry in client.entries(record.cid)]
+            ['kelp.png']
         """
         return [entry for entry in self.iter_entries(cid, details=details)]
 
@@ -37,11 +38,10 @@ class FolderCalls(ClientBase):
         A directory of a million entries takes little memory. The arguments are those of `entries`.
 
         Example:
-            >>> def example(client: Client, cid: str) -> int:
-            ...     size = 0
-            ...     for entry in client.iter_entries(cid, details=True):
-            ...         size += entry.size or 0
-            ...     return size
+            >>> record = client.upload("photos")
+            >>> for entry in client.iter_entries(record.cid, details=True):
+            ...     print(entry.name, entry.size)
+            kelp.png 7
         """
         self._check_open()
         provider = ask(self._provider, Browsing)
@@ -53,8 +53,9 @@ class FolderCalls(ClientBase):
         The size is the bytes of a file, or of the target of a symbolic link; None for a directory.
 
         Example:
-            >>> def example(client: Client, cid: str) -> bool:
-            ...     return (client.stat(cid)).kind == "directory"
+            >>> record = client.upload("photos")
+            >>> (client.stat(record.cid)).kind
+            'directory'
         """
         self._check_open()
         return ask(self._provider, Browsing).stat(Reference.parse(cid))
@@ -85,9 +86,10 @@ class FolderCalls(ClientBase):
                 total.
 
         Example:
-            >>> def example(client: Client, cid: str) -> list[str]:
-            ...     folder = client.download_folder(cid, "photos")
-            ...     return [path.name for path in folder.iterdir()]
+            >>> record = client.upload("photos")
+            >>> folder = client.download_folder(record.cid, "copy")
+            >>> [path.name for path in folder.iterdir()]
+            ['kelp.png']
         """
         self._check_open()
         arguments.check_progress(progress)

@@ -24,8 +24,10 @@ class LinkCalls(ClientBase):
             expires: For how long it works: seconds, or a timedelta.
 
         Example:
-            >>> def example(client: Client, cid: str) -> str:
-            ...     return client.signed_url(cid, expires=3600)
+            >>> record = client.upload(b"only for us", name="report.txt")
+            >>> link = client.signed_url(record.cid, expires=3600)
+            >>> link.startswith("http")
+            True
         """
         self._check_open()
         seconds = arguments.link_seconds(expires)
@@ -50,8 +52,9 @@ class LinkCalls(ClientBase):
             types: The media types that it takes, such as ``["image/*"]``; None for any.
 
         Example:
-            >>> def example(client: Client) -> str:
-            ...     return client.signed_upload_url(expires=60, types=["image/*"])
+            >>> link = client.signed_upload_url(expires=60, types=["image/*"])
+            >>> link.startswith("http")
+            True
         """
         self._check_open()
         seconds = arguments.link_seconds(expires)

@@ -29,11 +29,11 @@ class ManyCalls(ContentCalls, PinCalls):
             concurrency: How many are stored at the same time, from 1 to 100.
 
         Example:
-            >>> def example(client: Client) -> dict[int, str]:
-            ...     cids = {}
-            ...     for outcome in client.store_many([{"id": 1}, {"id": 2}]):
-            ...         cids[outcome.index] = outcome.result().cid
-            ...     return cids
+            >>> cids = {}
+            >>> for outcome in client.store_many([{"id": 1}, {"id": 2}]):
+            ...     cids[outcome.index] = outcome.result().cid
+            >>> sorted(cids)
+            [0, 1]
         """
         return self._many(self.store, values, "store", concurrency)
 
@@ -51,10 +51,10 @@ class ManyCalls(ContentCalls, PinCalls):
 
         Example:
             >>> from pathlib import Path
-            >>> def example(client: Client, folder: Path) -> None:
-            ...     with client.upload_many(folder.glob("*.jpg")) as outcomes:
-            ...         for outcome in outcomes:
-            ...             print(outcome.item.name, outcome.error or outcome.result().cid)
+            >>> with client.upload_many(Path("photos").glob("*.png")) as outcomes:
+            ...     for outcome in outcomes:
+            ...         print(outcome.item.name, outcome.error or outcome.result().size)
+            kelp.png 7
         """
         return self._many(self._upload_item, files, "upload", concurrency)
 
@@ -66,9 +66,10 @@ class ManyCalls(ContentCalls, PinCalls):
             concurrency: How many are unpinned at the same time, from 1 to 100.
 
         Example:
-            >>> def example(client: Client, cids: list[str]) -> list[str]:
-            ...     outcomes = client.revoke_many(cids)
-            ...     return [outcome.item for outcome in outcomes if outcome.error]
+            >>> record = client.store([1, 2])
+            >>> for outcome in client.revoke_many([record.cid]):
+            ...     print(outcome.error or "revoked")
+            revoked
         """
         return self._many(self.revoke, cids, "revoke", concurrency)
 

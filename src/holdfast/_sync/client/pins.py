@@ -44,9 +44,10 @@ class PinCalls(ClientBase):
                 with the state ``queued`` or ``pinning``, and the provider goes on.
 
         Example:
-            >>> def example(client: Client, cid: str) -> str:
-            ...     pin = client.pin(cid, name="report", wait=30)
-            ...     return pin.state
+            >>> record = client.upload(b"hello")
+            >>> pin = client.pin(record.cid, name="report", wait=30)
+            >>> pin.state
+            'pinned'
         """
         self._check_open()
         info = arguments.pin_info(name, keyvalues)
@@ -71,9 +72,10 @@ class PinCalls(ClientBase):
                 are left out stay.
 
         Example:
-            >>> def example(client: Client, cid: str) -> str:
-            ...     pin = client.update(cid, name="final", keyvalues={"draft": None})
-            ...     return pin.name
+            >>> record = client.store([1, 2], keyvalues={"draft": True, "year": 2026})
+            >>> pin = client.update(record.cid, name="final", keyvalues={"draft": None})
+            >>> pin.name, pin.keyvalues
+            ('final', {'year': 2026})
         """
         self._check_open()
         name, changed = arguments.pin_changes(name, keyvalues)
@@ -86,8 +88,9 @@ class PinCalls(ClientBase):
         Copies on other nodes and in caches may remain.
 
         Example:
-            >>> def example(client: Client, cid: str) -> bool:
-            ...     return client.revoke(cid)
+            >>> record = client.store({"hello": "world"})
+            >>> client.revoke(record.cid)
+            True
         """
         self._check_open()
         self._provider.delete(Reference.parse_cid(cid))
@@ -108,8 +111,9 @@ class PinCalls(ClientBase):
         The arguments are those of `iter_pins`, which does not hold all of them at a time.
 
         Example:
-            >>> def example(client: Client) -> list[str]:
-            ...     return [pin.cid for pin in client.pins(name="report", limit=10)]
+            >>> record = client.store([1, 2], name="report-2026")
+            >>> [pin.name for pin in client.pins(name="report", limit=10)]
+            ['report-2026']
         """
         self._check_open()
         wanted = arguments.pin_filter(
@@ -144,10 +148,11 @@ class PinCalls(ClientBase):
 
         Example:
             >>> from datetime import UTC, datetime, timedelta
-            >>> def example(client: Client) -> None:
-            ...     week = datetime.now(UTC) - timedelta(days=7)
-            ...     for pin in client.iter_pins(keyvalues={"kind": "report"}, since=week):
-            ...         print(pin.cid, pin.name)
+            >>> record = client.store([1, 2], name="May", keyvalues={"kind": "report"})
+            >>> week = datetime.now(UTC) - timedelta(days=7)
+            >>> for pin in client.iter_pins(keyvalues={"kind": "report"}, since=week):
+            ...     print(pin.name)
+            May
         """
         self._check_open()
         wanted = arguments.pin_filter(

@@ -55,10 +55,10 @@ class LocalProvider(
 
     Example:
         >>> from holdfast import Client
-        >>> def example(folder: str) -> str:
-        ...     with Client.init(path=folder) as client:
-        ...         record = client.store([1, 2, 3])
-        ...         return record.cid
+        >>> with Client.init(path="store") as client:
+        ...     record = client.store([1, 2, 3])
+        >>> record.cid
+        'bafkreifgcxxk5yq54ulz3yea32gdauwi3kibcocanotryogagkcf67ku6q'
     """
 
     shared_fields = fields_bound_to("repository")

@@ -1,0 +1,78 @@
+"""Errors for commands and options that do not exist: what the user may have meant."""
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from typer.core import TyperGroup
+
+from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.other_names import OPTION_POINTERS, POINTERS
+
+
+class Group(TyperGroup):
+    """A group of commands that says what an unknown command may have meant."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that `args` begin with, its name and the other arguments."""
+        if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
+            raise unknown_command(args, self.known_names(ctx), ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+    def known_names(self, ctx: Any) -> list[str]:
+        """Return the names that a misspelt one is compared with."""
+        return self.list_commands(ctx)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the question whether the most similar known word was meant; "" if none is similar.
+
+    Example:
+        >>> did_you_mean("uplaod", ["upload", "download"])
+        "did you mean 'upload'?"
+    """
+    from difflib import get_close_matches
+
+    close = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else ""
+
+
+def unknown_command(words: Sequence[str], known: Iterable[str], where: str) -> UsageError:
+    """Return the error for a command line whose first word is not a command of `where`."""
+    name = words[0]
+    if pointer := POINTERS.get(name) or _pointer_of_content(name):
+        return advise(UsageError(f"unknown command {name!r}"), pointer)
+    question = did_you_mean(name, known)
+    error = UsageError(f"unknown command {name!r}" + (f": {question}" if question else ""))
+    return advise(error, f"`{where} --help` lists the commands")
+
+
+def check_two_words(words: Sequence[str]) -> None:
+    """Raise UsageError if the first two words are a command of another tool, as in ``pin add``."""
+    name = " ".join(words[:2])
+    if len(words) > 1 and name in POINTERS:
+        raise advise(UsageError(f"unknown command {name!r}"), POINTERS[name])
+
+
+def _pointer_of_content(word: str) -> str | None:
+    """Return what to type in place of a CID or a file alone."""
+    from holdfast.content.reference import Reference
+    from holdfast.errors import InvalidCIDError
+
+    try:
+        Reference.parse(word)
+    except InvalidCIDError:
+        return f"`holdfast upload {word}` stores it" if os.path.lexists(word) else None
+    return f"`holdfast download {word}` downloads it"
+
+
+def unknown_option(error: Any) -> UsageError:
+    """Return the error for an option that the command does not have.
+
+    `error` is that of the parser: `NoSuchOption` of Click, or of the copy of it in Typer.
+    """
+    option, command = error.option_name, error.ctx.info_name if error.ctx else ""
+    pointer = OPTION_POINTERS.get((command, option)) or OPTION_POINTERS.get(("", option))
+    question = "" if pointer else did_you_mean(option, error.possibilities or ())
+    wrong = UsageError(f"unknown option {option}" + (f": {question}" if question else ""))
+    return advise(wrong, pointer) if pointer else wrong

@@ -1,0 +1,57 @@
+"""The generated pages of the reference: every command is in a task, and nothing has drifted."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The generator with what it reads, and a folder for what it writes."""
+    (tmp_path / "scripts").mkdir()
+    for name in ("generate_reference.py", "cli_reference.py", "cli_reference.md"):
+        shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
+    shutil.copytree(ROOT / "docs/reference", tmp_path / "docs/reference")
+    return tmp_path
+
+
+def generate(folder, *options):
+    result = subprocess.run(  # noqa: S603 - a script of ours
+        [sys.executable, folder / "scripts/generate_reference.py", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return result.returncode, result.stderr.splitlines()
+
+
+def test_the_reference_is_what_the_code_says(copy):
+    assert generate(copy, "--check") == (0, [])
+
+
+def test_a_command_without_a_task_is_on_the_page_and_fails_the_check(copy):
+    tasks = copy / "scripts/cli_reference.md"
+    tasks.write_text(tasks.read_text().replace("::: upload\n", "::: uplaod\n::: ls\n"))
+    missing = "`holdfast upload` belongs to no task: write `::: upload` into "
+    told = [
+        f"{missing}scripts/cli_reference.md",
+        "there is no `holdfast uplaod`, which scripts/cli_reference.md names",
+        "scripts/cli_reference.md names `ls` twice",
+    ]
+    assert generate(copy) == (1, told)
+    page = (copy / "docs/reference/cli.md").read_text()
+    more = page.partition("\n## More commands\n")[2].partition("\n## ")[0]
+    assert "\n### upload\n" in more
+    assert generate(copy, "--check") == (1, told)
+
+
+def test_a_page_that_was_changed_by_hand_fails_the_check(copy):
+    page = copy / "docs/reference/cli.md"
+    page.write_text(page.read_text() + "Written by hand.\n")
+    code, told = generate(copy, "--check")
+    assert (code, told) == (1, ["cli.md is not what the code says; run: make generate"])
