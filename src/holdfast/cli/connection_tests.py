@@ -53,13 +53,15 @@ def try_connection(settings: "Mapping[str, Setting]", seconds: float) -> None:
     """Raise an error unless the provider of these settings answers and accepts the token."""
     from holdfast.cli.settings import config_of
     from holdfast.config import Retries, Timeouts
+    from holdfast.config.client_config import token_source
     from holdfast.registry import is_on_this_machine, needs_token
     from holdfast.repository.database.identity import is_store
 
     config = config_of(settings)
     if needs_token(config.provider) and config.provider_token is None:
         way = "set token_file" if USE in settings else "`holdfast login` saves one"
-        raise ConfigError(f"provider {config.provider!r} needs a token: {way}")
+        wrong = ConfigError(f"provider {config.provider!r} needs a token: {way}")
+        raise advise(wrong, token_source(config.api_url))
     if is_on_this_machine(config.provider) and not is_store(Path(address_of(settings))):
         raise advise(ConfigError("there is no store yet"), "the first upload makes it")
     once = Timeouts(**dict.fromkeys(("connect", "read", "write", "total"), seconds))

@@ -3,7 +3,7 @@
 import sys
 from contextlib import closing
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import output
 from holdfast.cli.colours import paint
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holdfast import Client, Entry, Pin
     from holdfast.content.unixfs.recognition import FileLayout
 
-commands = group()
+commands: Final = group()
 
 
 @command(commands, *CONNECTED)

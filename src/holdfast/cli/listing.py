@@ -17,7 +17,7 @@ from holdfast.errors import NotFoundError
 if TYPE_CHECKING:
     from holdfast.records import Entry
 
-commands = group()
+commands: Final = group()
 SHORT: Final = (Column("NAME", "name"), Column("CID", "cid"))
 LONG: Final = (
     Column("NAME", "name"),

@@ -14,7 +14,7 @@ from holdfast.cli.run import Run, command, group
 from holdfast.config.secret import Secret
 from holdfast.errors import ClientError, ConfigError
 
-commands = group()
+commands: Final = group()
 USUAL: Final = "pinata"
 SECONDS: Final = 30.0  # for the test of the token
 DESTINATION: Final = ("pin_api_url", "allow_insecure", "provider_options")

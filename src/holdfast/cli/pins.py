@@ -27,7 +27,7 @@ from holdfast.cli.tables import Column, write_table
 if TYPE_CHECKING:
     from holdfast import Pin
 
-commands = group()
+commands: Final = group()
 COLUMNS: Final = (
     Column("NAME", "name"),
     Column("SIZE", "number"),

@@ -14,7 +14,7 @@ from holdfast.cli.run import Run, command, group
 if TYPE_CHECKING:
     from holdfast.cli.setting_layers import Setting
 
-commands = group()
+commands: Final = group()
 METAVAR: Final = "CONNECTION"
 SECONDS: Final = 10.0
 MAX_SECONDS: Final = 3600.0
