@@ -1,6 +1,7 @@
 """The Typer application: all commands by name, each imported when it is called."""
 
 import os
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -12,7 +13,7 @@ from holdfast.cli.help_topics import FIRST_SCREEN, TOPICS
 from holdfast.cli.other_names import ALIASES
 from holdfast.cli.unknown_words import CommandGroup, check_two_words, usage_error
 
-COMMAND_MODULES: Final = {
+COMMAND_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "content": ("store", "retrieve", "send", "receive"),
     "revoking": ("revoke",),
     "uploading": ("upload",),
@@ -77,7 +78,7 @@ class Commands(CommandGroup):
         return super().resolve_command(ctx, [*ALIASES.get(args[0], args[:1]), *args[1:]])
 
 
-app = typer.Typer(
+app: Final = typer.Typer(
     cls=Commands,
     help="Pin JSON and files to IPFS and read them back, every byte verified against its CID.",
     epilog=EPILOG,

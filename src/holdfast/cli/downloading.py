@@ -5,7 +5,7 @@ import io
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from holdfast.content.reference import Reference
     from holdfast.files.sources import Progress
 
-commands = group()
-FOLDER_REMEDY = "`holdfast download CID FOLDER` writes all of it to a new folder"
+commands: Final = group()
+FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"
 
 
 @command(commands, *CONNECTED)

@@ -3,9 +3,10 @@
 An alias runs our command. What is not ours is an error whose hint names the command to type.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
-ALIASES: Final = {
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "add": ("upload",),
     "put": ("upload",),
     "get": ("download",),

@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 
 from holdfast.cli.exit_codes import UsageError, advise
 from holdfast.cli.other_names import EXTRA_ARGUMENT_POINTERS, OPTION_POINTERS, POINTERS
+from holdfast.hints import did_you_mean
 
 EXTRA_ARGUMENT = "unexpected extra argument"  # in the message of the parser
 
@@ -24,19 +25,6 @@ class CommandGroup(TyperGroup):
     def known_names(self, ctx: Any) -> list[str]:
         """Return the names that a misspelt one is compared with."""
         return self.list_commands(ctx)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the question whether the most similar known word was meant; "" if none is similar.
-
-    Example:
-        >>> did_you_mean("uplaod", ["upload", "download"])
-        "did you mean 'upload'?"
-    """
-    from difflib import get_close_matches
-
-    close = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else ""
 
 
 def unknown_command(words: Sequence[str], known: Iterable[str], where: str) -> UsageError:

@@ -1,12 +1,12 @@
-"""The requests that are not pins: those under way, those that failed, and further ones for a CID.
+"""The requests that are not pins: those under way, those that failed, and second ones for a CID.
 
-The store has one pin for each content, and a request has an id of its own. So the first request for
-a content is its pin, with the same id. A further one is a row here, for as long as there is a pin.
+Several requests may be for the same content, but the store has one pin for it. That pin belongs to
+the first request, and has its id. The other requests are rows here.
 """
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from holdfast.content.cid import CID
 from holdfast.node.http_server.refusals import Refusal
@@ -25,7 +25,7 @@ class RequestTable(SmallDatabase):
     """The table. Its columns have the names of those of pins, so that a `PinQuery` finds them."""
 
     file = "holdfast.requests.sqlite3"
-    tables = (
+    tables: ClassVar[tuple[str, ...]] = (
         (
             "CREATE TABLE requests (uuid TEXT PRIMARY KEY, cid TEXT NOT NULL, key BLOB NOT NULL,"
             " name TEXT NOT NULL, keyvalues TEXT NOT NULL, created INTEGER NOT NULL,"

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import StringConvertor, register_url_convertor
@@ -31,9 +31,9 @@ from holdfast.node.v3_api.private_gateway import PREFIX, PrivateGateway
 from holdfast.node.v3_api.signatures import Signer
 from holdfast.node.v3_api.tus_endpoints import TusEndpoints
 from holdfast.node.v3_api.tus_uploads import TusUploads
-from holdfast.node.v3_api.upload_form import UploadForm
 from holdfast.node.v3_api.upload_options import size_limit
 from holdfast.node.v3_api.v3_calls import data_reply, v3_call
+from holdfast.node.v3_api.v3_form_upload import V3FormUpload
 from holdfast.repository import Repository
 
 FORM_MARGIN: Final = 1 << 20  # bytes of a form besides its files
@@ -70,7 +70,7 @@ LACKING: Final = {
 class NetworkConvertor(StringConvertor):
     """The name of a network in a path."""
 
-    regex = f"{PUBLIC}|{PRIVATE}"
+    regex: ClassVar[str] = f"{PUBLIC}|{PRIVATE}"
 
 
 register_url_convertor("network", NetworkConvertor())
@@ -177,7 +177,7 @@ class V3Endpoints:
             return await self._tus.create(request, grant)
         limit = size_limit(grant, self._limit)
         form = await run_in_threadpool(
-            lambda: UploadForm(
+            lambda: V3FormUpload(
                 self._networks,
                 request.headers.get("content-type", ""),
                 profile=self._profile,
