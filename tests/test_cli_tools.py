@@ -78,7 +78,7 @@ def test_gc_removes_what_was_revoked_and_check_finds_damage(commands):
     commands.text("revoke", gone)
     assert commands.json("gc") == {"blocks": 1, "size": 200_000}
     assert commands.text("gc") == "removed 0 blocks, 0 B"
-    assert commands.text("check") == "sound: 1 pin, 100.0 kB"
+    assert commands.text("check") == "sound: 1 pin, 97.7 KiB"
     assert commands.json("check") == {"pins": 1, "size": 100_000, "damage": [], "foreign": []}
     folder = commands.folder.parent / "data/holdfast/blocks"
     (file,) = (path for path in folder.rglob("*") if path.is_file())

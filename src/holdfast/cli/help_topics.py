@@ -26,8 +26,9 @@ The first of these that has a setting decides:
   4. holdfast.toml in this folder or one above it
   5. holdfast.toml in your folder for settings
 
-`holdfast config` shows each setting, and where it came from. The token is in a variable, in a file
-that --token-file or a connection names, or typed at a prompt."""
+`holdfast config` shows each setting, and where it came from. `holdfast config set` changes the last
+file, and `holdfast login` saves a token in it. The token may also be in a variable, in a file that
+--token-file or a connection names, or typed at a prompt."""
 
 JSON: Final = """\
 With --json before or after the command, the result is one line of JSON on standard output. `ls`,

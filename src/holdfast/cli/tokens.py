@@ -17,7 +17,7 @@ from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 
 MAX_TOKEN: Final = 64 << 10
-OTHER_WAYS: Final = "set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
+OTHER_WAYS: Final = "run `holdfast login`, set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
 REMEDY: Final = "name a file that holds the token and nothing else"
 SEEN: Final = (
     "a token on the command line can be seen by others and stays in the shell's history; "
@@ -42,6 +42,15 @@ def read(name: str, standard_input: BinaryIO | None) -> Secret:
         why = _reason(error)
     wrong = ConfigError(f"--token-file: {name} cannot be read: {why}")
     raise advise(wrong, REMEDY)
+
+
+def read_piped(standard_input: BinaryIO) -> Secret:
+    """Read the token from `standard_input`."""
+    try:
+        return _read(standard_input)
+    except (OSError, ConfigError) as error:
+        why = _reason(error)
+    raise ConfigError(f"standard input cannot be read: {why}")
 
 
 def read_private(path: Path) -> tuple[Secret, bool]:
