@@ -17,6 +17,9 @@ PNG = bytes.fromhex(
     "53de0000000c49444154789c63e8e7c2070003180125a2ba2d0d0000000049454e44ae426082"
 )
 
+WAIT = 60_000  # milliseconds for what must happen; a machine may stall
+expect.set_options(timeout=WAIT)
+
 VARIABLE = "HOLDFAST_CHROMIUM"  # where it is; with it, a missing browser is no reason to skip
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
@@ -63,7 +66,7 @@ class Visit:
 
     def new_tab(self) -> Page:
         tab = self.context.new_page()
-        tab.set_default_timeout(15_000)
+        tab.set_default_timeout(WAIT)
         tab.on("console", lambda message: self.complaints.append(message.text))
         tab.on("pageerror", lambda error: self.complaints.append(str(error)))
         tab.on("request", lambda request: self.requests.append(request))  # noqa: PLW0108 - a plain function is wanted

@@ -160,6 +160,24 @@ def cluster():
         yield cluster
 
 
+@pytest.fixture
+def salt():
+    """Text that makes content new to an engine that all tests share."""
+    return os.urandom(8).hex()
+
+
+@pytest.fixture
+def salted_folder(tmp_path, salt):
+    """A folder of all kinds of entries, whose content is new to an engine."""
+    root = tmp_path / "photos"
+    (root / "empty").mkdir(parents=True)
+    (root / "2024").mkdir()
+    (root / "2024" / "a.txt").write_text(salt)
+    (root / "large.bin").write_bytes(os.urandom(3_000_000))
+    (root / "link").symlink_to("2024/a.txt")
+    return root
+
+
 @pytest.fixture(scope="session")
 def install_packages(tmp_path_factory):
     """A function that installs what the package.json of a folder names, from the npm registry."""

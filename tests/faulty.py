@@ -46,6 +46,20 @@ file_changes = pytest.mark.parametrize(
 )
 
 
+def changing_file(folder, change):
+    """A file for `file_changes`, and a `progress` that changes it once it is sent in part."""
+    path = folder / "moving"
+    path.write_bytes(b"a" * 5_000_000)
+    changed = []
+
+    def progress(done, total):
+        if done and not changed:
+            changed.append(done)
+            change(path)
+
+    return path, progress
+
+
 def flipped(data, at):
     """`data` with one bit of its byte number `at` flipped."""
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]

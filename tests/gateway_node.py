@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import socket
 import threading
+import tracemalloc
 from typing import NamedTuple
 
 import uvicorn
@@ -49,6 +50,22 @@ class Node:
             response = connection.getresponse()
             return Reply(response.status, response.headers, response.read())
         finally:
+            connection.close()
+
+    def read_and_peak(self, target):
+        """Read a reply and drop it. Return its size, and the most memory this process took."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        buffer = bytearray(1 << 20)
+        size = 0
+        tracemalloc.start()
+        try:
+            connection.request("GET", target)
+            response = connection.getresponse()
+            while count := response.readinto(buffer):
+                size += count
+            return size, tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
             connection.close()
 
     def head(self, target, **headers):

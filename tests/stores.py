@@ -11,6 +11,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.content.cid import CID
@@ -70,20 +71,30 @@ def block_files(folder):
     return {path.name: path.read_bytes() for path in files}
 
 
-def make_version_1(folder):
-    """Turn the store in `folder` into one that Holdfast 0.1 wrote."""
+@contextmanager
+def older_database(folder, schema, *tables):
+    """Write the database in `folder` again with an older schema, and these tables as they are.
+
+    The block gets a connection for the other tables. There, `new` is the database as it was.
+    """
     new, old = folder / "holdfast.sqlite3", folder / "old.sqlite3"
     with sqlite3.connect(old) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(SCHEMA_1.read_text())
+        connection.executescript(schema.read_text())
         connection.execute("ATTACH ? AS new", (str(new),))
-        for table in ("blocks", "links", "pins"):
+        for table in tables:
             connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608
+        yield connection
+    connection.close()
+    old.replace(new)
+
+
+def make_version_1(folder):
+    """Turn the store in `folder` into one that Holdfast 0.1 wrote."""
+    with older_database(folder, SCHEMA_1, "blocks", "links", "pins") as connection:
         connection.execute("INSERT INTO adds VALUES (1, 0)")
         connection.execute("INSERT INTO leases SELECT 1, id FROM blocks")
         connection.execute("PRAGMA user_version = 1")
-    connection.close()
-    old.replace(new)
     (folder / "holdfast.copy.sqlite3").unlink()
     (folder / "holdfast.id").unlink()
     shutil.rmtree(folder / "owners")
@@ -91,18 +102,11 @@ def make_version_1(folder):
 
 def make_version_2(folder):
     """Turn the database in `folder` into one of version 2; the other files are the same."""
-    new, old = folder / "holdfast.sqlite3", folder / "old.sqlite3"
-    with sqlite3.connect(old) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(SCHEMA_2.read_text())
-        connection.execute("ATTACH ? AS new", (str(new),))
-        for table in ("blocks", "links", "pins", "adds", "leases"):
-            connection.execute(f"INSERT INTO main.{table} SELECT * FROM new.{table}")  # noqa: S608
+    tables = ("blocks", "links", "pins", "adds", "leases")
+    with older_database(folder, SCHEMA_2, *tables) as connection:
         columns = "id, established, token, before, changes"
         connection.execute(f"INSERT INTO main.store SELECT {columns} FROM new.store")  # noqa: S608
         connection.execute("PRAGMA user_version = 2")
-    connection.close()
-    old.replace(new)
 
 
 def _killed_before(step, action):

@@ -24,6 +24,9 @@ HELLO_CID = "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq"
 EMPTY_FILE_V0 = "QmbFMke1KXqnYyBBWxB74N4c5SBnJMVAiMNRcGu6x1AwQH"
 EMPTY_DIRECTORY_V0 = "QmUNLLsPACCz1vLxQVkXqqLX5R1X345qqfHbsf67hvA3Nn"
 
+# Content that no service or engine of the tests has.
+NOBODY_HAS = str(CID.of_raw(b"nobody has this"))
+
 
 def raw_cid(data: bytes) -> str:
     return str(CID.of_raw(data))
@@ -31,6 +34,21 @@ def raw_cid(data: bytes) -> str:
 
 def pinned(cid: str = HELLO_CID) -> dict[str, Any]:
     return {"IpfsHash": cid, "PinSize": 5, "Timestamp": "2024-07-11T23:33:27.665Z"}
+
+
+def all_calls(client: Any, folder: Path) -> list[Callable[[], Any]]:
+    """Calls that send a request, of a client of either colour."""
+    return [
+        client.test_connection,
+        client.pins,
+        lambda: client.store([1]),
+        lambda: client.upload(folder),
+        lambda: client.upload(iter([b"x"])),
+        lambda: client.download(NOBODY_HAS),
+        lambda: client.pin(NOBODY_HAS),
+        lambda: client.update(NOBODY_HAS, name="x"),
+        lambda: client.revoke(NOBODY_HAS),
+    ]
 
 
 def config_for(server: ScriptedServer, **changes: Any) -> ClientConfig:

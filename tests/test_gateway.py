@@ -6,7 +6,6 @@ import http.client
 import logging
 import re
 import socket
-import tracemalloc
 from urllib.parse import quote
 
 import pytest
@@ -829,19 +828,7 @@ def test_a_client_that_leaves_early_hurts_nobody(node):
 @pytest.mark.parametrize("query", ["", "?format=car"])
 def test_a_large_file_is_never_held_as_a_whole(node, query):
     cid = node.add(stream("large", 64 * MIB))
-    connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)
-    buffer = bytearray(MIB)
-    read = 0
-    tracemalloc.start()
-    try:
-        connection.request("GET", f"/ipfs/{cid}{query}")
-        response = connection.getresponse()
-        while count := response.readinto(buffer):
-            read += count
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-        connection.close()
+    read, peak = node.read_and_peak(f"/ipfs/{cid}{query}")
     assert read >= 64 * MIB
     assert peak < 40 * MIB  # of which 32 are the cache that all readers share
 

@@ -6,7 +6,6 @@ import logging
 import shutil
 import subprocess
 import tarfile
-import tracemalloc
 
 import pytest
 
@@ -327,23 +326,6 @@ def test_a_small_dag_of_very_many_bytes_has_its_size_in_the_header(node):
 # How much is held
 
 
-def archived_size(node, root):
-    """The bytes of an archive, and the most memory that all of this process took for it."""
-    connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=600)
-    buffer = bytearray(MIB)
-    read = 0
-    tracemalloc.start()
-    try:
-        connection.request("GET", f"/ipfs/{root}?format=tar")
-        response = connection.getresponse()
-        while count := response.readinto(buffer):
-            read += count
-        return read, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-        connection.close()
-
-
 def test_an_archive_is_never_held_as_a_whole(node):
     with node.repository.adding() as adding:
         large = import_content(stream("large in a tar", 16 * MIB), UNIXFS_V1_2025, adding.put)
@@ -351,7 +333,7 @@ def test_an_archive_is_never_held_as_a_whole(node):
         names = [(b"%05d" % at, leaf) for at in range(1000)]
         root = build_directory([*names, (b"large", large)], UNIXFS_V1_2025, adding.put)
         adding.flush()
-    read, peak = archived_size(node, root.cid)
+    read, peak = node.read_and_peak(f"/ipfs/{root.cid}?format=tar")
     assert read == 512 + 1000 * 1024 + 512 + 16 * MIB + 1024
     assert peak < 12 * MIB
 
@@ -364,6 +346,6 @@ def test_an_archive_of_a_hundred_thousand_files_takes_little_memory(node):
         names = [(b"file-%06d.txt" % at, leaf) for at in range(100_000)]
         root = build_directory(names, UNIXFS_V1_2025, adding.put)
         adding.flush()
-    read, peak = archived_size(node, root.cid)
+    read, peak = node.read_and_peak(f"/ipfs/{root.cid}?format=tar")
     assert read == 512 + 100_000 * 1024 + 1024
     assert peak < 32 * MIB

@@ -332,7 +332,9 @@ def test_two_nodes_do_not_share_an_upload(tmp_path):
     with running_node(tmp_path) as one, running_node(tmp_path) as other:
         location = V3Caller(one).create(10).headers["Location"]
         call = V3Caller(other)
-        assert call("HEAD", urlsplit(location).path, token=other.token).status == 423
+        path = urlsplit(location).path
+        assert call("HEAD", path).status == 423
+        assert call("HEAD", path[:-1] + "x").status == 404, "an upload is not opened for a guess"
 
 
 # Kills

@@ -12,34 +12,15 @@ from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import MalformedError, NetworkError, ProviderError, RequestTimeoutError
 from holdfast.protocol.pin_list import other_version
 from holdfast.records import PinInfo
-from tests.support import closed_port_url
+from tests.support import NOBODY_HAS, closed_port_url
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
-
-NOBODY_HAS = str(CID.of_raw(b"nobody has this"))
 
 
 @pytest.fixture
 async def client(cluster):
     async with await AsyncClient.init(cluster.provider_config()) as client:
         yield client
-
-
-@pytest.fixture
-def salt():
-    """Text that makes content new to a cluster that all tests share."""
-    return os.urandom(8).hex()
-
-
-@pytest.fixture
-def folder(tmp_path, salt):
-    root = tmp_path / "photos"
-    (root / "empty").mkdir(parents=True)
-    (root / "2024").mkdir()
-    (root / "2024" / "a.txt").write_text(salt)
-    (root / "large.bin").write_bytes(os.urandom(3_000_000))
-    (root / "link").symlink_to("2024/a.txt")
-    return root
 
 
 async def pin_of(client, cid):
@@ -73,10 +54,12 @@ async def test_a_write_returns_when_two_nodes_have_the_content(cluster, client, 
             assert record.cid in kubos[name].call("pin/ls", arg=record.cid).decode()
 
 
-async def test_a_folder_is_stored_with_its_links_and_empty_folders(client, folder, salt, tmp_path):
+async def test_a_folder_is_stored_with_its_links_and_empty_folders(
+    client, salted_folder, salt, tmp_path
+):
     steps = []
-    record = await client.upload(folder, progress=lambda *step: steps.append(step))
-    assert record.cid == compute_cid(folder)
+    record = await client.upload(salted_folder, progress=lambda *step: steps.append(step))
+    assert record.cid == compute_cid(salted_folder)
     assert steps == sorted(steps)
     assert steps[-1] == (record.size, record.size)
     assert (await client.download(f"{record.cid}/2024/a.txt")).text() == salt

@@ -8,7 +8,6 @@ import pytest
 import urllib3
 
 from holdfast import AsyncClient, compute_cid
-from holdfast.content.cid import CID
 from holdfast.errors import (
     AuthenticationError,
     NetworkError,
@@ -17,11 +16,9 @@ from holdfast.errors import (
 )
 from tests.clusters import running_cluster
 from tests.disks import disk, in_memory
-from tests.support import closed_port_url, wait_until
+from tests.support import NOBODY_HAS, all_calls, closed_port_url, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-
-NOBODY_HAS = str(CID.of_raw(b"nobody has this"))
 
 
 @pytest.fixture(scope="module")
@@ -47,17 +44,7 @@ async def test_an_api_that_is_down_is_a_network_error(tmp_path):
         "retries": {"attempts": 1},
     }
     async with await AsyncClient.init(config) as client:
-        for call in (
-            client.test_connection,
-            client.pins,
-            lambda: client.store([1]),
-            lambda: client.upload(tmp_path),
-            lambda: client.upload(iter([b"x"])),
-            lambda: client.download(NOBODY_HAS),
-            lambda: client.pin(NOBODY_HAS),
-            lambda: client.update(NOBODY_HAS, name="x"),
-            lambda: client.revoke(NOBODY_HAS),
-        ):
+        for call in all_calls(client, tmp_path):
             with pytest.raises(NetworkError, match="cannot connect"):
                 await call()
 

@@ -5,6 +5,7 @@ A real node has the files; before it stands a server that changes what passes by
 
 import re
 import time
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 import pytest
@@ -452,8 +453,9 @@ def range_script(shelf, change, told):
     return script
 
 
-@bad_range
-async def test_a_bad_part_of_an_open_file_is_an_error_after_one_request(shelf, change, kind, words):
+@asynccontextmanager
+async def end_of_file(shelf, change):
+    """An open file at its last bytes, and these bytes; the gateway, and `told`, which is full."""
     told = []
     data = shelf.data[1, "right"]
     with ScriptedServer(range_script(shelf, change, told)) as gateway:
@@ -462,39 +464,37 @@ async def test_a_bad_part_of_an_open_file_is_an_error_after_one_request(shelf, c
             await client.open(shelf.cids[1, "right"]) as file,
         ):
             told.append(True)
-            asked = len(gateway.requests)
             file.seek(len(data) - 1000)
-            start = time.monotonic()
-            with pytest.raises(kind, match=words) as caught:
-                await file.read()
-            assert time.monotonic() - start < 10
-            assert_shows_no_token(caught.value)
-            assert not isinstance(caught.value, UnprovenError)
-            # The part, and where it came and did not match, its block.
-            assert len(gateway.requests) == asked + 1 + (kind is VerificationError)
-            # Nothing of it stays: when the gateway has come to its senses, so has the file.
-            told.clear()
-            assert await file.read() == data[-1000:]
+            yield file, data[-1000:], gateway, told
+
+
+@bad_range
+async def test_a_bad_part_of_an_open_file_is_an_error_after_one_request(shelf, change, kind, words):
+    async with end_of_file(shelf, change) as (file, data, gateway, told):
+        asked = len(gateway.requests)
+        start = time.monotonic()
+        with pytest.raises(kind, match=words) as caught:
+            await file.read()
+        assert time.monotonic() - start < 10
+        assert_shows_no_token(caught.value)
+        assert not isinstance(caught.value, UnprovenError)
+        # The part, and where it came and did not match, its block.
+        assert len(gateway.requests) == asked + 1 + (kind is VerificationError)
+        # Nothing of it stays: when the gateway has come to its senses, so has the file.
+        told.clear()
+        assert await file.read() == data
 
 
 @short_range
 async def test_a_part_that_is_shorter_than_asked_for_is_asked_for_again(shelf, change):
     """A server may send less than it was asked for; what never comes is a broken connection."""
-    told = []
-    data = shelf.data[1, "right"]
-    with ScriptedServer(range_script(shelf, change, told)) as gateway:
-        async with (
-            await AsyncClient.init(patient_config(gateway)) as client,
-            await client.open(shelf.cids[1, "right"]) as file,
-        ):
-            told.append(True)
-            asked = len(gateway.requests)
-            file.seek(len(data) - 1000)
-            with pytest.raises(NetworkError, match="broke off"):
-                await file.read()
-            assert len(gateway.requests) == asked + 4
-            told.clear()
-            assert await file.read() == data[-1000:]
+    async with end_of_file(shelf, change) as (file, data, gateway, told):
+        asked = len(gateway.requests)
+        with pytest.raises(NetworkError, match="broke off"):
+            await file.read()
+        assert len(gateway.requests) == asked + 4
+        told.clear()
+        assert await file.read() == data
 
 
 async def test_what_stands_behind_a_part_is_cut_off(shelf, tmp_path):
@@ -512,19 +512,10 @@ async def test_what_stands_behind_a_part_is_cut_off(shelf, tmp_path):
 
 
 async def test_a_whole_file_in_reply_to_a_range_is_cut_to_it(shelf):
-    told = []
-    data = shelf.data[1, "right"]
-    script = range_script(shelf, lambda ask, it: ask(whole(it)), told)
-    with ScriptedServer(script) as gateway:
-        async with (
-            await AsyncClient.init(patient_config(gateway)) as client,
-            await client.open(shelf.cids[1, "right"]) as file,
-        ):
-            told.append(True)
-            asked = len(gateway.requests)
-            file.seek(len(data) - 1000)
-            assert await file.read() == data[-1000:]
-            assert len(gateway.requests) == asked + 1
+    async with end_of_file(shelf, lambda ask, it: ask(whole(it))) as (file, data, gateway, _):
+        asked = len(gateway.requests)
+        assert await file.read() == data
+        assert len(gateway.requests) == asked + 1
 
 
 CUT = 11 * MIB // 4

@@ -14,7 +14,7 @@ import pytest
 from holdfast import AsyncClient
 from holdfast.errors import ClientClosedError, ClientError, NetworkError, VerificationError
 from holdfast.testing import Scripted, ScriptedServer, forward_to
-from tests._async.parallel import in_parallel
+from tests._async.parallel import assert_round_trips, in_parallel
 from tests._async.test_secrets import assert_no_secret_in
 from tests.support import (
     GATEWAY_TOKEN,
@@ -57,21 +57,9 @@ async def test_sixty_four_tasks_share_a_client_while_every_fifth_exchange_fails(
             retries={"attempts": 10, "base": 0.01, "cap": 0.05, "budget": 1000},
         )
         async with await AsyncClient.init(config) as client:
-
-            def round_trip(number):
-                async def call():
-                    record = await client.store({"number": number})
-                    uploaded = await client.upload(f"file {number}".encode())
-                    blob = await client.download(uploaded.cid)
-                    return await client.retrieve(record.cid), blob.text()
-
-                return call
-
             start = time.monotonic()
-            results = await in_parallel(round_trip(number) for number in range(64))
+            await assert_round_trips(client, 64)
             assert time.monotonic() - start < 30
-    # Nobody got what another asked for.
-    assert results == [({"number": number}, f"file {number}") for number in range(64)]
     # Four exchanges for each, and one more for each that failed.
     requests = len(server.requests)
     assert requests == 4 * 64 + requests // 5
@@ -103,6 +91,26 @@ async def test_a_thousand_calls_at_once_keep_to_the_rate_limit():
         assert arrival - start > number * interval - 0.002
 
 
+async def assert_closing_ends(client, call, *, when):
+    """Assert that `call` fails if the client is closed, once `when` returns what is true."""
+    start = time.monotonic()
+
+    async def fail():
+        with pytest.raises(ClientClosedError):
+            await call()
+
+    async def close():
+        while not when():
+            await in_parallel([nothing])
+        await client.aclose()
+
+    async def nothing():
+        pass
+
+    await in_parallel([fail, close])
+    assert time.monotonic() - start < 10
+
+
 async def test_closing_while_a_call_waits_to_try_again_ends_the_call(server):
     # The wait goes on to its end, and then nothing is sent.
     for _ in range(4):
@@ -110,22 +118,11 @@ async def test_closing_while_a_call_waits_to_try_again_ends_the_call(server):
     events = []
     config = config_for(server, retries=RETRIES, on_event=events.append)
     client = await AsyncClient.init(config)
-    start = time.monotonic()
-
-    async def call():
-        with pytest.raises(ClientClosedError):
-            await client.store(1)
-
-    async def close():
-        while not any(event.kind == "retry" for event in events):
-            await in_parallel([nothing])
-        await client.aclose()
-
-    async def nothing():
-        pass
-
-    await in_parallel([call, close])
-    assert time.monotonic() - start < 10
+    await assert_closing_ends(
+        client,
+        lambda: client.store(1),
+        when=lambda: any(event.kind == "retry" for event in events),
+    )
     assert len(server.requests) == 1
 
 
@@ -138,22 +135,11 @@ async def test_closing_while_a_body_comes_ends_the_download(server, tmp_path):
     config = config_for(server, retries=RETRIES, timeouts=limits, cache_path=tmp_path / "cache")
     client = await AsyncClient.init(config)
     (tmp_path / "target").mkdir()
-    start = time.monotonic()
-
-    async def call():
-        with pytest.raises(ClientClosedError):
-            await client.download(raw_cid(data), to=tmp_path / "target" / "file")
-
-    async def close():
-        while not server.requests:
-            await in_parallel([nothing])
-        await client.aclose()
-
-    async def nothing():
-        pass
-
-    await in_parallel([call, close])
-    assert time.monotonic() - start < 10
+    await assert_closing_ends(
+        client,
+        lambda: client.download(raw_cid(data), to=tmp_path / "target" / "file"),
+        when=lambda: server.requests,
+    )
     assert len(server.requests) == 1
     assert list((tmp_path / "target").iterdir()) == []
 

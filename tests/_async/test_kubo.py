@@ -2,20 +2,16 @@
 
 import io
 import json
-import os
 import re
 from dataclasses import replace
 
 import pytest
 
 from holdfast import AsyncClient, Pin, compute_cid
-from holdfast.content.cid import CID
 from holdfast.errors import NotFoundError, ProviderError, UnsupportedError, VerificationError
 from holdfast.protocol.pin_list import other_version
 from holdfast.testing import ScriptedServer, forward_to
-from tests.support import closed_port_url
-
-NOBODY_HAS = str(CID.of_raw(b"nobody has this"))
+from tests.support import NOBODY_HAS, closed_port_url
 
 
 @pytest.fixture
@@ -25,21 +21,9 @@ async def client(kubo):
 
 
 @pytest.fixture
-def salt():
-    """Text that makes content new to a Kubo that all tests share."""
-    return os.urandom(8).hex()
-
-
-@pytest.fixture
-def folder(tmp_path, salt):
-    root = tmp_path / "photos"
-    (root / "empty").mkdir(parents=True)
-    (root / "2024").mkdir()
-    (root / "2024" / "a.txt").write_text(salt)
-    (root / "large.bin").write_bytes(os.urandom(3_000_000))
-    (root / 'a "b" %22\n.txt').write_bytes(b"names are bytes")
-    (root / "link").symlink_to("2024/a.txt")
-    return root
+def folder(salted_folder):
+    (salted_folder / 'a "b" %22\n.txt').write_bytes(b"names are bytes")
+    return salted_folder
 
 
 async def names_of(client, cid):

@@ -6,7 +6,7 @@ import pytest
 import holdfast
 from holdfast import AsyncClient, AsyncPinProvider, Blob, ClientConfig
 from holdfast.errors import ClientClosedError, ConfigError
-from tests._async.parallel import in_parallel
+from tests._async.parallel import assert_round_trips
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
 
@@ -277,18 +277,7 @@ async def test_connections_are_kept_and_reused(server, client):
 
 async def test_one_client_serves_many_tasks_at_once(node):
     async with await AsyncClient.init(node.config) as client:
-
-        def round_trip(number):
-            async def call():
-                record = await client.store({"number": number})
-                uploaded = await client.upload(f"file {number}".encode())
-                blob = await client.download(uploaded.cid)
-                return await client.retrieve(record.cid), blob.text()
-
-            return call
-
-        results = await in_parallel(round_trip(number) for number in range(40))
-    assert results == [({"number": number}, f"file {number}") for number in range(40)]
+        await assert_round_trips(client, 40)
 
 
 async def test_a_client_cannot_be_pickled(client):

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import AsyncClient, Blob, compute_cid
 from holdfast.errors import NetworkError, ProviderError
-from tests.faulty import file_changes
+from tests.faulty import changing_file, file_changes
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, config_for, pinned
 
 # A dag-pb CID may stand for anything, cut in some way of the service's own.
@@ -227,15 +227,7 @@ async def test_a_closed_file_is_a_value_error(server, client):
 async def test_a_file_that_changes_while_it_is_sent_is_an_error(
     server, client, tmp_path, change, words
 ):
-    path = tmp_path / "moving"
-    path.write_bytes(b"a" * 5_000_000)
-    changed = []
-
-    def progress(done, total):
-        if done and not changed:
-            changed.append(done)
-            change(path)
-
+    path, progress = changing_file(tmp_path, change)
     server.reply(200, pinned(SOME_TREE))
     with pytest.raises(OSError, match=words) as caught:
         await client.upload(path, progress=progress)

@@ -16,7 +16,7 @@ import pytest
 from holdfast import Client
 from holdfast.errors import ClientClosedError, ClientError, NetworkError, VerificationError
 from holdfast.testing import Scripted, ScriptedServer, forward_to
-from tests._sync.parallel import in_parallel
+from tests._sync.parallel import assert_round_trips, in_parallel
 from tests._sync.test_secrets import assert_no_secret_in
 from tests.support import (
     GATEWAY_TOKEN,
@@ -59,21 +59,9 @@ def test_sixty_four_tasks_share_a_client_while_every_fifth_exchange_fails(node):
             retries={"attempts": 10, "base": 0.01, "cap": 0.05, "budget": 1000},
         )
         with Client.init(config) as client:
-
-            def round_trip(number):
-                def call():
-                    record = client.store({"number": number})
-                    uploaded = client.upload(f"file {number}".encode())
-                    blob = client.download(uploaded.cid)
-                    return client.retrieve(record.cid), blob.text()
-
-                return call
-
             start = time.monotonic()
-            results = in_parallel(round_trip(number) for number in range(64))
+            assert_round_trips(client, 64)
             assert time.monotonic() - start < 30
-    # Nobody got what another asked for.
-    assert results == [({"number": number}, f"file {number}") for number in range(64)]
     # Four exchanges for each, and one more for each that failed.
     requests = len(server.requests)
     assert requests == 4 * 64 + requests // 5
@@ -105,6 +93,26 @@ def test_a_thousand_calls_at_once_keep_to_the_rate_limit():
         assert arrival - start > number * interval - 0.002
 
 
+def assert_closing_ends(client, call, *, when):
+    """Assert that `call` fails if the client is closed, once `when` returns what is true."""
+    start = time.monotonic()
+
+    def fail():
+        with pytest.raises(ClientClosedError):
+            call()
+
+    def close():
+        while not when():
+            in_parallel([nothing])
+        client.close()
+
+    def nothing():
+        pass
+
+    in_parallel([fail, close])
+    assert time.monotonic() - start < 10
+
+
 def test_closing_while_a_call_waits_to_try_again_ends_the_call(server):
     # The wait goes on to its end, and then nothing is sent.
     for _ in range(4):
@@ -112,22 +120,11 @@ def test_closing_while_a_call_waits_to_try_again_ends_the_call(server):
     events = []
     config = config_for(server, retries=RETRIES, on_event=events.append)
     client = Client.init(config)
-    start = time.monotonic()
-
-    def call():
-        with pytest.raises(ClientClosedError):
-            client.store(1)
-
-    def close():
-        while not any(event.kind == "retry" for event in events):
-            in_parallel([nothing])
-        client.close()
-
-    def nothing():
-        pass
-
-    in_parallel([call, close])
-    assert time.monotonic() - start < 10
+    assert_closing_ends(
+        client,
+        lambda: client.store(1),
+        when=lambda: any(event.kind == "retry" for event in events),
+    )
     assert len(server.requests) == 1
 
 
@@ -140,22 +137,11 @@ def test_closing_while_a_body_comes_ends_the_download(server, tmp_path):
     config = config_for(server, retries=RETRIES, timeouts=limits, cache_path=tmp_path / "cache")
     client = Client.init(config)
     (tmp_path / "target").mkdir()
-    start = time.monotonic()
-
-    def call():
-        with pytest.raises(ClientClosedError):
-            client.download(raw_cid(data), to=tmp_path / "target" / "file")
-
-    def close():
-        while not server.requests:
-            in_parallel([nothing])
-        client.close()
-
-    def nothing():
-        pass
-
-    in_parallel([call, close])
-    assert time.monotonic() - start < 10
+    assert_closing_ends(
+        client,
+        lambda: client.download(raw_cid(data), to=tmp_path / "target" / "file"),
+        when=lambda: server.requests,
+    )
     assert len(server.requests) == 1
     assert list((tmp_path / "target").iterdir()) == []
 

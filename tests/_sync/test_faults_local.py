@@ -19,7 +19,7 @@ from holdfast.protocol.gateway import RAW_TYPE
 from holdfast.testing import Scripted, ScriptedServer
 from tests.content import Blocks
 from tests.disks import disk
-from tests.faulty import assert_shows_no_token, file_changes, patient_config
+from tests.faulty import assert_shows_no_token, changing_file, file_changes, patient_config
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, pinned, wait_until
 
 # A dag-pb CID may stand for anything, cut in some way of the service's own.
@@ -136,15 +136,7 @@ def test_a_folder_that_may_not_be_written_is_an_error_before_the_request(server,
 
 @file_changes
 def test_a_file_that_changes_while_it_is_sent_is_not_sent_again(server, tmp_path, change, words):
-    path = tmp_path / "moving"
-    path.write_bytes(b"a" * 5_000_000)
-    changed = []
-
-    def progress(done, total):
-        if done and not changed:
-            changed.append(done)
-            change(path)
-
+    path, progress = changing_file(tmp_path, change)
     server.reply(200, pinned(SOME_TREE))
     start = time.monotonic()
     with Client.init(patient_config(server)) as client:

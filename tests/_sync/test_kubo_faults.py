@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from holdfast import Client, compute_cid
-from holdfast.content.cid import CID
 from holdfast.errors import (
     AuthenticationError,
     NetworkError,
@@ -21,11 +20,10 @@ from holdfast.errors import (
 from holdfast.testing.provider_cases import memory_below
 from tests.disks import disk
 from tests.engines import running_kubo
-from tests.support import closed_port_url
+from tests.support import NOBODY_HAS, all_calls, closed_port_url
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
-NOBODY_HAS = str(CID.of_raw(b"nobody has this"))
 ACCESS = {
     "alice": {"AuthSecret": "bearer:sekrit-0123", "AllowedPaths": ["/api/v0"]},
     "bob": {"AuthSecret": "basic:bob:pass-0123", "AllowedPaths": ["/api/v0"]},
@@ -68,16 +66,7 @@ def test_an_api_that_is_down_is_a_network_error(tmp_path):
     (tmp_path / "a").touch()
     config = {"provider": "kubo", "pin_api_url": closed_port_url(), "retries": {"attempts": 1}}
     with Client.init(config) as client:
-        for call in (
-            client.test_connection,
-            client.pins,
-            lambda: client.store([1]),
-            lambda: client.upload(tmp_path),
-            lambda: client.upload(iter([b"x"])),
-            lambda: client.download(NOBODY_HAS),
-            lambda: client.pin(NOBODY_HAS),
-            lambda: client.revoke(NOBODY_HAS),
-        ):
+        for call in all_calls(client, tmp_path):
             with pytest.raises(NetworkError, match="cannot connect"):
                 call()
 

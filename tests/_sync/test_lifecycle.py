@@ -8,7 +8,7 @@ import pytest
 import holdfast
 from holdfast import Blob, Client, ClientConfig, PinProvider
 from holdfast.errors import ClientClosedError, ConfigError
-from tests._sync.parallel import in_parallel
+from tests._sync.parallel import assert_round_trips
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
 
@@ -279,18 +279,7 @@ def test_connections_are_kept_and_reused(server, client):
 
 def test_one_client_serves_many_tasks_at_once(node):
     with Client.init(node.config) as client:
-
-        def round_trip(number):
-            def call():
-                record = client.store({"number": number})
-                uploaded = client.upload(f"file {number}".encode())
-                blob = client.download(uploaded.cid)
-                return client.retrieve(record.cid), blob.text()
-
-            return call
-
-        results = in_parallel(round_trip(number) for number in range(40))
-    assert results == [({"number": number}, f"file {number}") for number in range(40)]
+        assert_round_trips(client, 40)
 
 
 def test_a_client_cannot_be_pickled(client):

@@ -122,7 +122,7 @@ def test_an_error_stands_above_the_list_where_it_is_seen(browser):
         tab = visit.open()
         tab.locator("#pins tbody tr").last.scroll_into_view_if_needed()
     # Nobody did anything: the page noticed by itself.
-    expect(tab.get_by_text("The node does not reply.")).to_be_in_viewport(timeout=10_000)
+    expect(tab.get_by_text("The node does not reply.")).to_be_in_viewport()
     expect(tab.locator("#pins tbody tr")).to_have_count(50)  # what was known stays
     visit.close()
 

@@ -11,7 +11,7 @@ import holdfast
 from holdfast.cli import exit_codes, output
 from holdfast.cli.help_topics import FIRST_SCREEN, TOPICS
 from holdfast.cli.other_names import ALIASES
-from holdfast.cli.unknown_words import Group, check_two_words, unknown_option
+from holdfast.cli.unknown_words import CommandGroup, check_two_words, unknown_option
 
 COMMAND_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "content": ("store", "retrieve", "send", "receive"),
@@ -50,7 +50,7 @@ Refused: Any = typer.BadParameter.__base__
 """The error of the parser. Newer versions of Typer have their own class of it."""
 
 
-class Commands(Group):
+class Commands(CommandGroup):
     """The commands in `COMMAND_MODULES`, imported only when they are needed; and their aliases."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it

@@ -53,7 +53,8 @@ FAMILIES: Final = (
         errors.InvalidCIDError,
         4,
         "the argument is not a CID",
-        "copy it again: a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it",
+        "copy it again: a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it; "
+        "`holdfast list --name TEXT` finds the CID of a name",
     ),
     Family(
         errors.SerializationError,

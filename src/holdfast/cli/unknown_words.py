@@ -11,7 +11,7 @@ from holdfast.cli.other_names import OPTION_POINTERS, POINTERS
 from holdfast.hints import did_you_mean
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands that says what an unknown command may have meant."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -44,14 +44,16 @@ def check_two_words(words: Sequence[str]) -> None:
 
 def _pointer_of_content(word: str) -> str | None:
     """Return what to type in place of a CID or a file alone."""
+    from shlex import quote
+
     from holdfast.content.reference import Reference
     from holdfast.errors import InvalidCIDError
 
     try:
         Reference.parse(word)
     except InvalidCIDError:
-        return f"`holdfast upload {word}` stores it" if os.path.lexists(word) else None
-    return f"`holdfast download {word}` downloads it"
+        return f"`holdfast upload {quote(word)}` stores it" if os.path.lexists(word) else None
+    return f"`holdfast download {quote(word)}` downloads it"
 
 
 def unknown_option(error: Any) -> UsageError:

@@ -50,8 +50,8 @@ class ResumableSource:
     def hash(self, position: int, data: bytes) -> None:
         """Hash `data`, which begins at `position`, as far as it was not hashed before.
 
-        Reading may have been interrupted before it. Then this does nothing, until `catch_up` has
-        hashed what is missing.
+        If bytes before it are missing, because reading was interrupted, do nothing: `catch_up`
+        hashes all of them later.
         """
         with self._lock:
             known = self._hashed - position
@@ -61,7 +61,7 @@ class ResumableSource:
 
 
 class SourcePart:
-    """A part of a source as the body of a request. It is not sent again: the next one may differ.
+    """A part of a source as the body of a request. After a failure the next part may be another.
 
     Attributes:
         length: The number of bytes.
@@ -131,9 +131,9 @@ def _hash_ends(source: Source, size: int) -> str:
 
 
 def spool(source: Source, limit: int) -> Source:
-    """Return a seekable source of the bytes of `source`, of which `limit` are too many.
+    """Return a seekable source of the bytes of `source`; raise OSError if they exceed `limit`.
 
-    They are in memory while they are few, then in a temporary file without a name.
+    A few bytes are kept in memory, more in a temporary file without a name.
     """
     sink = SpoolSink()
     try:

@@ -35,7 +35,7 @@ LOCK: Final = ".lock"
 NAME: Final = re.compile(r"([0-9a-f]{40})\.(?:json|lock)")
 MAX_STATE: Final = 1 << 20  # bytes
 FORGOTTEN_AFTER: Final = 7 * 24 * 3600.0  # seconds since the last write
-LATEST: Final = 1e18  # a number in a state that is larger is damaged
+MAX_NUMBER: Final = 1e18  # a larger number in a state means that the state is damaged
 TRIES: Final = 10  # to lock a file that others remove at the same time
 
 
@@ -45,7 +45,7 @@ class UnfinishedUpload:
 
     Attributes:
         endpoint: The address at which it was begun.
-        location: Its own address. With the token, it allows to write.
+        location: Its own address. Whoever has it and the token can add bytes.
         name: The name of the file that it becomes.
         size: The bytes of the file.
         source: Which file it is; see `identify`.
@@ -83,7 +83,7 @@ class UnfinishedUpload:
             numbers = (state.size, state.offset, state.created, state.expires or 0)
             texts = (state.endpoint, state.location, state.name)
             is_right = (
-                all(0 <= each < LATEST for each in numbers)
+                all(0 <= each < MAX_NUMBER for each in numbers)
                 and all(isinstance(each, str) for each in texts)
                 and isinstance(state.source, dict | None)
             )
@@ -122,7 +122,7 @@ class SavedUpload:
                 if not try_lock(file.fileno()):
                     return False
                 named = self._folder.status(self._key + LOCK)
-                # Who had the lock before may have removed the file in between.
+                # The process that had the lock before may have removed the file meanwhile.
                 if named is not None and named.st_ino == os.fstat(file.fileno()).st_ino:
                     self._lock = file
                     break
@@ -193,8 +193,8 @@ class UnfinishedUploads:
     ) -> SavedUpload:
         """Return the saved upload of a file, locked; its state is None if it is not begun.
 
-        A state of the file as it was before a change is not used. If the file cannot be identified,
-        the folder cannot be used, or another process sends the same upload, it is not saved.
+        If the file has changed since, its state is removed. Nothing is saved on disk if the file
+        cannot be identified, the folder cannot be used, or another process sends the same file.
         """
         if source is None:
             return SavedUpload()
@@ -206,10 +206,8 @@ class UnfinishedUploads:
             saved = SavedUpload(folder, key)
             if not saved.open():
                 return SavedUpload()
-        except (
-            OSError,
-            ConfigError,
-        ):  # no home directory, a full disk, a file system without locks
+        except (OSError, ConfigError):
+            # No home directory, a full disk, or a file system without locks.
             return SavedUpload()
         state = saved.state
         if state is not None and (state.source != source or state.has_expired):

@@ -148,6 +148,13 @@ class PinPages:
         self._kept += len(kept)
         return kept
 
+    def read_all(self) -> Exchange[list[Pin]]:
+        """Return the pins of all pages."""
+        found: list[Pin] = []
+        while self.wanted:
+            found += self.read((yield self.request()))
+        return found
+
     def _has_moved(self, pins: list[Pin]) -> bool:
         """Return whether pins before this page were removed: it does not begin with a known one."""
         return self._may_move and not (pins and pins[0].id in self._seen)

@@ -79,7 +79,7 @@ class PinataAPI:
         return FileForm(files, fields=self.upload_fields(info))
 
     def upload_fields(self, info: PinInfo) -> dict[str, str]:
-        """Return what is said about a file that is uploaded."""
+        """Return the fields that are sent with a file."""
         fields = {"network": self.options.network, "cid_version": f"v{self.cid_version}"}
         if info.name:
             fields["name"] = info.name
@@ -105,7 +105,7 @@ class PinataAPI:
         return replace(added, duplicate=None) if added.duplicate and reply.reply_lost else added
 
     def rename_known(self, added: Added, info: PinInfo) -> Exchange[None]:
-        """Give known content what the user gave; otherwise it keeps its name and key-values."""
+        """Change the name and key-values of known content, if the user gave some."""
         if added.duplicate and info.is_explicit and added.pin_id is not None:
             name = info.name if info.given else None
             yield from self._change(added.pin_id, name, info.keyvalues)
@@ -147,11 +147,15 @@ class PinataAPI:
     def pin(self, cid: str, info: PinInfo) -> Exchange[Pin]:
         """Pin content that exists elsewhere, unless it is pinned already."""
         found = yield from self.find(cid, limit=1)
-        name = info.name if info.given else None
-        if found and info.is_explicit:
-            return (yield from self._change(found[0].id, name, info.keyvalues))
-        if found:
+        if not found:
+            return (yield from self._start_job(cid, info))
+        if not info.is_explicit:
             return found[0]
+        name = info.name if info.given else None
+        return (yield from self._change(found[0].id, name, info.keyvalues))
+
+    def _start_job(self, cid: str, info: PinInfo) -> Exchange[Pin]:
+        """Let the service fetch and pin `cid`."""
         if self.options.network == "private":
             raise UnsupportedError(
                 "PinataProvider pins by CID in the public network only; download the content "
@@ -159,7 +163,7 @@ class PinataAPI:
             )
         body = {
             "cid": str(cid),
-            **({} if name is None else {"name": name}),
+            **({"name": info.name} if info.given else {}),
             **({"keyvalues": _texts(info.keyvalues)} if info.keyvalues else {}),
             **({} if self.options.group is None else {"group_id": self.options.group}),
         }
@@ -213,11 +217,7 @@ class PinataAPI:
 
     def find(self, cid: str, *, limit: int | None) -> Exchange[list[Pin]]:
         """Return the files with `cid`, newest first."""
-        pages = self.pages(PinFilter(cid=cid), limit=limit)
-        found: list[Pin] = []
-        while pages.wanted:
-            found += pages.read((yield pages.request()))
-        return found
+        return self.pages(PinFilter(cid=cid), limit=limit).read_all()
 
     def file_path(self, pin_id: str) -> str:
         """Return the path of one file."""

@@ -52,14 +52,14 @@ class PinataOptions:
             checks.whole("provider_options: expires", expires)
         return cls(
             network=cast("Network", network),
-            group=_text(given.get("group")),
+            group=_group_id(given.get("group")),
             expires=expires,
             upload_url=_upload_url(given.get("upload_url"), config),
             spool=checks.flag("provider_options: spool", given.get("spool", True)),
         )
 
 
-def _text(group: Any) -> str | None:
+def _group_id(group: Any) -> str | None:
     if group is not None and not (isinstance(group, str) and group.strip()):
         raise ConfigError("provider_options: group must be the id of a group, as text")
     return group

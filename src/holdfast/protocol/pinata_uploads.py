@@ -1,4 +1,4 @@
-"""Large files at the service's v3 API: what is said about them, and where they are then found."""
+"""Large files at the service's v3 API: their metadata, their CIDs, and what they become."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ def resumable(api: "PinataAPI") -> TusAPI:
 
 
 def metadata(api: "PinataAPI", info: PinInfo, media_type: str) -> dict[str, str]:
-    """Return what is said about a file when its upload begins."""
+    """Return the metadata that is sent when the upload of a file begins."""
     fields = api.upload_fields(info)
     return {"filename": fields.pop("name", ""), "filetype": media_type, **fields}
 
@@ -38,9 +38,9 @@ def identity(api: "PinataAPI", about: Mapping[str, str]) -> dict[str, str]:
 
 
 def account(token: Secret) -> Secret:
-    """Return what tells accounts apart: the user's id in a key of the service, else the token.
+    """Return what identifies an account: the user's id in a key of the service, else the token.
 
-    An upload that was refused because its key had expired continues with a new one of this user.
+    So an upload whose key has expired can continue with a new key of the same user.
     """
     try:
         payload = token.reveal().split(".")[1]

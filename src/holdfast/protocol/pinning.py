@@ -142,12 +142,8 @@ class PinningAPI:
         return pin if found is None else found
 
     def _find_pin(self, cid: str) -> Exchange[Pin | None]:
-        pages = self.pages(PinFilter(cid=cid), limit=1)
-        while pages.wanted:
-            found = pages.read((yield pages.request()))
-            if found:
-                return found[0]
-        return None
+        found = yield from self.pages(PinFilter(cid=cid), limit=1).read_all()
+        return found[0] if found else None
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Remove the pin of `cid`.

@@ -49,9 +49,9 @@ class PSAAPI:
     # Pins
 
     def pin(self, cid: str, info: PinInfo, origins: Sequence[str] = ()) -> Exchange[Pin]:
-        """Pin content that exists elsewhere, unless a request for it is there already.
+        """Pin content that exists elsewhere, unless there is a request for it.
 
-        That gets the name and the key-values which the user gave.
+        Such a request gets the name and the key-values that the user gave.
         """
         found = yield from self._best(cid)
         if found is None:
@@ -74,10 +74,10 @@ class PSAAPI:
         return (yield from self._replace(found, found.name if name is None else name, after))
 
     def _replace(self, pin: Pin, name: str, keyvalues: Mapping[str, Any]) -> Exchange[Pin]:
-        """Put a request with another name or other key-values in the place of one.
+        """Replace a request by one with this name and these key-values.
 
-        IPFS Cluster has one request for each CID, whose id is the CID. There a new request changes
-        it; to replace it by itself would unpin the content.
+        IPFS Cluster has one request for each CID, and the CID is its id. There, a second request
+        for the CID changes the first one. A replacement would unpin the content.
         """
         body = self._body(pin.cid, name, keyvalues, ())
         if pin.id != pin.cid:
@@ -141,11 +141,7 @@ class PSAAPI:
         return next(pinned, found[0] if found else None)
 
     def _find(self, cid: str, statuses: tuple[str, ...]) -> Exchange[list[Pin]]:
-        pages = PinPages(PSAList(self, PinFilter(cid=cid), statuses), None)
-        found: list[Pin] = []
-        while pages.wanted:
-            found += pages.read((yield pages.request()))
-        return found
+        return PinPages(PSAList(self, PinFilter(cid=cid), statuses), None).read_all()
 
     def _checked(self, row: PSARow, reply: Reply) -> Pin:
         """Return the pin of a row; raise ProviderError if it has failed."""

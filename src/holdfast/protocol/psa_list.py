@@ -19,7 +19,7 @@ FAILED: Final = "failed"
 UNDER_WAY: Final = ("queued", "pinning", "pinned")
 ALL: Final = (*UNDER_WAY, FAILED)  # the default of the API is the third alone
 MAX_ID: Final = 1000  # characters of a requestid, which becomes a part of an address
-UNORDERED: Final = "unordered"  # the cursor after a page after which no time can be given
+UNORDERED: Final = "unordered"  # the cursor after a page that is not sorted by time
 MAX_CURSOR: Final = 100  # characters of a time
 
 
@@ -44,8 +44,8 @@ class PSARow:
 class PSAList:
     """The requests that are `wanted`, newest first: the cursor is the time of the last one.
 
-    The service filters CIDs, states and times. Names and key-values are compared here: of the
-    services, some find whole names only, and a filter that finds too little shows no error.
+    The service filters by CID, state and time. Names and key-values are compared here: some
+    services find whole names only, and nobody would notice the pins that they leave out.
     """
 
     api: "PSAAPI"
@@ -96,7 +96,7 @@ class PSAList:
         return pins, _next_cursor(rows) if has_more and rows else None
 
     def before(self, cursor: str) -> None:
-        """Return None: pages by time do not move when requests are made or removed."""
+        """Return None: pages by time do not change when requests are made or removed."""
 
     def matches(self, pin: Pin) -> bool:
         """Return whether `pin` is wanted."""

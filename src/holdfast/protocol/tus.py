@@ -27,9 +27,9 @@ from holdfast.protocol.status_errors import failure, provider_error
 VERSION: Final = {"Tus-Resumable": "1.0.0"}
 PIECE_TYPE: Final = "application/offset+octet-stream"
 LOCKED: Final = 423  # another request to the same upload is not over yet
-GONE: Final = frozenset({404, 410})  # of an upload that is no more
-UNKNOWN: Final = GONE | {403}  # the replies to HEAD for an upload that is unknown
-# After these, the service says with HEAD where it is: it may have taken the piece, or a part of it.
+GONE: Final = frozenset({404, 410})  # the service does not have the upload any more
+UNKNOWN: Final = GONE | {403}  # the same, as replies to HEAD
+# After these, ask with HEAD: the service may have taken the piece, or a part of it.
 ASKED_AGAIN: Final = RETRIED | {409, LOCKED, 460}
 NEVER_TAKEN: Final = frozenset({413, 415})  # the same upload would be refused again
 MAX_LOCATION: Final = 4096

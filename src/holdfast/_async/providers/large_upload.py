@@ -1,4 +1,4 @@
-"""Sends a large file in pieces, from where the service is, until it has all of it."""
+"""Send a large file in pieces. Begin after the bytes that the service has already."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ from holdfast.records import now_ms
 if TYPE_CHECKING:
     from holdfast._async.session import AsyncSession, Attempt
 
-MAX_BEGINNINGS: Final = 4  # of one call: a service may forget an upload, but not again and again
+MAX_BEGINNINGS: Final = 4  # how often one call begins an upload that the service forgets
 LEAST_PROGRESS: Final = 1 << 16  # bytes after which failed attempts are counted anew
 PENDING_SECONDS: Final = 60.0  # to wait for the CID of a file that is complete
-FIRST_PAUSE: Final = 0.25
+FIRST_PAUSE: Final = 0.25  # seconds between two questions for the CID; doubled each time
 CONTINUES: Final = (
     "the provider keeps what it has of the file for a while: the same upload continues there"
 )
@@ -78,9 +78,9 @@ class AsyncLargeUpload:
         try:
             return await self._send(about, identity)
         except BaseException as error:
-            # After an error of the file itself, it is unlikely to be the same file next time.
-            is_of_file = isinstance(error, OSError) and not isinstance(error, ClientError)
-            if self._saved.is_on_disk and not is_of_file:
+            # If the file itself could not be read, it is unlikely to be the same file next time.
+            is_file_error = isinstance(error, OSError) and not isinstance(error, ClientError)
+            if self._saved.is_on_disk and not is_file_error:
                 error.add_note(CONTINUES)
             raise
 
@@ -96,8 +96,8 @@ class AsyncLargeUpload:
                 last = await self._resume(state)
             if last is not None:
                 return Sent(await self._read_cid(last, state), state.location)
-            # The service does not know the upload. If it has got the last piece, and its reply was
-            # lost, the upload is over and has become a file.
+            # The service does not know the upload. Perhaps it has received the last piece, and only
+            # its reply was lost: then the upload has become a file.
             if self._may_be_complete(state) and (cid := await self._find_cid(state)):
                 return Sent(cid, state.location)
             state = None
@@ -120,7 +120,7 @@ class AsyncLargeUpload:
         return state
 
     async def _resume(self, state: UnfinishedUpload) -> Reply | None:
-        """Ask how far the upload is, and continue there; return None if it is unknown."""
+        """Ask how far the upload is, and continue there; return None if it is gone."""
         reply, offset = await self._ask(state)
         if offset is None or offset == self._source.size:
             return None if offset is None else reply
@@ -129,27 +129,20 @@ class AsyncLargeUpload:
         return await self._send_pieces(state, offset)
 
     async def _ask(self, state: UnfinishedUpload) -> tuple[Reply, int | None]:
+        """Ask how many bytes the service has; return its reply, and None if the upload is gone."""
         reply = await self._session.fetch(self._tus.ask(state.location), self._call)
         return reply, self._tus.read_answer(reply, self._source.size)
 
     async def _send_pieces(self, state: UnfinishedUpload, offset: int) -> Reply | None:
-        """Send the bytes from `offset` on; return the last reply, or None if it is unknown."""
+        """Send the bytes from `offset` on; return the last reply, or None if the upload is gone."""
         backoff = self._session.backoff()
         furthest = offset
         while True:
-            outcome = await self._send_piece(state, offset)
-            if isinstance(outcome, NetworkError):
-                reached = None
-            elif outcome.status in GONE:
-                return None
-            else:
-                reply, reached = outcome, self._reached(outcome, offset)
-            if reached is None or reached < min(furthest + LEAST_PROGRESS, self._source.size):
-                await self._wait(backoff, outcome)
-                reply, reached = await self._ask(state)
+            goal = min(furthest + LEAST_PROGRESS, self._source.size)
+            reply, reached = await self._advance(state, offset, goal, backoff)
             if reached is None or reached == self._source.size:
                 return None if reached is None else reply
-            if reached >= furthest + LEAST_PROGRESS:
+            if reached >= goal:
                 self._session.succeeded()
                 backoff.restart()
                 furthest = reached
@@ -157,12 +150,27 @@ class AsyncLargeUpload:
             saved = state.at(offset, read_expiry(reply) or state.expires)
             await run_blocking(self._saved.save, saved)
 
+    async def _advance(
+        self, state: UnfinishedUpload, offset: int, goal: int, backoff: Backoff
+    ) -> tuple[Reply, int | None]:
+        """Send the piece that begins at `offset`; return the last reply and the new offset.
+
+        If the service did not get to `goal`, wait, and ask for its offset. The offset is None if
+        the upload is gone.
+        """
+        outcome = await self._send_piece(state, offset)
+        if not isinstance(outcome, NetworkError):
+            if outcome.status in GONE:
+                return outcome, None
+            end = self._end_of_piece(offset)
+            reached = read_offset(outcome, offset, end) if outcome.ok else None
+            if reached is not None and reached >= goal:
+                return outcome, reached
+        await self._wait(backoff, outcome)
+        return await self._ask(state)
+
     def _end_of_piece(self, offset: int) -> int:
         return min(offset + pinata_uploads.PIECE_SIZE, self._source.size)
-
-    def _reached(self, reply: Reply, offset: int) -> int | None:
-        """Return how far the service has come with a piece from `offset` on; None if unknown."""
-        return read_offset(reply, offset, self._end_of_piece(offset)) if reply.ok else None
 
     async def _send_piece(self, state: UnfinishedUpload, offset: int) -> "Attempt":
         """Send the piece that begins at `offset` once."""
@@ -182,12 +190,12 @@ class AsyncLargeUpload:
     async def _wait(self, backoff: Backoff, outcome: "Attempt") -> None:
         """Wait before the service is asked; raise the error of `outcome` if that does not help."""
         if isinstance(outcome, NetworkError):
-            may = outcome.transient
+            is_passing = outcome.transient
             facts: dict[str, Any] = {"error": outcome.name}
         else:
-            may = outcome.ok or outcome.status in ASKED_AGAIN
+            is_passing = outcome.ok or outcome.status in ASKED_AGAIN
             facts = {"status": outcome.status, "asked": retry_after(outcome)}
-        if may and await self._session.wait(backoff, self._call, **facts):
+        if is_passing and await self._session.wait(backoff, self._call, **facts):
             return
         if isinstance(outcome, NetworkError):
             raise outcome

@@ -49,13 +49,12 @@ class PinataProvider(PinProvider, Signing):
     - ``expires``: The seconds after which the service deletes new files.
     - ``upload_url``: The address for uploads. The default is the service's; where only
       `pin_api_url` is set, it is the path ``/v3`` there.
-
     - ``spool``: Whether a source that can be read only once, such as a pipe, is first written to a
       temporary file: True, the default, or False. Without it, such a source may have up to 90 MiB.
 
-    JSON is stored as a file of exactly the bytes that are sent, so that its CID is known
-    beforehand. Files over 90 MiB are sent in pieces, so that an interrupted upload continues where
-    it was, also after the end of the process. Folders are sent by the older call ``pinFileToIPFS``.
+    JSON is stored as a file of exactly the bytes that are sent, so its CID is known beforehand.
+    Files over 90 MiB are sent in pieces. If such an upload is interrupted, call it again: it
+    continues, even in another process. Folders are sent by the older call ``pinFileToIPFS``.
 
     Example:
         >>> from holdfast import ClientConfig
@@ -85,9 +84,10 @@ class PinataProvider(PinProvider, Signing):
         )
 
     def supports(self, capability: type[Any]) -> bool:
-        """Return whether the provider has `capability`. Links to private files give no blocks."""
-        is_lacking = self._is_private and capability is Exporting
-        return super().supports(capability) and not is_lacking
+        """Return whether the provider has `capability`."""
+        if self._is_private and capability is Exporting:
+            return False  # links to private files give no single blocks
+        return super().supports(capability)
 
     @property
     def _is_private(self) -> bool:
@@ -105,9 +105,9 @@ class PinataProvider(PinProvider, Signing):
         return added
 
     def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:
-        """Store the bytes of `source` as a file; its CID is compared as by `PinProvider`.
+        """Store the bytes of `source` as a file; compare its CID as `PinProvider` does.
 
-        A large one is sent in pieces, and continued if an earlier call was interrupted.
+        A large file is sent in pieces. If an earlier call was interrupted, continue after it.
         """
         if source.seekable and source.size is not None:
             return self._add_sized(source, source.size, info, call, progress)
@@ -170,8 +170,8 @@ class PinataProvider(PinProvider, Signing):
     ) -> Added:
         """Store a folder by the older call.
 
-        Raise UnsupportedError for folders that are private or expire: only v3 could store them, and
-        does not.
+        Raise UnsupportedError for folders that are private or expire: v3 has no call for folders,
+        and the older call knows neither.
         """
         if self._is_private:
             raise UnsupportedError(

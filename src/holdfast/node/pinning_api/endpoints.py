@@ -25,12 +25,12 @@ from holdfast.node.pinning_api.json_content import read_content
 from holdfast.node.pinning_api.json_values import parse_json
 from holdfast.node.pinning_api.metadata import (
     PinOptions,
-    check_count,
+    merge_keyvalues,
     read_cid,
     read_metadata,
     read_options,
 )
-from holdfast.node.pinning_api.pin_groups import Groups, Pinned, pin_in_group
+from holdfast.node.pinning_api.pin_groups import Groups, Pinned, pin_in_group, start_in_group
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.node.pinning_api.pin_list_query import read_query, whole_number
 from holdfast.node.pinning_api.pin_records import job_row, pin_row, pinned_record
@@ -145,7 +145,7 @@ class PinningEndpoints:
         metadata = read_metadata(body.get("pinataMetadata"))
         group = read_options(body.get("pinataOptions")).group_id
         job = PinJob(cid=str(cid), metadata=metadata, group_id=group)
-        await run_in_threadpool(self._start, job, cid)
+        await run_in_threadpool(start_in_group, self.groups, self.jobs, job)
         reply = {
             "id": job.id,
             "ipfsHash": job.cid,
@@ -153,10 +153,6 @@ class PinningEndpoints:
             "name": job.metadata.name or None,
         }
         return JSONResponse(reply)
-
-    def _start(self, job: PinJob, cid: CID) -> None:
-        with self.groups.grouped(job.id, cid, job.group_id):
-            self.jobs.start(job)
 
     async def pin_jobs(self, request: Request) -> Response:
         """List the jobs that are under way or have failed."""
@@ -181,10 +177,7 @@ class PinningEndpoints:
         name = metadata.name if given.get("name") is not None else None
 
         def change(before: Mapping[str, Any]) -> Mapping[str, Any]:
-            merged = {**before, **metadata.keyvalues}
-            left = {key: value for key, value in merged.items() if value is not None}
-            check_count(left)
-            return left
+            return merge_keyvalues(before, metadata.keyvalues)
 
         pin = await run_in_threadpool(self._repository.update_pin, cid, name=name, change=change)
         if pin is None:

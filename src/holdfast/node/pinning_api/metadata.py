@@ -74,6 +74,17 @@ def check_count(keyvalues: Mapping[str, Any]) -> None:
         raise bad_request(f"keyvalues must be an object with at most {MAX_KEYVALUES} members")
 
 
+def merge_keyvalues(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return key-values after a change. A key with the value None is removed.
+
+    Raise a `Refusal` if there are too many then.
+    """
+    merged = {**before, **changes}
+    left = {key: value for key, value in merged.items() if value is not None}
+    check_count(left)
+    return left
+
+
 def is_long(value: Any) -> bool:
     """Return whether a key or value has more than `MAX_VALUE` characters."""
     return len(str(value)) > MAX_VALUE

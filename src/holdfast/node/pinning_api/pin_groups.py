@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from holdfast.content.cid import CID
+from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.records import Pin
 from holdfast.repository.adding import Adding
 
@@ -49,3 +50,9 @@ def pin_in_group(
         if existed:
             groups.ungroup(id_, cid)
     return Pinned(pin, existed, groups.group_of(pin) if existed else group)
+
+
+def start_in_group(groups: Groups, jobs: PinJobs, job: PinJob) -> None:
+    """Start a job, whose pin will be in the group of the job."""
+    with groups.grouped(job.id, CID.parse(job.cid), job.group_id):
+        jobs.start(job)

@@ -114,8 +114,8 @@ class PSAEndpoints:
         return JSONResponse(pin_status(found, delegates_of(request, self._store)), status)
 
     def resume(self) -> None:
-        """Start unfinished requests again. The next request says what is wrong with the store."""
-        with suppress(ClientError, OSError):
+        """Start unfinished requests again."""
+        with suppress(ClientError, OSError):  # the next request says what is wrong with the store
             self._requests.resume()
 
     def close(self) -> None:

@@ -31,11 +31,11 @@ class PinRequest:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
     status: Status = "queued"
     info: Mapping[str, str] = field(default_factory=dict)
-    waits: bool = True  # until its content was pinned
+    waits: bool = True  # whether its content is still to be pinned
 
     @property
     def moment(self) -> Moment:
-        """When it was made, in a form that is different for each request."""
+        """When it was made; its last digits come from the id, so that times differ."""
         return self.created, nanoseconds(self.id)
 
     @classmethod

@@ -1,9 +1,13 @@
 """The requests of a node: made, found, replaced and removed.
 
-A request is in one of three places, and its status follows from them: it is a pin of the store; or
-it is a row of the table, and a job works on it or has failed; or it is a row, and another request
-has pinned the same content. A row with none of these was unpinned by another API, or its job was
-cancelled there: it is removed. If another node over the same store has made it, it is left alone.
+The status of a request follows from where it is::
+
+    a pin of the store                                         pinned
+    a row of the table, with a job                             the status of the job
+    a row of the table, for content that has another pin       pinned
+
+A row with neither a job nor a pin is removed: another API has cancelled the job or unpinned the
+content. If another node over the same store has made the row, it is left alone.
 """
 
 import threading
@@ -29,7 +33,7 @@ JOB_STATUSES: Final[dict[str, Status]] = {"prechecking": "queued", "retrieving":
 
 
 class PinRequests:
-    """The requests over `repository`. With `pretend`, content that is nowhere counts as pinned.
+    """The requests over `repository`. With `pretend`, content that is not here counts as pinned.
 
     It waits for the disk: use it on worker threads. One call at a time changes anything.
     """
@@ -77,7 +81,7 @@ class PinRequests:
             except BaseException:
                 self._remove(request.id)
                 raise
-            return self._look(request)
+            return self._as_made(request)
 
     def _start(self, request: PinRequest) -> None:
         cid = CID.parse(request.cid)
@@ -116,7 +120,7 @@ class PinRequests:
     def remove(self, id: str, stopped: Stopped | None = None) -> bool:
         """Remove a request; return whether it was there.
 
-        The content stays pinned while there is another request for it, which becomes its pin.
+        If there is another request for the content, that one becomes the pin.
         """
         with self._lock:
             request = self.get(id, stopped)
@@ -127,16 +131,16 @@ class PinRequests:
             cid = CID.parse(request.cid)
             pin = self._repository.find_pin(cid)
             if pin is not None and pin.id == id:
-                heirs = self._table.find(PinQuery(held=None, cid=request.cid))
-                if heirs:
-                    self._hand_over(heirs[0])
+                others = self._table.find(PinQuery(held=None, cid=request.cid))
+                if others:
+                    self._make_pin(others[0])
                 else:
                     self._repository.unpin(cid)
                 self._groups.ungroup(id, cid)
             return True
 
     def replace(self, id: str, wanted: WantedPin, stopped: Stopped) -> PinRequest | None:
-        """Make a request in place of another one, which is removed; None if that is not there.
+        """Make a request in place of the request `id`; return None if that is not there.
 
         The new one is made first. Blocks stay until garbage is collected, so what both share is
         not fetched again.
@@ -146,37 +150,40 @@ class PinRequests:
                 return None
             request = self.add(wanted)
             self.remove(id, stopped)
-            return self._look(request)
+            return self._as_made(request)
 
     def close(self) -> None:
         """Close the table."""
         self._table.close()
 
-    def _hand_over(self, heir: PinRequest) -> None:
-        """Let another request for the same content be its pin."""
+    def _make_pin(self, request: PinRequest) -> None:
+        """Give the pin of the content to another request for it, which is a row until now."""
         self._repository.update_pin(
-            CID.parse(heir.cid),
-            id=heir.id,
-            created=heir.created,
-            name=heir.name,
-            change=lambda _: heir.meta,
+            CID.parse(request.cid),
+            id=request.id,
+            created=request.created,
+            name=request.name,
+            change=lambda _: request.meta,
         )
-        self._remove(heir.id)
+        self._remove(request.id)
 
     def _remove(self, *ids: str) -> None:
         """Remove rows."""
         self._table.remove(*ids)
         self._own.difference_update(ids)
 
-    def _look(self, request: PinRequest) -> PinRequest:
-        """Return a new request: pinned if it is so already, else as it was queued."""
+    def _as_made(self, request: PinRequest) -> PinRequest:
+        """Return a new request as the reply has it: pinned if it is so already, else queued."""
         if found := self._current([request]):
             return found[0] if found[0].status == "pinned" else request
         pin = self._repository.find_pin(CID.parse(request.cid))
         return PinRequest.of(pin) if pin is not None and pin.id == request.id else request
 
     def _current(self, rows: list[PinRequest]) -> list[PinRequest]:
-        """Return the requests of rows with their status; without those that are pins, or gone."""
+        """Return the requests of `rows`, with their status.
+
+        Leave out and remove rows that have become the pin, and those without a job and a pin.
+        """
         jobs = self._jobs.by_id() if rows else {}
         pins = self._pins_of(rows)
         found: list[PinRequest] = []
@@ -198,7 +205,7 @@ class PinRequests:
         return found
 
     def _pins_of(self, rows: Iterable[PinRequest]) -> dict[bytes, Pin]:
-        """Return the pins of the content of rows, by its key."""
+        """Return the pins that `rows` are for, by the keys of their content."""
         cids = list({row.cid for row in rows})
         batches = (cids[at : at + FETCHED_AT_ONCE] for at in range(0, len(cids), FETCHED_AT_ONCE))
         return {

@@ -1,7 +1,7 @@
-"""The requests that are not pins: those under way, those that failed, and further ones for a CID.
+"""The requests that are not pins: those under way, those that failed, and second ones for a CID.
 
-The store has one pin for each content, and a request has an id of its own. So the first request for
-a content is its pin, with the same id. A further one is a row here, for as long as there is a pin.
+Several requests may be for the same content, but the store has one pin for it. That pin belongs to
+the first request, and has its id. The other requests are rows here.
 """
 
 import json

@@ -31,9 +31,9 @@ from holdfast.node.v3_api.private_gateway import PREFIX, PrivateGateway
 from holdfast.node.v3_api.signatures import Signer
 from holdfast.node.v3_api.tus_endpoints import TusEndpoints
 from holdfast.node.v3_api.tus_uploads import TusUploads
-from holdfast.node.v3_api.upload_form import UploadForm
 from holdfast.node.v3_api.upload_options import size_limit
 from holdfast.node.v3_api.v3_calls import data_reply, v3_call
+from holdfast.node.v3_api.v3_form_upload import V3FormUpload
 from holdfast.repository import Repository
 
 FORM_MARGIN: Final = 1 << 20  # bytes of a form besides its files
@@ -177,7 +177,7 @@ class V3Endpoints:
             return await self._tus.create(request, grant)
         limit = size_limit(grant, self._limit)
         form = await run_in_threadpool(
-            lambda: UploadForm(
+            lambda: V3FormUpload(
                 self._networks,
                 request.headers.get("content-type", ""),
                 profile=self._profile,

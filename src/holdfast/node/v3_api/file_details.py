@@ -60,8 +60,8 @@ class FileDetails(SmallDatabase):
                 some = ids[at : at + AT_ONCE]
                 marks = ",".join("?" * len(some))
                 sql = f"SELECT uuid, group_id, expires FROM files WHERE uuid IN ({marks})"  # noqa: S608
-                for number, group, expires in connection.execute(sql, some):
-                    found[number] = Details(group, expires)
+                for id_, group, expires in connection.execute(sql, some):
+                    found[id_] = Details(group, expires)
         return found
 
     def put(self, id: str, cid: str, details: Details) -> None:
@@ -78,7 +78,7 @@ class FileDetails(SmallDatabase):
         """Return the ids of the files in a group; with None, of those in any group."""
         sql = "SELECT uuid FROM files WHERE group_id IS NOT NULL AND (?1 IS NULL OR group_id = ?1)"
         with self.using() as connection:
-            return [number for (number,) in connection.execute(sql, (group,))]
+            return [id_ for (id_,) in connection.execute(sql, (group,))]
 
     def expired(self, now: int) -> list[tuple[str, str]]:
         """Return the id and the CID of some files that have expired."""

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from holdfast.content.cid import CID
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.body_reader import BodyReader
-from holdfast.node.pinning_api.metadata import check_count
+from holdfast.node.pinning_api.metadata import merge_keyvalues
 from holdfast.node.pinning_api.query_runner import QueryRunner
 from holdfast.node.v3_api.file_details import Details
 from holdfast.node.v3_api.json_records import file_record
@@ -69,10 +69,7 @@ class FileEndpoints:
             raise bad_request("At least one of name, keyvalues and expires_at must be given")
 
         def change(before: Mapping[str, Any]) -> Mapping[str, Any]:
-            merged = {**before, **keyvalues}
-            left = {key: value for key, value in merged.items() if value is not None}
-            check_count(left)
-            return left
+            return merge_keyvalues(before, keyvalues)
 
         def update(stopped: Stopped) -> File:
             network, pin = self._find(request, stopped)

@@ -44,8 +44,8 @@ class GroupEndpoints:
         conditions, values = ["1"], []
         for condition, value in (
             ("instr(fold(name), fold(?)) > 0", query.get("name")),
-            ("is_public = ?", _public(query.get("isPublic", ""))),
-            ("id < ?", _token(query.get("pageToken", ""))),
+            ("is_public = ?", _read_public(query.get("isPublic", ""))),
+            ("id < ?", _read_token(query.get("pageToken", ""))),
         ):
             if value not in {None, ""}:
                 conditions.append(condition)
@@ -109,17 +109,16 @@ class GroupEndpoints:
 
 
 def _read_group(body: dict[str, Any]) -> tuple[str | None, bool | None]:
-    is_public = body.get("is_public")
-    return read_name(body.get("name")), None if is_public is None else read_flag(
-        "is_public", is_public
-    )
+    """Return the name of a group, and whether it is public; None for what is not given."""
+    name, is_public = read_name(body.get("name")), body.get("is_public")
+    return name, None if is_public is None else read_flag("is_public", is_public)
 
 
-def _public(text: str) -> bool | None:
+def _read_public(text: str) -> bool | None:
     return read_flag("isPublic", text) if text else None
 
 
-def _token(text: str) -> int | None:
+def _read_token(text: str) -> int | None:
     return whole_number(text, "pageToken") if text else None
 
 

@@ -57,7 +57,7 @@ class LinkEndpoints:
         if body.get("method", "GET") != "GET":
             raise bad_request("method must be GET")
         cid = _private_cid(urlsplit(url).path)
-        date, expires = str(_seconds(body, "date")), str(_seconds(body, "expires"))
+        date, expires = str(_whole_number(body, "date")), str(_whole_number(body, "expires"))
         signature = await run_in_threadpool(self._signer.sign, LINK, cid, date, expires)
         query = urlencode(
             {
@@ -103,7 +103,7 @@ def _private_cid(path: str) -> str:
 
 def _read_grant(body: Mapping[str, Any]) -> dict[str, Any]:
     grant: dict[str, Any] = {
-        "until": _seconds(body, "date") + _seconds(body, "expires"),
+        "until": _whole_number(body, "date") + _whole_number(body, "expires"),
         "network": read_network(body.get("network", PRIVATE)),
     }
     if body.get("group_id") is not None:
@@ -113,7 +113,7 @@ def _read_grant(body: Mapping[str, Any]) -> dict[str, Any]:
     if body.get("keyvalues") is not None:
         grant["keyvalues"] = unwrapped(body["keyvalues"])
     if body.get("max_file_size") is not None:
-        grant["max_file_size"] = _seconds(body, "max_file_size")
+        grant["max_file_size"] = _whole_number(body, "max_file_size")
     if body.get("allow_mime_types") is not None:
         types = body["allow_mime_types"]
         if (
@@ -126,7 +126,7 @@ def _read_grant(body: Mapping[str, Any]) -> dict[str, Any]:
     return grant
 
 
-def _seconds(body: Mapping[str, Any], name: str) -> int:
+def _whole_number(body: Mapping[str, Any], name: str) -> int:
     """Return a whole number from the body."""
     value = body.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LATEST:

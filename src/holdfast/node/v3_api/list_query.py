@@ -3,9 +3,8 @@
 import base64
 import json
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from starlette.datastructures import QueryParams
 
@@ -13,7 +12,7 @@ from holdfast.node.http_server.refusals import bad_request
 from holdfast.node.pinning_api.metadata import MAX_KEYVALUES
 from holdfast.node.pinning_api.pin_list_query import MAX_TEXT, whole_number
 from holdfast.node.v3_api.networks import Network
-from holdfast.records import Pin, same_value
+from holdfast.records import Pin, PinFilter
 from holdfast.repository import PinQuery
 
 DEFAULT_PAGE: Final = 10
@@ -41,7 +40,7 @@ def read_file_query(parameters: QueryParams, network: Network) -> PinQuery:
         name_contains=parameters.get("name") or None,
         type=parameters.get("mimeType") or None,
         after=_read_token(parameters),
-        matches=_matcher(wanted) if wanted else None,
+        matches=PinFilter(keyvalues=wanted).fits if wanted else None,
         descending=order == "DESC",
         limit=page_limit(parameters) + 1,
     )
@@ -80,12 +79,3 @@ def _read_token(parameters: QueryParams) -> tuple[int, str] | None:
     if not created.isdecimal() or len(created) > 15 or not id_:
         raise bad_request("pageToken is not one that the node made")
     return int(created), id_
-
-
-def _matcher(wanted: Mapping[str, str]) -> Callable[[Mapping[str, Any]], bool]:
-    def matches(keyvalues: Mapping[str, Any]) -> bool:
-        return all(
-            key in keyvalues and same_value(keyvalues[key], value) for key, value in wanted.items()
-        )
-
-    return matches

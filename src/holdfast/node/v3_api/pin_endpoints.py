@@ -4,10 +4,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from holdfast.content.cid import CID
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.body_reader import BodyReader
 from holdfast.node.pinning_api.metadata import PinMetadata, read_cid, read_keyvalues
+from holdfast.node.pinning_api.pin_groups import start_in_group
 from holdfast.node.pinning_api.pin_jobs import PinJob, PinJobs
 from holdfast.node.v3_api.json_records import job_record
 from holdfast.node.v3_api.list_query import page_limit
@@ -34,12 +34,8 @@ class PinEndpoints:
         if not isinstance(group, str | None):
             raise bad_request("group_id must be a string")
         job = PinJob(cid=str(cid), metadata=metadata, group_id=group or None)
-        await run_in_threadpool(self._start, job, cid)
+        await run_in_threadpool(start_in_group, self._network, self._jobs, job)
         return data_reply(job_record(job))
-
-    def _start(self, job: PinJob, cid: CID) -> None:
-        with self._network.grouped(job.id, cid, job.group_id):
-            self._jobs.start(job)
 
     async def list(self, request: Request) -> Response:
         """List one page of the jobs that are under way or have failed, the oldest first."""

@@ -38,7 +38,7 @@ def pin_upload(
     }
     with network.described(id, part.cid, options.details):
         pin, existed = adding.pin(part.cid, **about)
-    return _named(network, pin.cid, id, existed=existed)
+    return _pinned_file(network, pin.cid, id, existed=existed)
 
 
 def _pin_archive(
@@ -59,11 +59,11 @@ def _pin_archive(
     finally:
         with suppress(ClientError, OSError):  # else a collection of garbage removes it
             adding.discard()
-    return _named(network, pin.cid, about["id"], existed=existed)
+    return _pinned_file(network, pin.cid, about["id"], existed=existed)
 
 
-def _named(network: Network, cid: str, id: str, *, existed: bool) -> File:
-    """Return the file of `cid`. If it existed, the details for the new id are not needed."""
+def _pinned_file(network: Network, cid: str, id: str, *, existed: bool) -> File:
+    """Return the file of `cid`. If it existed, remove the details that were set for `id`."""
     if existed:
         network.details.put(id, cid, Details())
     pin = network.repository.find_pin(CID.parse(cid))

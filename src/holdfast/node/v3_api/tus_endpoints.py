@@ -32,8 +32,8 @@ from holdfast.node.v3_api.v3_calls import error_reply, origin_of
 VERSION: Final = "1.0.0"
 EXTENSIONS: Final = "creation,expiration,termination"
 BODY_TYPE: Final = "application/offset+octet-stream"
-INTERRUPT_SECONDS: Final = 10.0
-PAUSE: Final = 0.02
+INTERRUPT_SECONDS: Final = 10.0  # to wait for the end of a request that was interrupted
+PAUSE: Final = 0.02  # seconds between two looks at it
 ALWAYS: Final = {"Tus-Resumable": VERSION, "Cache-Control": "no-store"}
 
 

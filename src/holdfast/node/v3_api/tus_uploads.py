@@ -81,9 +81,7 @@ class TusUploads:
                 pending.commit()
             Folder(self._root, FOLDER).sync()
             upload = TusUpload(folder, state, network, self._profile)
-            upload.open()
-            if upload.cid is None:
-                self._open[state.id] = upload
+            self._start(upload)
         return upload
 
     def find(self, id: str, secret: str) -> TusUpload:
@@ -92,13 +90,13 @@ class TusUploads:
         Raise a `Refusal` with status 404 if it is unknown, and 410 if its blocks are gone.
         """
         with self._lock:
-            upload = self._open.get(id) or self._load(id)
+            upload = self._open.get(id) or self._read(id)
             if upload is None or not secrets.compare_digest(
                 upload.state.secret.encode(), secret.encode("utf-8", "replace")
             ):
                 raise Refusal(404, "There is no such upload: it may have expired")
-            if upload.cid is None:
-                self._open[id] = upload
+            if id not in self._open:
+                self._start(upload)
             return upload
 
     def file_id(self, id: str) -> str | None:
@@ -110,14 +108,17 @@ class TusUploads:
             return None if done is None else str(json.loads(done)["id"])
         return None
 
-    def _load(self, id: str) -> TusUpload | None:
-        """Open the upload in the folder `id`; return None if there is none."""
+    def _read(self, id: str) -> TusUpload | None:
+        """Return the upload in the folder `id`, which is not open yet; None if there is none."""
         folder = Folder(self._root, FOLDER, id)
         state = _read_state(folder) if ID.fullmatch(id) else None
         if state is None or is_old(folder.path):
             return None
         network = self._networks.named(state.options.network)
-        upload = TusUpload(folder, state, network, self._profile)
+        return TusUpload(folder, state, network, self._profile)
+
+    def _start(self, upload: TusUpload) -> None:
+        """Open an upload, which stays open until it is complete."""
         try:
             upload.open()
         except Refusal as refusal:
@@ -126,7 +127,8 @@ class TusUploads:
         except BaseException:
             upload.close()
             raise
-        return upload
+        if upload.cid is None:
+            self._open[upload.state.id] = upload
 
     def forget(self, upload: TusUpload) -> None:
         """Close an upload in memory: after it is complete, or after an error.
@@ -168,9 +170,9 @@ class TusUploads:
         for id_ in folder.entries().folders:
             with self._lock, suppress(Refusal, ClientError, OSError):
                 if id_ not in self._open and not folder.below(id_).is_file(DONE):
-                    upload = self._load(id_)
-                    if upload is not None and upload.cid is None:
-                        self._open[id_] = upload
+                    upload = self._read(id_)
+                    if upload is not None:
+                        self._start(upload)
 
     def close(self) -> None:
         """Close all uploads. They stay in their folders."""

@@ -30,10 +30,10 @@ from holdfast.repository.file_adding import FileAdding
 
 SPOOLED: Final = 512 << 10  # bytes of a file that wait in memory; more wait in a temporary file
 PIECE: Final = 256 << 10
-WAITING: Final = Part(CID.of_raw(b""), 0, 0)  # the place of the spooled file in the tree
+WAITING: Final = Part(CID.of_raw(b""), 0, 0)  # stands for the spooled file in the tree
 
 
-class UploadForm(FormParser):
+class V3FormUpload(FormParser):
     """Parses the pieces of a form, and pins its file in `finish`.
 
     A file whose network is known is added while it arrives. Other files are spooled first: private
