@@ -85,7 +85,10 @@ def test_upload_and_download_a_folder(commands):
     taken = "error: the folder exists; give the path of a new folder:"
     assert (code, lines[0]) == (1, f"{taken} {cid}")
     code, lines = commands.failure("download", cid, "-")
-    assert (code, lines[-1]) == (7, "hint: name a folder to write it to, instead of -")
+    assert (code, lines[-1]) == (
+        7,
+        "hint: `holdfast download CID FOLDER` writes all of it to a new folder",
+    )
 
 
 def test_download_makes_up_a_name_but_replaces_nothing_then(commands):

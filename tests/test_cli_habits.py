@@ -4,12 +4,14 @@ import json
 import re
 import shlex
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 import typer
 
 import holdfast
 from holdfast import Client
+from holdfast.cli import completion
 from holdfast.cli.app import COMMAND_MODULES, app
 from holdfast.cli.help_topics import TOPICS
 from holdfast.cli.other_names import ALIASES, OPTION_POINTERS, POINTERS
@@ -25,7 +27,8 @@ OTHER_CID = "bafkqaaa"
 @pytest.fixture
 def filled(commands):
     """Commands with a file, a JSON file and a folder, and the file in the store."""
-    (commands.folder / "hello.txt").write_bytes(HELLO)
+    for name in ("hello.txt", "my file"):
+        (commands.folder / name).write_bytes(HELLO)
     (commands.folder / "value.json").write_text('{"a": 1}')
     (commands.folder / "folder").mkdir()
     (commands.folder / "folder" / "hello.txt").write_bytes(HELLO)
@@ -216,8 +219,10 @@ def test_help_is_complete_short_and_without_aliases(commands):
 
 def test_the_reference_names_every_alias():
     page = (DATA.parent.parent / "docs/reference/cli.md").read_text()
+    lines = " ".join(re.findall(r"^Other names: .*$", page, re.MULTILINE))
     for alias, words in ALIASES.items():
-        assert f"| `holdfast {alias}` | `holdfast {' '.join(words)}` |" in page
+        more = f" for `{' '.join(words)}`" if len(words) > 1 else ""
+        assert f"`{alias}`{more}" in lines
 
 
 # Typing errors.
@@ -311,6 +316,7 @@ def test_n_uploads_nothing(filled):
         (HELLO_CID, f"`holdfast download {HELLO_CID}` downloads it"),
         (f"ipfs://{HELLO_CID}/a", f"`holdfast download ipfs://{HELLO_CID}/a` downloads it"),
         ("hello.txt", "`holdfast upload hello.txt` stores it"),
+        ("'my file'", "`holdfast upload 'my file'` stores it"),
         ("-v", "`holdfast -V` shows the version"),
         ("store hello.txt", "`holdfast store - < hello.txt` stores the JSON in a file"),
         ("store @value.json", "`holdfast store - < value.json` stores the JSON in a file"),
@@ -431,3 +437,13 @@ def test_tab_in_a_store_that_is_damaged_or_busy(filled):
         other.close()
     database.write_bytes(b"nonsense" * 1000)
     assert complete(filled, "holdfast get ") == []
+
+
+def test_tab_ends_when_its_time_is_over(tmp_path, monkeypatch):
+    with Client.init(path=tmp_path) as client:
+        cid = client.store(1).cid
+    context = SimpleNamespace(params={"path": str(tmp_path), "provider": "local"})
+    monkeypatch.setattr(completion, "STEPS", 1)
+    assert [each for each, _ in completion.pinned_cids(context, "")] == [cid]
+    monkeypatch.setattr(completion, "SECONDS", -1.0)
+    assert completion.pinned_cids(context, "") == []

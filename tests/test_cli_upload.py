@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from holdfast import compute_cid
+from holdfast.files.sources import TEXT_HINT
 from holdfast.testing import Scripted, ScriptedServer
 from tests.support import pinned, wait_until
 
@@ -60,7 +61,7 @@ def test_one_failure_does_not_stop_the_others(commands):
     assert len(lines(result.stdout)) == 2
     assert lines(result.stderr) == [
         "error: No such file or directory: nothing",
-        "hint: check the path and try again",
+        f"hint: {TEXT_HINT}",
         "uploaded 2 of 3 files; to upload the others, run the command again",
     ]
     result = commands.run("upload", "a", "nothing", "b", "--json")

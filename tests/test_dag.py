@@ -569,7 +569,7 @@ def test_an_empty_path_is_no_path():
 
 @pytest.mark.parametrize("source", [{b"a", b"b"}, {b"a": 1}, frozenset()])
 def test_pieces_without_an_order_are_a_type_error(source):
-    with pytest.raises(TypeError, match="has no order"):
+    with pytest.raises(TypeError, match=r"cannot read .* an iterable of bytes"):
         compute_cid(source)
 
 

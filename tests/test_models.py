@@ -7,6 +7,7 @@ import multiprocessing
 import pickle
 import sys
 from dataclasses import FrozenInstanceError
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -26,6 +27,8 @@ from holdfast.config.secret import Secret
 from holdfast.errors import ClientError, ConfigError, SerializationError
 from holdfast.files.sinks import SpoolSink
 from holdfast.files.sources import open_source
+from holdfast.protocol.pinata_options import PinataOptions
+from holdfast.registry import BUILT_IN
 from tests.support import HELLO_CID, TOKEN
 
 MESSAGE = ClientMessage(recipient_id="alice", payload="hi", timestamp=17)
@@ -333,6 +336,120 @@ def test_a_wrong_variable_is_a_config_error(monkeypatch, name, value, words):
     monkeypatch.setenv(f"HOLDFAST_{name}", value)
     with pytest.raises(ConfigError, match=words):
         ClientConfig.from_env()
+
+
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ("example.mypinata.cloud", "https://example.mypinata.cloud"),
+        (" Example.com/ ", "https://Example.com"),
+        ("example.com:8443/a/b", "https://example.com:8443/a/b"),
+        ("gateway:8080", "https://gateway:8080"),
+        ("10.0.0.7", "https://10.0.0.7"),
+        ("localhost", "http://localhost"),
+        ("LocalHost:5001/api", "http://LocalHost:5001/api"),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("[::1]:8080", "http://[::1]:8080"),
+        ("[2001:db8::1]", "https://[2001:db8::1]"),
+        ("http://example.com", "http://example.com"),
+    ],
+)
+def test_an_address_without_a_scheme_is_secure_unless_it_is_this_machine(
+    monkeypatch, given, address
+):
+    gateway = address if urlsplit(address).path else f"{address}/ipfs"
+    assert ClientConfig(gateway_url=given).gateway_url == (gateway,)
+    assert ClientConfig(gateway_url=[given, given]).gateway_url == (gateway, gateway)
+    assert ClientConfig(provider="kubo", pin_api_url=given).pin_api_url == address
+    options = ClientConfig(
+        provider="pinata",
+        provider_token=TOKEN,
+        provider_options={"upload_url": given},
+        allow_insecure=True,
+    )
+    assert PinataOptions.of(options).upload_url == address
+    monkeypatch.setenv("HOLDFAST_GATEWAY_URL", given)
+    assert ClientConfig.from_env().gateway_url == (gateway,)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("gateway", "//example.com", "/ipfs", "http//example.com", "https:example.com"),
+        *("https:/example.com", "ftp:/example.com", "example.com:", "example.com:x", "::1"),
+        *("mailto:me", "a..b", "[::1", "[]", "example.com\\x", "exämple.com", "ftp://example.com"),
+    ],
+)
+def test_what_only_looks_like_an_address_is_refused(address):
+    for field in ("gateway_url", "pin_api_url"):
+        with pytest.raises(ConfigError, match=f"{field} must be a"):
+            ClientConfig(provider="kubo", **{field: address})
+
+
+def test_a_proxy_without_a_scheme_is_plain_http():
+    for given in ("127.0.0.1:3128", "user:p4ss@proxy.example:3128", "proxy.example"):
+        assert ClientConfig(proxy=given).proxy == f"http://{given}"
+
+
+CID_V1 = "bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi"
+CID_V0 = "QmYwAPJzv5CZsnA625s3Xf2nemtYgPpHdWEz79ojWKUGUz"
+
+
+@pytest.mark.parametrize(
+    ("given", "right"),
+    [
+        (f"https://ipfs.io/ipfs/{CID_V1}", "https://ipfs.io/ipfs"),
+        (f"ipfs.io/ipfs/{CID_V0}/a/b.txt", "https://ipfs.io/ipfs"),
+        (f"http://127.0.0.1:8080/ipfs/{HELLO_CID}/", "http://127.0.0.1:8080/ipfs"),
+        (f"https://gateway.example/{CID_V1}", "https://gateway.example/ipfs"),
+        (f"https://{CID_V1}.ipfs.dweb.link", "https://dweb.link/ipfs"),
+        (f"{CID_V1}.ipfs.dweb.link/a/b.txt", "https://dweb.link/ipfs"),
+        (f"http://{CID_V1}.ipfs.localhost:8080/", "http://localhost:8080/ipfs"),
+        ("https://ipfs.io/ipfs/bafkqaaa", "https://ipfs.io/ipfs"),
+    ],
+)
+def test_a_gateway_that_holds_a_cid_is_refused_with_the_right_one(given, right):
+    for value in (given, ["https://first.example", given]):
+        with pytest.raises(ConfigError) as caught:
+            ClientConfig(gateway_url=value)
+        assert str(caught.value) == f"gateway_url holds a CID: give the gateway alone, {right}"
+    assert ClientConfig(gateway_url=right).gateway_url == (right,)
+
+
+def test_a_path_before_the_cid_is_not_shown_because_it_may_be_a_key():
+    with pytest.raises(ConfigError) as caught:
+        ClientConfig(gateway_url=f"https://gateway.example/my-key/ipfs/{CID_V1}/a")
+    assert str(caught.value) == "gateway_url holds a CID: remove it and what follows it"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://gateway.example/baffling/ipfs",
+        "https://bafybei.example/ipfs",
+        "https://ipfs.example.com/Qm/x",
+        f"https://x{CID_V1}.ipfs.example.com/ipfs",
+        f"https://gateway.example/x{CID_V0}",
+    ],
+)
+def test_a_gateway_whose_address_only_resembles_a_cid_is_taken(url):
+    assert ClientConfig(gateway_url=url).gateway_url == (url,)
+
+
+@pytest.mark.parametrize("name", [*BUILT_IN, "installed"])
+def test_the_usual_gateways_are_those_of_the_provider(name):
+    own = {
+        "psa": ("https://ipfs.io/ipfs", "https://dweb.link/ipfs"),
+        "cluster": ("http://127.0.0.1:8080/ipfs",),
+        "kubo": (),
+        "local": (),
+    }
+    service = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
+    address = {"pin_api_url": "https://psa.example"} if name == "psa" else {}
+    config = ClientConfig(provider=name, **address)
+    assert config.gateway_urls == own.get(name, service)
+    named = config.with_options(gateway_url="https://mine.example")
+    assert named.gateway_urls == ("https://mine.example/ipfs",)
 
 
 def test_everything_public_is_there_and_documented():

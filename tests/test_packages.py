@@ -1,5 +1,7 @@
 """The wheel and the source distribution: what they hold, and that each Python can install them."""
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -8,6 +10,7 @@ import tarfile
 import zipfile
 from email import message_from_bytes
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -114,6 +117,34 @@ def test_the_source_distribution_installs(built, tmp_path):
         python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", file, cwd=tmp_path
     )
     assert run(python, "-c", USE, cwd=tmp_path) == "{'a': 1}\n"
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js with npm is not installed")
+def test_every_public_name_has_a_type(install_packages):
+    """All but the classes that inherit from those of fsspec, which has no types."""
+    folder = install_packages(ROOT / "tests" / "js" / "types")
+    program = folder / "node_modules" / "pyright" / "index.js"
+    options = ["--verifytypes", "holdfast", "--ignoreexternal", "--outputjson"]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(  # noqa: S603
+        ["node", program, *options],  # noqa: S607
+        cwd=ROOT,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    symbols = json.loads(done.stdout)["typeCompleteness"]["symbols"]
+    public = {each["name"]: each for each in symbols if each["isExported"]}
+    assert len(public) > 4000
+    lacking = [each for each in public.values() if not each["isTypeKnown"]]
+    assert [each for each in lacking if not is_from_fsspec(each["name"])] == []
+
+
+def is_from_fsspec(name):
+    kind = resolve_name(name)
+    bases = kind.__mro__ if isinstance(kind, type) else ()
+    return any(base.__module__.partition(".")[0] == "fsspec" for base in bases)
 
 
 def find_python(version):

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 from holdfast.events import Event, EventHook, Kind
 
-logger = logging.getLogger("holdfast")
+logger: Final = logging.getLogger("holdfast")
 
 CALLS_AT_ONCE: Final = 100  # calls of a client; each holds one or two connections
 
@@ -77,9 +77,9 @@ class Call:
         self.operation = operation
         self.cid = cid
         self.attempt = 0
-        self.postponed = 0.0
-        self.asked_wait = 0.0
-        self.started = time.monotonic()
+        self.postponed: float = 0.0
+        self.asked_wait: float = 0.0
+        self.started: float = time.monotonic()
         self._total = total
         self._hook = hook
         self._over = False

@@ -6,11 +6,11 @@ An event never holds a secret: no header, no body, no query.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from holdfast.moved_names import moved_names
 
-logger = logging.getLogger("holdfast")
+logger: Final = logging.getLogger("holdfast")
 logger.addHandler(logging.NullHandler())  # without it, Python prints warnings to stderr
 
 Kind: TypeAlias = Literal["request", "retry", "gateway", "resume", "call"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from holdfast.errors import ConfigError
+from holdfast.hints import advise, did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -28,6 +29,7 @@ class BuiltIn:
         module: Its module, below ``holdfast._sync`` and ``holdfast._async``.
         class_name: The blocking class; the async one has ``Async`` in front.
         api_url: The address of its API where `pin_api_url` is None; None if it has no API.
+        gateways: The gateways for reads where `gateway_url` is None; none if it reads without.
         needs_address: Whether its API has no usual address, so that `pin_api_url` must be given.
         has_peers: Whether several addresses may lead to the same API, for fail-over.
         needs_token: Whether it can do nothing without `provider_token`.
@@ -38,6 +40,7 @@ class BuiltIn:
     module: str
     class_name: str
     api_url: str | None = None
+    gateways: tuple[str, ...] = ()
     needs_address: bool = False
     has_peers: bool = False
     needs_token: bool = False
@@ -45,21 +48,16 @@ class BuiltIn:
     stands_for: str | None = None
 
 
-_PINNING: Final[dict[str, Any]] = {
-    "module": "providers.pinning",
-    "class_name": "PinProvider",
+_PINATA: Final[dict[str, Any]] = {
     "api_url": "https://api.pinata.cloud",
+    "gateways": ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs"),
     "needs_token": True,
 }
+_PINNING: Final = {"module": "providers.pinning", "class_name": "PinProvider", **_PINATA}
 BUILT_IN: Final[Mapping[str, BuiltIn]] = {
     "local": BuiltIn(module="providers.local", class_name="LocalProvider", on_this_machine=True),
     "pinning": BuiltIn(**_PINNING),
-    "pinata": BuiltIn(
-        module="providers.pinata",
-        class_name="PinataProvider",
-        api_url="https://api.pinata.cloud",
-        needs_token=True,
-    ),
+    "pinata": BuiltIn(module="providers.pinata", class_name="PinataProvider", **_PINATA),
     "kubo": BuiltIn(
         module="providers.kubo", class_name="KuboProvider", api_url="http://127.0.0.1:5001"
     ),
@@ -67,16 +65,28 @@ BUILT_IN: Final[Mapping[str, BuiltIn]] = {
         module="providers.cluster",
         class_name="ClusterProvider",
         api_url="http://127.0.0.1:9094",
+        gateways=("http://127.0.0.1:8080/ipfs",),
         has_peers=True,
     ),
     "psa": BuiltIn(
-        module="providers.psa", class_name="PSAProvider", needs_address=True, needs_token=True
+        module="providers.psa",
+        class_name="PSAProvider",
+        gateways=("https://ipfs.io/ipfs", "https://dweb.link/ipfs"),
+        needs_address=True,
+        needs_token=True,
     ),
     "provider_b": BuiltIn(**_PINNING, stands_for="pinning"),
     "provider_c": BuiltIn(**_PINNING, stands_for="pinning"),
 }
 DEFAULT: Final = "local"
 SERVICE: Final = "pinning"  # for people who give a token and name no provider
+_MEANT: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("ipfs", "goipfs", "node", "rpc"), ("kubo",)),
+    **dict.fromkeys(("disk", "embedded", "file", "folder", "store"), ("local",)),
+    "ipfscluster": ("cluster",),
+    "pinningservice": ("pinning", "psa"),
+}
+"""Other words for providers, in lower case without hyphens."""
 
 
 class NamesProvider(Protocol):
@@ -139,6 +149,11 @@ def usual_api_url(name: str) -> str:
     return own or BUILT_IN[SERVICE].api_url or ""
 
 
+def usual_gateways(name: str) -> tuple[str, ...]:
+    """Return the gateways of a provider; those of the service for one that is not built in."""
+    return BUILT_IN[name if name in BUILT_IN else SERVICE].gateways
+
+
 def known_providers(group: str = SYNC_GROUP) -> list[str]:
     """Return the names of all providers, built in and installed, that have an implementation."""
     own = (name for name, row in BUILT_IN.items() if row.stands_for is None)
@@ -159,10 +174,8 @@ def _find(name: str, group: str) -> Any:
         return _load(point)
     known = known_providers(group)
     error = ConfigError(f"unknown provider {name!r}: the field takes one of {', '.join(known)}")
-    from difflib import get_close_matches  # noqa: PLC0415 - only for this error
-
-    if close := get_close_matches(name.lower(), known, n=1):
-        error.add_note(f"did you mean {close[0]!r}?")
+    if question := did_you_mean(name, known, _MEANT):
+        advise(error, question)
     raise error
 
 

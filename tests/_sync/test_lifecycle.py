@@ -84,7 +84,7 @@ def test_init_takes_a_config_a_mapping_or_keywords_and_keywords_win(server):
         ({"provider": "pinning", "provider_token": 5}, "provider_token must be a string, not int"),
         ({"provider": "pinning", "provider_token": b"x"}, "must be a string, not bytes"),
         ({"provider_token": TOKEN}, "provider is 'local'"),
-        ({"pin_api_url": "example.com"}, "pin_api_url must be an address"),
+        ({"pin_api_url": "example"}, "pin_api_url must be an address"),
         ({"pin_api_url": "ftp://example.com"}, "pin_api_url must be an address"),
         ({"pin_api_url": "http://example.com"}, "pin_api_url would carry the token over plain"),
         ({"pin_api_url": "https://"}, "pin_api_url must be an address"),

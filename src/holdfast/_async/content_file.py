@@ -37,9 +37,9 @@ class AsyncContentFile(AsyncFileBase):
         self._position = 0
         self._window: tuple[int, bytes | bytearray] = NO_WINDOW
         self._ahead = FIRST_WINDOW
-        self.size = ranges.size
+        self.size: int = ranges.size
         self.name = name
-        self.type = told_type(ranges.type, name or "")
+        self.type: str = told_type(ranges.type, name or "")
 
     async def read(self, size: int | None = -1, /) -> bytes:
         """Return the next `size` bytes, fewer at the end; without a size, all that are left.

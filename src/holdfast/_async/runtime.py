@@ -151,7 +151,7 @@ AsyncWriter = AsyncWorker  # the event loop must not wait for a disk
 class AsyncFileBase:
     """The methods of an open file that derive from others. The blocking file has them from `io`."""
 
-    closed = False
+    closed: bool = False
 
     @abstractmethod
     async def read(self, size: int | None = -1, /) -> bytes:

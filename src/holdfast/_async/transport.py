@@ -89,9 +89,9 @@ class AsyncResponse:
         self._limits = limits
         self._scrubber = scrubber
         self._connection = None if response.connection is None else response.connection.transport
-        self.address = limits.address
-        self.status = response.status
-        self.headers = scrubber.headers(response.headers.items())
+        self.address: str | None = limits.address
+        self.status: int = response.status
+        self.headers: dict[str, str] = scrubber.headers(response.headers.items())
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the body as it arrives."""
@@ -203,6 +203,7 @@ class AsyncTransport:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             sent = limits.sent or (body is not None and body.finished)
             failure = self._translated(error, request, limits, sent=sent)
+            failure = network.advise_proxy(failure, request.url, self._config)
         finally:
             limits.pause()
             if response is None:

@@ -39,9 +39,9 @@ class ContentFile(FileBase):
         self._position = 0
         self._window: tuple[int, bytes | bytearray] = NO_WINDOW
         self._ahead = FIRST_WINDOW
-        self.size = ranges.size
+        self.size: int = ranges.size
         self.name = name
-        self.type = told_type(ranges.type, name or "")
+        self.type: str = told_type(ranges.type, name or "")
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Return the next `size` bytes, fewer at the end; without a size, all that are left.

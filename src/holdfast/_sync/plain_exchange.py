@@ -47,9 +47,9 @@ class PlainResponse:
         self._left: int | None = None  # bytes of the body, if their number is known
         self._may_reuse = may_reuse
         self._has_body = has_body  # not in the reply to HEAD, whatever its length says
-        self.status = 0
+        self.status: int = 0
         self.headers: dict[str, str] = {}
-        self.closed = False
+        self.closed: bool = False
 
     def read_head(self) -> None:
         """Read the head of the reply."""

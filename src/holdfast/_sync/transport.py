@@ -120,9 +120,9 @@ class Response:
         self._peer = peer
         self._limits = limits
         self._scrubber = scrubber
-        self.address = limits.address
-        self.status = response.status
-        self.headers = scrubber.headers(response.headers.items())
+        self.address: str | None = limits.address
+        self.status: int = response.status
+        self.headers: dict[str, str] = scrubber.headers(response.headers.items())
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the body as it arrives."""
@@ -199,6 +199,7 @@ class Transport(ForkAware):
             failure = None if body is None else body.source_error
         except (library.HTTPError, OSError, ValueError, http.client.HTTPException) as error:
             failure = transport_errors.translate(error, TABLE, request.peer, sent=limits.sent)
+            failure = network.advise_proxy(failure, request.url, self._config)
         finally:
             current_limits.reset(token)
         # Raise outside of the handlers: the library's exception, whose frames hold headers in the

@@ -1,6 +1,7 @@
 """The Typer application: all commands by name, each imported when it is called."""
 
 import os
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any, Final
 
@@ -10,9 +11,9 @@ import holdfast
 from holdfast.cli import exit_codes, output
 from holdfast.cli.help_topics import FIRST_SCREEN, TOPICS
 from holdfast.cli.other_names import ALIASES
-from holdfast.cli.unknown_words import Group, check_two_words, unknown_option
+from holdfast.cli.unknown_words import CommandGroup, check_two_words, unknown_option
 
-COMMAND_MODULES: Final = {
+COMMAND_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "content": ("store", "retrieve", "send", "receive"),
     "revoking": ("revoke",),
     "uploading": ("upload",),
@@ -49,7 +50,7 @@ Refused: Any = typer.BadParameter.__base__
 """The error of the parser. Newer versions of Typer have their own class of it."""
 
 
-class Commands(Group):
+class Commands(CommandGroup):
     """The commands in `COMMAND_MODULES`, imported only when they are needed; and their aliases."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as Typer calls it
@@ -77,7 +78,7 @@ class Commands(Group):
         return super().resolve_command(ctx, [*ALIASES.get(args[0], args[:1]), *args[1:]])
 
 
-app = typer.Typer(
+app: Final = typer.Typer(
     cls=Commands,
     help="Pin JSON and files to IPFS and read them back, every byte verified against its CID.",
     epilog=EPILOG,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -13,8 +13,8 @@ from holdfast.cli.run import Run, command, group
 if TYPE_CHECKING:
     from holdfast.files.sources import Progress
 
-commands = group()
-car = group(help="Export and import CAR archives of the store.")
+commands: Final = group()
+car: Final = group(help="Export and import CAR archives of the store.")
 commands.add_typer(car, name="car")
 
 

@@ -23,7 +23,7 @@ class BackupProvider(BaseProvider, Finding):
     def __init__(self, file: BackupFile) -> None:
         self._backup = file
         self._lock = Lock()  # threads share the position in the file
-        self.place = Place(f"backup {file.root}")
+        self.place: Place = Place(f"backup {file.root}")
         super().__init__(ClientConfig(), reader=BlockReader(self._block, verified=True))
 
     def _block(self, cid: CID) -> bytes:

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast import Client
     from holdfast.files.backup_file import BackupFile, BackupWriter
 
-commands = group()
+commands: Final = group()
 
 FILE = typer.Argument(metavar="FILE", callback=not_empty, help='The file, or "-".')
 NOT_A_BACKUP = "take another copy of it; `holdfast car import` reads archives that are not backups"

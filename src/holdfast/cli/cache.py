@@ -1,7 +1,7 @@
 """The command ``cache``: what the cache folder holds, and how it is cleared."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,7 +14,7 @@ from holdfast.errors import ConfigError
 if TYPE_CHECKING:
     from holdfast.files.cache_folder import Amount
 
-commands = group()
+commands: Final = group()
 
 
 @command(commands, cache_options)

@@ -3,7 +3,7 @@
 import json
 import os
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -22,7 +22,7 @@ from holdfast.errors import SerializationError
 if TYPE_CHECKING:
     from holdfast import ClientRecord
 
-commands = group()
+commands: Final = group()
 
 
 @command(commands, *CONNECTED)

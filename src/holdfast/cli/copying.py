@@ -27,7 +27,7 @@ from holdfast.cli.run import Run, command, group
 if TYPE_CHECKING:
     from holdfast import Client, Outcome
 
-commands = group()
+commands: Final = group()
 
 AT_ONCE: Final = 8  # copies under way at the same time
 WAIT: Final = 60.0
@@ -211,8 +211,8 @@ class Report:
         self._bytes = 0
         self._show: Callable[..., None] | None = None
         self._held: list[tuple[str, dict[str, Any]]] = []
-        self.is_over = False
-        self.code = 0
+        self.is_over: bool = False
+        self.code: int = 0
 
     def use_bar(self, show: Callable[..., None] | None) -> None:
         """Show progress with `show`; None without a terminal."""

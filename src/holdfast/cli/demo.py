@@ -2,15 +2,15 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import holdfast
 from holdfast.cli import output
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ProviderError, VerificationError
 
-commands = group()
-DOCUMENT = {"hello": "world", "tags": ["ocean", "🌊"]}
+commands: Final = group()
+DOCUMENT: Final[dict[str, Any]] = {"hello": "world", "tags": ["ocean", "🌊"]}
 PHOTO = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 1000
 
 

@@ -5,7 +5,7 @@ import io
 import os
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from holdfast.content.reference import Reference
     from holdfast.files.sources import Progress
 
-commands = group()
+commands: Final = group()
+FOLDER_REMEDY: Final = "`holdfast download CID FOLDER` writes all of it to a new folder"
 
 
 @command(commands, *CONNECTED)
@@ -59,7 +60,7 @@ def download(
                 try:
                     blob = client.download(cid, progress=progress)
                 except NotAFileError as error:
-                    raise advise(error, "name a folder to write it to, instead of -") from None
+                    raise advise(error, FOLDER_REMEDY) from None
             _write_content(blob, out)
             return
         target = _target(reference, to)

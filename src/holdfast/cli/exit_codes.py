@@ -1,9 +1,11 @@
 """The exit code and the remedy of each family of errors."""
 
 import math
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from holdfast import errors
+from holdfast.hints import advise as advise  # noqa: PLC0414 - for the commands
+from holdfast.hints import hint_of
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -19,8 +21,6 @@ EXTRAS: Final = {"typer": "cli", "aiohttp": "async"} | dict.fromkeys(
     ("starlette", "uvicorn", "httptools", "multipart"), "node"
 )
 """The packages that only some commands need, and the extra that installs them."""
-
-E = TypeVar("E", bound=BaseException)
 
 
 class UsageError(Exception):
@@ -53,7 +53,8 @@ FAMILIES: Final = (
         errors.InvalidCIDError,
         4,
         "the argument is not a CID",
-        "copy it again: a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it",
+        "copy it again: a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it; "
+        "`holdfast list --name TEXT` finds the CID of a name",
     ),
     Family(
         errors.SerializationError,
@@ -124,12 +125,6 @@ UNEXPECTED: Final = Family(
 )
 
 
-def advise(error: E, remedy: str) -> E:
-    """Return `error` with a more specific remedy than that of its family."""
-    vars(error).setdefault("remedy", remedy)
-    return error
-
-
 def family_of(error: BaseException) -> Family:
     """Return the family of `error`."""
     kind = type(error)
@@ -141,10 +136,14 @@ def family_of(error: BaseException) -> Family:
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """Return the report of `error`, as written with --json."""
+    """Return the report of `error`, as written with --json.
+
+    The remedy is the hint of the error, or else that of its family.
+    """
     family = family_of(error)
+    hint = hint_of(error)
     message = str(error)
-    remedy = vars(error).get("remedy", family.remedy)
+    remedy = family.remedy if hint is None else hint.on_command_line
     if family is UNEXPECTED:
         message = f"{type(error).__name__}: {error}"
     elif isinstance(error, KeyboardInterrupt):
@@ -158,7 +157,8 @@ def describe(error: BaseException) -> dict[str, Any]:
         isinstance(error, OSError) and error.strerror and not isinstance(error, errors.ClientError)
     ):
         message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    notes = [note for note in getattr(error, "__notes__", ()) if note != remedy]
+    own = (remedy, None if hint is None else hint.note)
+    notes = [note for note in getattr(error, "__notes__", ()) if note not in own]
     details = getattr(error, "reason", "") or getattr(error, "details", None)
     return {
         "name": family.kind.__name__ if isinstance(error, ImportError) else type(error).__name__,

@@ -1,6 +1,6 @@
 """The commands ``help`` and ``version``."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -9,7 +9,7 @@ from holdfast.cli import exit_codes
 from holdfast.cli.help_topics import TOPICS
 from holdfast.cli.run import Run, command, group
 
-commands = group()
+commands: Final = group()
 
 
 def _topics() -> list[str]:

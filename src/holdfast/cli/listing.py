@@ -1,7 +1,7 @@
 """The command that lists directories."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -15,7 +15,7 @@ from holdfast.errors import NotFoundError
 if TYPE_CHECKING:
     from holdfast.records import Entry
 
-commands = group()
+commands: Final = group()
 REMEDY = "`ls` lists directories: check the path; new pins may take a while to reach other gateways"
 
 

@@ -1,6 +1,6 @@
 """Commands that maintain the embedded store: collect garbage, check, and repair."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -13,7 +13,7 @@ from holdfast.errors import VerificationError
 if TYPE_CHECKING:
     from holdfast.repository import Damage, Repository
 
-commands = group()
+commands: Final = group()
 SHOWN = 10
 
 

@@ -9,7 +9,6 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from holdfast.cli.setting_layers import (
 from holdfast.config.fields import FIELDS, unknown_field
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
+from holdfast.hints import did_you_mean
 from holdfast.registry import providers_without_token
 
 PROJECTS: Final = "projects"
@@ -176,9 +176,9 @@ def _two_choices(use: str, provider: str) -> str:
 
 def _unknown(name: str, tables: Tables) -> str:
     known = sorted({*tables, *providers_without_token()})
-    close = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    question = did_you_mean(name, known)
+    question += " " if question else ""
     return (
-        f"unknown connection {name!r}: {hint}there are {', '.join(known)}, "
+        f"unknown connection {name!r}: {question}there are {', '.join(known)}, "
         f"and you can add [{CONNECTIONS}.{name}] to {user_file()}"
     )

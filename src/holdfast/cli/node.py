@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,7 +14,7 @@ from holdfast.errors import ConfigError
 if TYPE_CHECKING:
     from holdfast.node.foreground import Addresses
 
-commands = group()
+commands: Final = group()
 REMEDY = "give another --port, --host, --token-file or --gateway: `holdfast node --help`"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -13,7 +13,7 @@ from holdfast.cli.options import INCLUDE_HIDDEN, layout_options, not_empty
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import InvalidCIDError
 
-commands = group()
+commands: Final = group()
 Source = Annotated[
     str,
     typer.Argument(metavar="FILE", callback=not_empty, help='A file, a directory, or "-".'),
@@ -59,7 +59,7 @@ def verify(
 @contextmanager
 def _source(run: Run, file: str) -> Iterator[Any]:
     """Yield the source to read, and the progress function of a bar for it."""
-    source: Any = run.standard_input() if file == "-" else Path(file)
-    label = "standard input" if file == "-" else source.name
+    source: Any = run.standard_input() if file == "-" else file
+    label = "standard input" if file == "-" else Path(file).name
     with run.progress_bar(label, hidden=file == "-" and source.isatty()) as progress:
         yield source, progress

@@ -3,9 +3,10 @@
 An alias runs our command. What is not ours is an error whose hint names the command to type.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
-ALIASES: Final = {
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "add": ("upload",),
     "put": ("upload",),
     "get": ("download",),
@@ -17,6 +18,7 @@ ALIASES: Final = {
 }
 """The words that each alias stands for. They are not in `--help`, and named in the reference."""
 
+_CONNECTIONS: Final = "`holdfast connections` lists your connections; --use NAME chooses one"
 _LIST: Final = "`holdfast list` shows what is pinned; with --name, what has a text in its name"
 _LOOK: Final = "`holdfast ls CID` lists a folder, `holdfast cat CID` writes a file"
 _NODE: Final = "`holdfast node` runs a node until Ctrl-C; without one, commands use the store"
@@ -56,7 +58,11 @@ POINTERS: Final = {
     **dict.fromkeys(("configure", "settings", "env", "config show", "config list"), _SETTINGS),
     **dict.fromkeys(("ping", "test", "doctor"), "`holdfast test-connection` asks the provider"),
     **dict.fromkeys(("hash", "only-hash"), "`holdfast cid FILE` computes a CID, offline"),
-    **dict.fromkeys(("cp", "sync", "migrate", "mirror"), _SYNC),
+    **dict.fromkeys(("sync", "migrate", "mirror"), _SYNC),
+    "cp": "`holdfast upload FILE`, `holdfast download CID`; `holdfast copy` is between providers",
+    "mkdir": "`holdfast upload FOLDER` stores a folder with all that is in it",
+    **dict.fromkeys(("use", "switch", "remote", "profile", "providers"), _CONNECTIONS),
+    **dict.fromkeys(("encrypt", "decrypt"), "Holdfast encrypts nothing: use another tool first"),
     **dict.fromkeys(("export", "dag export"), "`holdfast car export CID FILE` writes an archive"),
     **dict.fromkeys(("import", "dag import", "car add"), _RESTORE),
     **dict.fromkeys(("clean", "prune", "repo gc"), "`holdfast gc` removes what no pin needs"),
@@ -78,9 +84,12 @@ OPTION_POINTERS: Final = {
     ("upload", "-w"): "`holdfast upload FOLDER` keeps the names of the files in it",
     **{("ls", option): f"`holdfast list` takes {option}" for option in _LIST_OPTIONS},
     **dict.fromkeys(
-        (("", "-r"), ("", "-R"), ("", "--recursive")), "leave it out: folders are whole"
+        (("", "-r"), ("", "-R"), ("", "--recursive")),
+        "leave it out: a folder is always taken whole",
     ),
-    **dict.fromkeys((("", "-f"), ("", "--force"), ("", "-y"), ("", "--yes")), "leave it out"),
+    **dict.fromkeys(
+        (("", "-f"), ("", "--force"), ("", "-y"), ("", "--yes")), "leave it out: no command asks"
+    ),
     **dict.fromkeys((("", "-q"), ("", "--quiet")), "leave it out: only the result is written"),
     **dict.fromkeys((("", "-o"), ("", "--output")), "write `> FILE` after the command"),
 }

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import date, datetime, time, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -24,7 +24,7 @@ from holdfast.cli.run import Run, command, group
 if TYPE_CHECKING:
     from holdfast import Pin
 
-commands = group()
+commands: Final = group()
 
 
 @command(commands, *CONNECTED)

@@ -1,6 +1,6 @@
 """The command `revoke`: unpin one CID, or several at a time."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -9,7 +9,7 @@ from holdfast.cli.options import CONNECTED, cid_argument
 from holdfast.cli.reports import FATAL, note, write_failure
 from holdfast.cli.run import Run, command, group
 
-commands = group()
+commands: Final = group()
 
 
 @command(commands, *CONNECTED)

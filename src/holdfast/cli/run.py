@@ -15,7 +15,7 @@ import holdfast
 from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError, advise
 from holdfast.cli.options import USE, Options, connection_options, output_options, use_options
-from holdfast.cli.unknown_words import Group
+from holdfast.cli.unknown_words import CommandGroup
 from holdfast.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _is_given(context: Any, flag: str) -> bool:
 
 def group(**about: Any) -> typer.Typer:
     """Return a group of commands, with the settings that all groups share."""
-    return typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False, **about)
+    return typer.Typer(cls=CommandGroup, rich_markup_mode=None, add_completion=False, **about)
 
 
 class PlainCommand(TyperCommand):

@@ -1,7 +1,7 @@
 """Commands that open and sign links, and test the connection."""
 
 import warnings
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -10,7 +10,7 @@ from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError, UnsupportedError
 
-commands = group()
+commands: Final = group()
 EXPIRES = Annotated[
     int, typer.Option("--expires", min=1, metavar="SECONDS", help="For how long it works.")
 ]

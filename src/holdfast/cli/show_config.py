@@ -1,13 +1,13 @@
 """The command ``config``: each setting, and where it came from."""
 
-from typing import Any
+from typing import Any, Final
 
 from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED, USE
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
 
-commands = group()
+commands: Final = group()
 WRONG = "(wrong)"
 
 
@@ -18,8 +18,13 @@ def config(run: Run) -> None:
     from holdfast.config import ClientConfig
     from holdfast.config.fields import FIELDS
     from holdfast.files.locations import cache_folder, data_folder
+    from holdfast.registry import BUILT_IN, DEFAULT, usual_gateways
 
     default = {**ClientConfig().to_dict(), "cache_path": cache_folder()}
+    provider = run.settings["provider"].value if "provider" in run.settings else DEFAULT
+    if provider in BUILT_IN:
+        default["gateway_url"] = usual_gateways(provider) or None
+        default["pin_api_url"] = BUILT_IN[provider].api_url
     if "path" not in run.settings:
         default["path"] = data_folder()
     fields = [name for name, field in FIELDS.items() if field.file != "none"]

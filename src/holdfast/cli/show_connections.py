@@ -18,7 +18,7 @@ from holdfast.errors import ConfigError, RequestTimeoutError
 if TYPE_CHECKING:
     from holdfast.cli.setting_layers import Setting
 
-commands = group()
+commands: Final = group()
 METAVAR: Final = "CONNECTION"
 SECONDS: Final = 10.0
 MAX_SECONDS: Final = 3600.0
@@ -101,12 +101,14 @@ class _Test(threading.Thread):
     def _test(self) -> None:
         from holdfast.cli.settings import config_of
         from holdfast.config import Retries, Timeouts
+        from holdfast.config.client_config import token_source
         from holdfast.registry import is_on_this_machine, needs_token
         from holdfast.repository.database.identity import is_store
 
         config = config_of(self._settings)
         if needs_token(config.provider) and config.provider_token is None:
-            raise ConfigError(f"provider {config.provider!r} needs a token: set token_file")
+            wrong = ConfigError(f"provider {config.provider!r} needs a token: set token_file")
+            raise advise(wrong, token_source(config.api_url))
         if is_on_this_machine(config.provider) and not is_store(Path(self._address())):
             raise advise(ConfigError("there is no store yet"), "the first upload makes it")
         once = Timeouts(**dict.fromkeys(("connect", "read", "write", "total"), self._seconds))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from holdfast.cli.exit_codes import advise
+from holdfast.config.client_config import token_source
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 
@@ -77,15 +78,16 @@ def _reason(error: Exception) -> str:
 
 def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:
     """Ask for the token on the terminal, never on standard input, which may hold content."""
+    source = token_source(address)
     try:
         if not sys.stderr.isatty():
             raise OSError("nobody would see the question")  # noqa: TRY301 - handled below
         token = _ask(f"Token for {address}: ")
     except (OSError, Warning):
         wrong = ConfigError(f"provider {provider!r} needs a token: {other_ways}")
-        raise advise(wrong, other_ways) from None
+        raise advise(wrong, source) from None
     if not token.reveal().strip():
-        raise advise(ConfigError("no token was given"), other_ways)
+        raise advise(ConfigError(f"no token was given: {other_ways}"), source)
     return token
 
 

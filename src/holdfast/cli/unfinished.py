@@ -1,6 +1,6 @@
 """The command ``uploads``: the unfinished uploads that can be continued."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -10,7 +10,7 @@ from holdfast.cli.run import Run, command, group
 if TYPE_CHECKING:
     from holdfast.files.unfinished_uploads import UnfinishedUpload
 
-commands = group()
+commands: Final = group()
 
 
 @command(commands)

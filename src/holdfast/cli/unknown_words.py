@@ -8,9 +8,10 @@ from typer.core import TyperGroup
 
 from holdfast.cli.exit_codes import UsageError, advise
 from holdfast.cli.other_names import OPTION_POINTERS, POINTERS
+from holdfast.hints import did_you_mean
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands that says what an unknown command may have meant."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -22,19 +23,6 @@ class Group(TyperGroup):
     def known_names(self, ctx: Any) -> list[str]:
         """Return the names that a misspelt one is compared with."""
         return self.list_commands(ctx)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the question whether the most similar known word was meant; "" if none is similar.
-
-    Example:
-        >>> did_you_mean("uplaod", ["upload", "download"])
-        "did you mean 'upload'?"
-    """
-    from difflib import get_close_matches
-
-    close = get_close_matches(word.lower(), known, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else ""
 
 
 def unknown_command(words: Sequence[str], known: Iterable[str], where: str) -> UsageError:
@@ -56,14 +44,16 @@ def check_two_words(words: Sequence[str]) -> None:
 
 def _pointer_of_content(word: str) -> str | None:
     """Return what to type in place of a CID or a file alone."""
+    from shlex import quote
+
     from holdfast.content.reference import Reference
     from holdfast.errors import InvalidCIDError
 
     try:
         Reference.parse(word)
     except InvalidCIDError:
-        return f"`holdfast upload {word}` stores it" if os.path.lexists(word) else None
-    return f"`holdfast download {word}` downloads it"
+        return f"`holdfast upload {quote(word)}` stores it" if os.path.lexists(word) else None
+    return f"`holdfast download {quote(word)}` downloads it"
 
 
 def unknown_option(error: Any) -> UsageError:

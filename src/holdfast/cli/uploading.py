@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.events import Event
     from holdfast.files.sources import Progress
 
-commands = group()
+commands: Final = group()
 
 AT_ONCE: Final = 8  # uploads under way at the same time
 STDIN: Final = "-"
@@ -184,7 +184,7 @@ class _Bar:
     def progress_of(self, source: Any) -> "Progress":
         """Return the function that counts the bytes of one upload; threads may call them."""
         seen = 0
-        if not isinstance(source, Path):
+        if not isinstance(source, str):
             with self._lock:
                 self._folders -= 1
                 self._total += source.size
@@ -213,8 +213,8 @@ def _source(file: str, include_hidden: bool) -> Any:  # noqa: FBT001
     """Return what to upload: a folder is scanned, because its hidden files are counted."""
     from holdfast.files.folder_source import FolderSource
 
-    path = Path(file)
-    return FolderSource.of(path, include_hidden=include_hidden) if path.is_dir() else path
+    is_folder = Path(file).is_dir()
+    return FolderSource.of(file, include_hidden=include_hidden) if is_folder else file
 
 
 def _telling(run: Run, client: "Client", label: str) -> "Client":

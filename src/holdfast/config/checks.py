@@ -1,7 +1,8 @@
 """Checks of configuration values: one function for each kind of field.
 
 Each takes the field's name and a value, and returns the value in its stored form, or raises a
-`ConfigError` that names the field and the remedy. It never shows the value, which may be a secret.
+`ConfigError` that names the field and the remedy. It never shows the value, which may be a secret,
+but for the host of a gateway.
 """
 
 import ipaddress
@@ -26,13 +27,22 @@ PROFILES: Final[Mapping[str, int]] = {
 }
 """The names of the CID profiles (IPIP-499, and Kubo's older CIDv1 layout) and their CID version."""
 
+_BARE_ADDRESS: Final = re.compile(r"(?P<host>\[[^]/]+\]|[^][:/]+)(?P<port>:[0-9]+)?(/.*)?")
+"""An address without a scheme: a host, perhaps with a port and a path."""
+_CID: Final = re.compile(
+    r"Qm[1-9A-HJ-NP-Za-km-z]{44}|baf[ky][a-z2-7]{4,}|b[a-z2-7]{50,}|k[a-z0-9]{48,}"
+)
+"""What CIDs look like in addresses: in base58 (version 0), base32 and base36."""
 _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 MAX_SECONDS: Final = 10**9
 MIN_RATE: Final = 0.001
 
 
 def base_url(name: str, value: Any) -> str:
-    """Check an address to which paths are added: no query or user name. Remove a final slash."""
+    """Check an address to which paths are added: no query or user name. Remove a final slash.
+
+    An address without a scheme gets one: ``http`` on this machine, else ``https``.
+    """
     if isinstance(value, Secret):
         raise ConfigError(
             f"{name} must be a plain address, without a user name or a query: "
@@ -40,12 +50,24 @@ def base_url(name: str, value: Any) -> str:
         )
     if not isinstance(value, str):
         raise ConfigError(f"{name} must be a URL as a string, not {type(value).__name__}")
-    if expected := address_error(value.strip()):
+    address = _with_scheme(value.strip())
+    if expected := address_error(address):
         raise ConfigError(f"{name} must be {expected}")
-    parts = urlsplit(value.strip())
+    parts = urlsplit(address)
     if parts.fragment:
         raise ConfigError(f"{name} must not hold a fragment: remove the '#' and what follows it")
     return parts.geturl().rstrip("/")
+
+
+def _with_scheme(address: str) -> str:
+    """Return an address with its scheme. A single word stays as it is: it may be a mistake."""
+    bare = _BARE_ADDRESS.fullmatch(address)
+    if bare is None:
+        return address
+    host = bare["host"].strip("[]").lower()
+    if is_loopback(host):
+        return f"http://{address}"
+    return f"https://{address}" if "." in host or ":" in host or bare["port"] else address
 
 
 def api_urls(name: str, value: Any) -> str | tuple[str, ...] | None:
@@ -105,7 +127,23 @@ def gateways(name: str, value: Any) -> tuple[str, ...] | None:
 
 def _gateway(name: str, value: Any) -> str:
     url = base_url(name, value)
-    return url if urlsplit(url).path else f"{url}/ipfs"
+    parts = urlsplit(url)
+    if remedy := _without_cid(parts):
+        raise ConfigError(f"{name} holds a CID: {remedy}")
+    return url if parts.path else f"{url}/ipfs"
+
+
+def _without_cid(parts: SplitResult) -> str:
+    """Return what to give instead of a gateway's address that holds a CID, or "" if it does not."""
+    label, _, host = parts.netloc.partition(".ipfs.")
+    if host and _CID.fullmatch(label):
+        return f"give the gateway alone, {parts.scheme}://{host}/ipfs"
+    path, *others = re.split(rf"/(?:{_CID.pattern})(?=/|$)", parts.path, maxsplit=1)
+    if not others:
+        return ""
+    if path in {"", "/ipfs"}:
+        return f"give the gateway alone, {parts.scheme}://{parts.netloc}/ipfs"
+    return "remove it and what follows it"  # without the path, which may hold a key
 
 
 def token(name: str, value: Any) -> Secret | None:
@@ -127,10 +165,19 @@ def token(name: str, value: Any) -> Secret | None:
 
 def proxy(name: str, value: Any) -> Secret | None:
     """Check the URL of a proxy. It is wrapped like a token, because it may hold a password."""
-    address = token(name, value)
-    if address is not None and (expected := address_error(address.reveal())):
+    given = token(name, value)
+    if given is None:
+        return None
+    # A single word may be a mistake; in the environment, it is the usual form for some.
+    address = given if given.reveal().isalnum() else proxy_address(given)
+    if expected := address_error(address.reveal()):
         raise ConfigError(f"{name} must be {expected}")
     return address
+
+
+def proxy_address(given: Secret) -> Secret:
+    """Return the address of a proxy with its scheme, which people leave out."""
+    return given if "://" in given.reveal() else given.prefixed("http://")
 
 
 def provider(name: str, value: Any) -> str:

@@ -21,6 +21,7 @@ from holdfast.config.secret import Secret
 from holdfast.config.wrapping import takes_secrets
 from holdfast.errors import ConfigError
 from holdfast.events import EventHook
+from holdfast.hints import advise
 
 MAX_JSON_BYTES: Final = 64 << 20
 MAX_UNVERIFIED_BYTES: Final = 1 << 30
@@ -161,6 +162,18 @@ class ClientConfig:
         given = self.pin_api_url or registry.usual_api_url(self.provider)
         return (given,) if isinstance(given, str) else given
 
+    @property
+    def gateway_urls(self) -> tuple[str, ...]:
+        """The gateways for reads: `gateway_url`, or the provider's usual ones.
+
+        There are none for `local` and `kubo`, which read without gateways by default.
+
+        Example:
+            >>> ClientConfig(provider="cluster").gateway_urls
+            ('http://127.0.0.1:8080/ipfs',)
+        """
+        return self.gateway_url or registry.usual_gateways(self.provider)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, secrets still wrapped."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
@@ -218,6 +231,26 @@ def check_secure(name: str, url: str, config: ClientConfig) -> None:
             f"{name} would carry the token over plain HTTP: use https://, "
             "or allow_insecure=True if you trust the network"
         )
+
+
+def missing_token(config: ClientConfig) -> ConfigError:
+    """Return the error for a provider that needs a token, with a hint where to get one."""
+    error = ConfigError(
+        f"provider_token is missing: provider {config.provider!r} needs the service's token"
+    )
+    source = token_source(config.api_url)
+    note = f"{source}; without an account, use provider={registry.DEFAULT!r}"
+    return advise(error, note, f"{source}; without an account, use --provider {registry.DEFAULT}")
+
+
+def token_source(api_url: str) -> str:
+    """Return where people get a token for the API at `api_url`."""
+    host = urlsplit(api_url).hostname
+    if host == urlsplit(registry.usual_api_url(registry.SERVICE)).hostname:
+        return "make an API key at https://app.pinata.cloud, and use its JWT"
+    if checks.is_loopback(host):
+        return "use the token that `holdfast node` shows when it starts, or the one you gave it"
+    return f"use a token that the service at {host} has given you"
 
 
 def _camel(name: str) -> str:

@@ -8,11 +8,12 @@ which type checkers read. A test compares the three.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
+from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple
 
 from holdfast import registry
 from holdfast.config import checks, limits, readers
+from holdfast.hints import did_you_mean
 
 Resource = Literal["connections", "repository"]
 
@@ -84,14 +85,15 @@ class Field:
         return self.check is checks.path
 
 
-_BUILT_IN: Final = ", ".join(
-    f"`{name}`" for name, row in registry.BUILT_IN.items() if row.stands_for is None
-)
-
+_SHOWN: Final = {name: row for name, row in registry.BUILT_IN.items() if row.stands_for is None}
+_BUILT_IN: Final = ", ".join(f"`{name}`" for name in _SHOWN)
 _API_URLS: Final = ", ".join(
-    f"`{row.api_url}` for `{name}`"
-    for name, row in registry.BUILT_IN.items()
-    if row.api_url is not None and row.stands_for is None
+    f"`{row.api_url}` for `{name}`" for name, row in _SHOWN.items() if row.api_url is not None
+)
+_GATEWAYS: Final = "; ".join(
+    f"`{'` and `'.join(urls)}` for `{'` and `'.join(names)}`"
+    for urls, names in groupby(_SHOWN, lambda name: _SHOWN[name].gateways)
+    if urls
 )
 
 # A table reads better in rows than with an argument on each line.
@@ -107,7 +109,8 @@ _ROWS: Final = (
           "Outer whitespace is removed.",
           secret=True, sent_to="provider", endpoint=True),
     Field("gateway_url", checks.gateways, readers.several,
-          "The gateway for reads, or several, tried in order. An empty path becomes `/ipfs`.",
+          "The gateway for reads, or several, tried in order. An empty path becomes `/ipfs`. "
+          f"None is the usual ones: {_GATEWAYS}; `local` and `kubo` need none.",
           file="project", endpoint=True, option=Option("connection", "URL")),
     Field("gateway_token", checks.token, readers.secret,
           "A credential for the first gateway, if it requires one.",
@@ -176,6 +179,27 @@ _ROWS: Final = (
 
 FIELDS: Final[Mapping[str, Field]] = {row.name: row for row in _ROWS}
 
+_OTHER_NAMES: Final[Mapping[tuple[str, ...], str]] = {
+    ("provider",): "service backend",
+    ("provider_token",): "token jwt key secret apikey apitoken accesstoken authtoken pinatajwt",
+    ("gateway_url",): "gateway gateways pinatagateway ipfsgateway",
+    ("gateway_token",): "gatewaykey pinatagatewaykey",
+    ("pin_api_url",): "api endpoint apiurl",
+    ("pin_api_url", "gateway_url"): "url urls baseurl address host",
+    ("cid_version",): "version",
+    ("timeouts",): "timeout",
+    ("retries",): "retry maxretries attempts",
+    ("path",): "folder directory dir store storage repo repository datadir",
+    ("cache_path",): "cache cachedir cachefolder",
+    ("proxy",): "proxies httpproxy httpsproxy",
+    ("ssl_context",): "ssl tls cert certificate ca cafile verifyssl",
+    ("allow_insecure",): "insecure",
+    ("provider_options",): "options",
+}
+"""Other words for fields, in lower case without underscores: of other libraries, and guesses."""
+
+_MEANT: Final = {word: fields for fields, words in _OTHER_NAMES.items() for word in words.split()}
+
 
 def fields_bound_to(resource: Resource) -> tuple[str, ...]:
     """Return the names of the fields that clients with a shared `resource` have in common."""
@@ -185,6 +209,5 @@ def fields_bound_to(resource: Resource) -> tuple[str, ...]:
 def unknown_field(name: str, others: Iterable[str] = ()) -> str:
     """Return the error message for a name that is neither a field nor one of `others`."""
     known = (*FIELDS, *others)
-    close = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
-    hint = f"did you mean {close[0]!r}?" if close else f"the fields are {', '.join(known)}"
+    hint = did_you_mean(name, known, _MEANT) or f"the fields are {', '.join(known)}"
     return f"unknown field {name!r}: {hint}"

@@ -1,15 +1,17 @@
 """The settings of a connection: its proxy, its TLS context, and the secrets to mask in replies."""
 
 import base64
+import os
 import ssl
 from typing import Final
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from holdfast.config.checks import address_error, is_loopback
+from holdfast.config.checks import address_error, is_loopback, proxy_address
 from holdfast.config.client_config import ClientConfig
 from holdfast.config.secret import Scrubber, Secret
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, NetworkError
+from holdfast.hints import advise
 
 MAX_SCRUBBERS: Final = 20  # that are kept: a token of `with_options` needs its own
 
@@ -21,21 +23,37 @@ def proxy_for(url: str, config: ClientConfig) -> Secret | None:
     """
     if config.proxy is not None or not config.trust_env:
         return config.proxy
-    proxy = _environment_proxy(url)
+    _, proxy = _environment_proxy(url)
     if proxy is not None and (expected := address_error(proxy.reveal())):
         raise ConfigError(f"the proxy in the environment must be {expected}")
     return proxy
 
 
-def _environment_proxy(url: str) -> Secret | None:
+def _environment_proxy(url: str) -> tuple[str, Secret | None]:
+    """Return the proxy for `url` that the environment names, and what names it."""
     parts = urlsplit(url)
     if is_loopback(parts.hostname) or proxy_bypass(parts.netloc):
-        return None
+        return "", None
     found = getproxies()
-    proxy = found.get(parts.scheme) or found.get("all")
-    if not proxy:
-        return None
-    return Secret(proxy if "://" in proxy else f"http://{proxy}")
+    kind = next((kind for kind in (parts.scheme, "all") if found.get(kind)), None)
+    if kind is None:
+        return "", None
+    variables = [name for name in os.environ if name.lower() == f"{kind}_proxy"]
+    # Lower case comes last and counts, as in `getproxies`, which may also read other settings.
+    return max(variables, default="a proxy of the system"), proxy_address(Secret(found[kind]))
+
+
+def advise_proxy(error: Exception, url: str, config: ClientConfig) -> Exception:
+    """Return `error`, with a hint if no request was sent and a proxy for `url` is not used."""
+    if not isinstance(error, NetworkError) or error.sent or not error.transient:
+        return error
+    if config.proxy is not None or config.trust_env:
+        return error
+    name, proxy = _environment_proxy(url)
+    if proxy is None or address_error(proxy.reveal()):
+        return error
+    words = f"{name} is set, but not used: set {{}} to use it"
+    return advise(error, words.format("trust_env=True"), words.format("HOLDFAST_TRUST_ENV=true"))
 
 
 def tls_context(config: ClientConfig) -> ssl.SSLContext:

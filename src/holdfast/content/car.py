@@ -65,7 +65,7 @@ class CarReader:
 
     def __init__(self) -> None:
         self.roots: list[CID] = []
-        self.has_header = False  # whether the roots are known
+        self.has_header: bool = False  # whether the roots are known
         self._buffer = bytearray()
         self._position = 0
         self._ended = False

@@ -21,7 +21,7 @@ class ArchiveSource:
     def __init__(self, source: Source, root: CID) -> None:
         self._source = source
         self._root = root
-        self.size = source.size
+        self.size: int | None = source.size
 
     @property
     def repeatable(self) -> bool:

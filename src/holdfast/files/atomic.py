@@ -45,7 +45,7 @@ class PendingFile:
 
     def __init__(self, target: str | os.PathLike[str], *, mode: int = 0o666) -> None:
         """Prepare the file, which `open` makes. The umask restricts its `mode`."""
-        self.target = Path(target)
+        self.target: Path = Path(target)
         self._mode = mode
         self._given = os.fspath(target)
         self._path = self.target.with_name(f".{secrets.token_hex(8)}.holdfast-part")

@@ -56,7 +56,7 @@ class BackupPins:
             count = self._add_all(pins)
             pages = [{"/": str(cid)} for cid, _ in self._pages]
             about = {"created": now_ms(), "kind": KIND, "pages": pages, "pins": count}
-            self.manifest = _block(about)
+            self.manifest: Block = _block(about)
         except BaseException:
             self.close()
             raise
@@ -145,7 +145,7 @@ class BackupWriter:
     def __init__(self, file: Any, pins: BackupPins) -> None:
         self._file = file
         self._seen = SpilledCIDs()
-        self.size = 0
+        self.size: int = 0
         self._write(car_head([pins.manifest[0]]))
         self._add(*pins.manifest)
         for page in pins.pages():
@@ -187,7 +187,8 @@ class BackupFile:
     def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
         self._name = name
-        self.damage = ""
+        self.damage: str = ""
+        self.root: CID
         self._index = TemporaryDatabase(
             "blocks (key BLOB PRIMARY KEY, start INTEGER, size INTEGER) WITHOUT ROWID"
         )

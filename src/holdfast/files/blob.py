@@ -43,7 +43,7 @@ class Blob:
         self._data: bytes | None = bytes(data)
         self._path: Path | None = None
         self._file: BinaryIO | None = None
-        self.size = len(self._data)
+        self.size: int = len(self._data)
         self.type = type
         self.name = name
 

@@ -23,7 +23,7 @@ from holdfast.errors import ConfigError, VerificationError
 from holdfast.files.folders import Folder
 from holdfast.forks import ForkAware
 
-logger = logging.getLogger("holdfast")
+logger: Final = logging.getLogger("holdfast")
 
 BLOCKS: Final = "blocks"
 SHARE: Final = 16  # a process looks at the whole folder when it has added this part of the limit

@@ -34,7 +34,7 @@ class FileArchive:
         self._source = source
         self._profile = profile
         self._cid = cid
-        self.done = 0
+        self.done: int = 0
         self.size: int | None = None
 
     def chunks(self) -> Iterator[bytes]:

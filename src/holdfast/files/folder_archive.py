@@ -37,7 +37,7 @@ class FolderArchive:
         self._profile = profile
         self._cid = cid
         self._roots = roots
-        self.done = 0
+        self.done: int = 0
         self.size: int | None = None
 
     def chunks(self) -> Iterator[bytes]:

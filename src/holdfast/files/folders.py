@@ -55,7 +55,7 @@ class Folder:
     def __init__(self, root: Path, *names: str) -> None:
         self._root = root
         self._names = names
-        self.path = root.joinpath(*names)
+        self.path: Path = root.joinpath(*names)
 
     def below(self, name: str) -> "Folder":
         """Return the folder `name` in this one."""

@@ -164,7 +164,7 @@ class FolderImporter:
         self._emit = emit
         self._threads = threads
         self._steps = self._run()
-        self.done = 0
+        self.done: int = 0
         self._root: Part | None = None
 
     def advance(self) -> bool:

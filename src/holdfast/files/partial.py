@@ -57,7 +57,7 @@ class PartialFile:
         self._file: BinaryIO | None = None
         self._name: str | None = None  # the current name of the file, if it has one
         self._may_keep = True
-        self.saved_size = 0
+        self.saved_size: int = 0
 
     def open(self) -> None:
         """Open the file of an earlier download, or make one; raise `OSError` if neither works."""

@@ -15,7 +15,8 @@ def checked_piece(given: bytes) -> bytes:
     if not isinstance(given, bytes | bytearray | memoryview):
         name = type(given).__name__
         raise TypeError(
-            f"cannot read {name}: the iterable must give bytes; for several files, use upload_many"
+            f"cannot read {name}: the iterable must give bytes; for several files, use "
+            "`upload_many`; for a JSON value, use `store`"
         )
     return given
 

@@ -28,7 +28,7 @@ class ResumableSource:
     def __init__(self, source: Source, check: WriteCheck | None) -> None:
         self.source = source
         self.check = check
-        self.size = source.size or 0
+        self.size: int = source.size or 0
         self._hashed = 0  # bytes from the beginning
         self._lock = threading.Lock()
 
@@ -73,7 +73,8 @@ class SourcePart:
         self._whole = whole
         self._start = start
         self._end = end
-        self.length = self.end = end - start
+        self.length: int = end - start
+        self.end: int = self.length
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the bytes, which are hashed on another thread; raise OSError if they have changed.

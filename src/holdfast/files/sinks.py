@@ -71,7 +71,7 @@ class MemorySink(_UnsavedSink):
     """A few bytes in memory."""
 
     def __init__(self) -> None:
-        self.data = bytearray()
+        self.data: bytearray = bytearray()
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
@@ -86,7 +86,7 @@ class RangeSink(_UnsavedSink):
     """A range of `size` bytes in memory, which is allocated beforehand."""
 
     def __init__(self, size: int) -> None:
-        self.data = bytearray(size)
+        self.data: bytearray = bytearray(size)
         self._written = 0
 
     def write(self, data: bytes) -> None:
@@ -132,7 +132,7 @@ class SpoolSink(_UnsavedSink):
     def __init__(self) -> None:
         self._memory = bytearray()
         self._file: BinaryIO | None = None
-        self.size = 0
+        self.size: int = 0
 
     @property
     def is_in_memory(self) -> bool:
@@ -206,7 +206,7 @@ class TargetSink:
         self._pending = PendingFile(target)
         self._flusher = Background()
         self._flushed = 0
-        self.size = 0
+        self.size: int = 0
         self._proven = 0
 
     @property

@@ -4,7 +4,6 @@ An argument that cannot be uploaded is an error when the source is made, before 
 file that shrinks, grows or changes later is an error while it is read.
 """
 
-import errno
 import inspect
 import io
 import os
@@ -15,12 +14,21 @@ from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Self, TypeAlias, cast
+from typing import BinaryIO, Final, Self, TypeAlias, cast
 
 from holdfast.files.blob import Blob
 from holdfast.files.pieces_file import PiecesFile, size_of
+from holdfast.hints import advise
 
 CHUNK_SIZE = 1 << 20  # bytes that a worker thread reads at a time
+
+TEXT_NOTE: Final = (
+    "a string is the path of a file; for the text itself, give its bytes: text.encode()"
+)
+TEXT_HINT: Final = (
+    "check the path; for text, write it to standard input, and give - as the file; "
+    "for a JSON value, use `holdfast store`"
+)
 
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Called with the bytes that are done, and with the total or None if that is unknown."""
@@ -61,7 +69,7 @@ class Source:
         self.name = name
         self.size = size
         self.type = type
-        self.bytes_read = 0
+        self.bytes_read: int = 0
         self.file = file
         self._check_unchanged = check
         self._seek = seek
@@ -161,10 +169,8 @@ def open_source(given: Uploadable) -> Source:
         return open_path(existing_path(given))
     if hasattr(given, "read"):
         return _open_file(cast("BinaryIO", given))
-    if isinstance(given, AbstractSet | Mapping):
-        raise TypeError(
-            f"cannot read {type(given).__name__}: it has no order; give the pieces in a list"
-        )
+    if isinstance(given, AbstractSet | Mapping):  # without an order
+        raise _not_a_file(given)
     if isinstance(given, Iterable):
         size = size_of(given)
         pieces = PiecesFile(given)
@@ -177,19 +183,25 @@ def open_source(given: Uploadable) -> Source:
             f"cannot read {type(given).__name__}: it is an async iterable; "
             "give it to `AsyncClient.upload`, or write its pieces to a file, and give that"
         )
-    raise TypeError(
+    raise _not_a_file(given)
+
+
+def _not_a_file(given: object) -> TypeError:
+    return TypeError(
         f"cannot read {type(given).__name__}: "
-        "give a path, bytes, a binary file, a Blob or an iterable of bytes"
+        "give a path, bytes, a binary file, a Blob or an iterable of bytes; "
+        "for a JSON value, use `store`"
     )
 
 
 def existing_path(given: str | os.PathLike[str]) -> Path:
-    """Return `given` as a path; raise `FileNotFoundError` if it is empty.
-
-    `Path` would take an empty text for the current folder.
-    """
-    if not os.fspath(given):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "")
+    """Return `given` as a path; raise the `OSError` of ``open`` if nothing is there."""
+    try:
+        os.stat(given)  # noqa: PTH116 - `Path` would take an empty text for the current folder
+    except (OSError, ValueError) as error:
+        if isinstance(given, str) and not isinstance(error, PermissionError):
+            advise(error, TEXT_NOTE, TEXT_HINT)
+        raise
     return Path(given)
 
 

@@ -26,7 +26,7 @@ from holdfast.files.folders import Folder
 from holdfast.files.locations import data_folder
 from holdfast.files.locks import try_lock
 
-logger = logging.getLogger("holdfast")
+logger: Final = logging.getLogger("holdfast")
 
 FOLDER: Final = "unfinished-uploads"  # in the data folder
 VERSION: Final = 1
@@ -108,7 +108,7 @@ class SavedUpload:
         self._folder = folder
         self._key = key
         self._lock: BinaryIO | None = None
-        self.is_on_disk = False
+        self.is_on_disk: bool = False
         self.state: UnfinishedUpload | None = None
 
     def open(self) -> bool:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from typing import Final
 
 from holdfast.content.cid import CID, DAG_PB
 from holdfast.content.profiles import UNIXFS_V1_2025, Profile, candidates_for
@@ -18,7 +19,7 @@ from holdfast.files.local_cids import compute_cid, verify
 from holdfast.files.resumable_source import ResumableSource
 from holdfast.files.sources import Source
 
-logger = logging.getLogger("holdfast")
+logger: Final = logging.getLogger("holdfast")
 
 ONE_BLOCK = 1 << 18  # bytes that every known layout keeps in one block
 EMPTY_DIRECTORY = build_directory([], UNIXFS_V1_2025).cid
@@ -35,8 +36,8 @@ class CheckedSource:
     def __init__(self, source: Source, guess: Profile) -> None:
         self.source = source
         self._guess = guess
-        self.check = WriteCheck(guess)
-        self.size = source.size
+        self.check: WriteCheck = WriteCheck(guess)
+        self.size: int | None = source.size
 
     @property
     def bytes_read(self) -> int:

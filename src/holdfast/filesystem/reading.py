@@ -56,7 +56,7 @@ class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):  # type: igno
         **fields: Any,
     ) -> None:
         super().__init__(asynchronous=asynchronous, loop=loop, batch_size=batch_size or AT_ONCE)
-        self.config = ClientConfig.from_env(**fields)
+        self.config: ClientConfig = ClientConfig.from_env(**fields)
         self._client: AsyncClient | None = None
         self._client_loop: asyncio.AbstractEventLoop | None = None
         self._staging: Staging | None = None

@@ -26,7 +26,7 @@ class Staging:
         self._temporary = tempfile.TemporaryDirectory(
             prefix="holdfast-", ignore_cleanup_errors=True
         )
-        self.folder = Path(self._temporary.name, NAME)
+        self.folder: Path = Path(self._temporary.name, NAME)
         self.folder.mkdir()
         local = LocalFileSystem(auto_mkdir=True, skip_instance_cache=True)
         self._files = DirFileSystem(str(self.folder), local, skip_instance_cache=True)

@@ -36,7 +36,7 @@ class MemoryShare:
 
     def __init__(self, memory: "HeldMemory", on_end: Callable[[], None] | None = None) -> None:
         self._memory = memory
-        self.is_ended = False
+        self.is_ended: bool = False
         self.on_end = on_end
 
     def hold(self, size: int, *, progress: bool = True) -> None:
@@ -85,7 +85,7 @@ class HeldMemory:
         self._freed = 0  # bytes released since `give_back` was called
         self._sizes: OrderedDict[MemoryShare, int] = OrderedDict()
         self._ending: dict[MemoryShare, int] = {}
-        self.has_room = asyncio.Event()
+        self.has_room: asyncio.Event = asyncio.Event()
         self.has_room.set()
 
     def set(self, share: MemoryShare, size: int, *, progress: bool) -> None:

@@ -15,7 +15,6 @@ from holdfast.protocol import host_privacy
 from holdfast.protocol.http import Reply, Request, SignedURL, origin
 from holdfast.protocol.status_errors import failure, provider_error
 
-DEFAULT_GATEWAYS: Final = ("https://gateway.pinata.cloud/ipfs", "https://ipfs.io/ipfs")
 TOKEN_HEADER: Final = "x-pinata-gateway-token"  # noqa: S105 - the header's name
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS: Final = 10

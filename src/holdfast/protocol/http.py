@@ -65,7 +65,8 @@ class BytesBody:
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self.length = self.end = len(data)
+        self.length: int = len(data)
+        self.end: int = self.length
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the pieces."""

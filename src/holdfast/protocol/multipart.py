@@ -95,7 +95,7 @@ class FileForm:
         # For each file whose head was read: the position of its data in the form, and how many
         # bytes of files come before it. The last one is for the end of the form.
         self._starts, self._before = array("q"), array("q")
-        self.content_type = f"multipart/form-data; boundary={boundary}"
+        self.content_type: str = f"multipart/form-data; boundary={boundary}"
         self._end: int | None = None
 
     @cached_property

@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holdfast.config.checks import address_error
+from holdfast.hints import advise
 from holdfast.protocol.http import Reply, Request, SignedURL, origin
 from holdfast.protocol.pin_api import Exchange
 from holdfast.protocol.pinning import FORBIDDEN
-from holdfast.protocol.status_errors import advise, failure, provider_error
+from holdfast.protocol.status_errors import failure, provider_error
 from holdfast.records import PinFilter
 
 if TYPE_CHECKING:
@@ -63,8 +64,7 @@ def check_credentials(api: "PinataAPI") -> Exchange[None]:
             read(reply)
     if refused is not None:
         error = provider_error(refused, secret=api.token)
-        advise(error, f"give a key with the permission {' and '.join(lacking)}")
-        raise error
+        raise advise(error, f"give a key with the permission {' and '.join(lacking)}")
 
 
 def _probes(api: "PinataAPI") -> Iterator[tuple[str, Request, Callable[[Reply], object]]]:

@@ -9,12 +9,13 @@ from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import InvalidCIDError, ProviderError, SerializationError
+from holdfast.hints import advise
 from holdfast.protocol import json_text, pin_jobs
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm, FormFile
 from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.protocol.pin_list import PinList
-from holdfast.protocol.status_errors import advise, failure, provider_error
+from holdfast.protocol.status_errors import failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
 
 # The service's names for the members of its bodies. The spec writes the first one ``pinContent``.
@@ -197,8 +198,8 @@ class PinningAPI:
             error = provider_error(reply, secret=self.token)
             if reply.status == FORBIDDEN and NO_SCOPES in reply.body:
                 words = self.without_scopes
-                note, remedy = words.format('provider="pinata"'), words.format("--provider pinata")
-                advise(error, note, remedy)
+                note, option = words.format('provider="pinata"'), words.format("--provider pinata")
+                advise(error, note, option)
             raise error
 
     def read_json(self, reply: Reply) -> Any:

@@ -97,12 +97,6 @@ def failure(
     return table.classes.get(reply.status, ProviderError)(message, **known)
 
 
-def advise(error: ProviderError, note: str, remedy: str | None = None) -> None:
-    """Add to `error` what to do: a note, and the command line's `remedy`, if that differs."""
-    error.add_note(note)
-    vars(error)["remedy"] = remedy or note
-
-
 def retry_after(reply: Reply) -> float | None:
     """Return the wait in seconds that `reply` asks for, as a number or a date.
 

@@ -43,7 +43,7 @@ class Adding:
         self._pending: list[WrittenBlock] = []
         self._pending_bytes = 0
         self._batch_bytes = BATCH_BYTES
-        self.held = 0
+        self.held: int = 0
         self.max_held = BATCH_BYTES
         self._lease: int | None = None
         self._last_id = 0  # of the blocks that the store had before this add

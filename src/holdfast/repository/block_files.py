@@ -64,8 +64,8 @@ class BlockFiles:
         self._folder = Folder(root, FOLDER)
         self._owner = owner
         self._temporary = self._folder.below(TEMPORARY)
-        self.temporary_folder = SharedFolder(self._temporary)
-        self.threads = BlockThreads()
+        self.temporary_folder: SharedFolder = SharedFolder(self._temporary)
+        self.threads: BlockThreads = BlockThreads()
         if not read_only:
             self._temporary.make()
             self.remove_leftovers()

@@ -70,11 +70,11 @@ class Repository:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path).expanduser()
+        self.path: Path = Path(path).expanduser()
         self._root = root = self.path.absolute()  # the current folder may change
         Folder(root).make()
         self._owner = Owner(root / OWNERS)
-        self.read_only = is_read_only(root)
+        self.read_only: bool = is_read_only(root)
         try:
             if not self.read_only:
                 self._owner.claim()

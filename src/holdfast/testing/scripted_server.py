@@ -49,7 +49,7 @@ class ScriptedServer:
         self._stopping = threading.Event()
         self._requests: list[Recorded] = []
         self._error: Exception | None = None
-        self.connections = 0
+        self.connections: int = 0
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self._port = int(self._listener.getsockname()[1])
         self._thread = threading.Thread(target=self._accept, name="scripted-server", daemon=True)

@@ -13,10 +13,11 @@ from holdfast.config.fields import fields_bound_to
 from holdfast.content.reference import Reference
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.locations import cache_folder
-from holdfast.protocol.gateway import DEFAULT_GATEWAYS, Gateway, Gateways
+from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.records import Pin
+from holdfast.registry import SERVICE, usual_gateways
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncTransport
@@ -27,13 +28,12 @@ T = TypeVar("T")
 class AsyncHTTPProvider(AsyncBaseProvider):
     """Sends requests through a session, and reads through gateways, which never see the token."""
 
-    shared_fields = fields_bound_to("connections")
+    shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("connections")
     shared_by = "the connections, which are shared"
-    default_gateways: ClassVar[tuple[str, ...]] = DEFAULT_GATEWAYS
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
         self._session = session or AsyncSession(_open_transport(config), config)
-        first, *others = config.gateway_url or self.default_gateways
+        first, *others = config.gateway_urls or usual_gateways(SERVICE)
         self._first_gateway = Gateway(first, config.gateway_token)
         gateways = [self._first_gateway, *map(Gateway, others)]
         super().__init__(config, reader=self._read_from(gateways, config))

@@ -9,6 +9,7 @@ from holdfast._async.providers.http import AsyncHTTPProvider
 from holdfast._async.providers.imports import ignore
 from holdfast._async.providers.kubo_node import AsyncKuboNode, AsyncKuboReader
 from holdfast._async.providers.listing import AsyncFoundPins
+from holdfast._async.reads.interface import AsyncReader
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast._async.upload_sources import open_upload
@@ -70,7 +71,7 @@ class AsyncKuboProvider(
         self._api = KuboAPI(config.api_url, config.provider_token, self._profile)
         self._node = AsyncKuboNode(self._session, self._api, config, offline=offline)
         if config.gateway_url is None:
-            self.reader = AsyncKuboReader(self._node)
+            self.reader: AsyncReader = AsyncKuboReader(self._node)
 
     async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Store the JSON `text`."""

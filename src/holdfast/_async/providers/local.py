@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from holdfast._async.providers.base import JSON_TYPE, AsyncBaseProvider
 from holdfast._async.providers.imports import ignore
@@ -59,7 +59,7 @@ class AsyncLocalProvider(
         'bafkreifgcxxk5yq54ulz3yea32gdauwi3kibcocanotryogagkcf67ku6q'
     """
 
-    shared_fields = fields_bound_to("repository")
+    shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("repository")
     shared_by = "the repository, which is shared"
 
     def __init__(self, config: ClientConfig, *, repository: Repository | None = None) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 from holdfast._async.providers.large_upload import AsyncLargeUpload
 from holdfast._async.providers.pinning import AsyncPinProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
+from holdfast._async.reads.interface import AsyncReader
 from holdfast._async.reads.link_reader import AsyncLinkReader
 from holdfast._async.runtime import compute, run_blocking, run_interruptible
 from holdfast._async.session import AsyncSession
@@ -68,7 +69,7 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
         if config.profile is None and config.cid_version == 1:
             self._layout = WrittenLayout(KUBO_LEGACY_CIDV1)
         if self._is_private:
-            self.reader = AsyncLinkReader(self._sign_reader)
+            self.reader: AsyncReader = AsyncLinkReader(self._sign_reader)
 
     def make_api(self, config: ClientConfig, token: Secret) -> PinataAPI:
         """Return the v3 API for `config`."""

@@ -13,7 +13,6 @@ from holdfast.config.secret import Secret
 from holdfast.errors import ClientError
 from holdfast.files.copy_journal import Place
 from holdfast.files.locations import data_folder
-from holdfast.protocol.gateway import DEFAULT_GATEWAYS
 from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.provider import Finding, Reachable, has_capability
 from holdfast.records import Pin, PinFilter
@@ -81,5 +80,6 @@ def is_on_network(provider: object) -> bool:
         return False
     if not isinstance(provider.reader, GatewayReader):
         return True
-    gateways = config.gateway_url or DEFAULT_GATEWAYS
-    return any(privacy(urlsplit(url).hostname) == WORLD for url in gateways)
+    return config.gateway_url is None or any(
+        privacy(urlsplit(url).hostname) == WORLD for url in config.gateway_url
+    )

@@ -27,8 +27,6 @@ NOTHING: Final = 204  # the status of an empty list
 class ClusterPins(HTTPProvider, FoundPins, Updating, Pinning):
     """What the provider for IPFS Cluster does with pins."""
 
-    default_gateways = ("http://127.0.0.1:8080/ipfs",)
-
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
         options = read_options(config.provider_options)
         _check_gateways(config)

@@ -11,6 +11,7 @@ from holdfast._sync.providers.http import HTTPProvider
 from holdfast._sync.providers.imports import ignore
 from holdfast._sync.providers.kubo_node import KuboNode, KuboReader
 from holdfast._sync.providers.listing import FoundPins
+from holdfast._sync.reads.interface import Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast._sync.upload_sources import open_upload
@@ -72,7 +73,7 @@ class KuboProvider(
         self._api = KuboAPI(config.api_url, config.provider_token, self._profile)
         self._node = KuboNode(self._session, self._api, config, offline=offline)
         if config.gateway_url is None:
-            self.reader = KuboReader(self._node)
+            self.reader: Reader = KuboReader(self._node)
 
     def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Store the JSON `text`."""

@@ -5,7 +5,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from holdfast._sync.providers.base import JSON_TYPE, BaseProvider
 from holdfast._sync.providers.imports import ignore
@@ -61,7 +61,7 @@ class LocalProvider(
         'bafkreifgcxxk5yq54ulz3yea32gdauwi3kibcocanotryogagkcf67ku6q'
     """
 
-    shared_fields = fields_bound_to("repository")
+    shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("repository")
     shared_by = "the repository, which is shared"
 
     def __init__(self, config: ClientConfig, *, repository: Repository | None = None) -> None:

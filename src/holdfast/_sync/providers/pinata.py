@@ -8,6 +8,7 @@ from typing import Any, Final
 from holdfast._sync.providers.large_upload import LargeUpload
 from holdfast._sync.providers.pinning import PinProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
+from holdfast._sync.reads.interface import Reader
 from holdfast._sync.reads.link_reader import LinkReader
 from holdfast._sync.runtime import compute, run_blocking, run_interruptible
 from holdfast._sync.session import Session
@@ -70,7 +71,7 @@ class PinataProvider(PinProvider, Signing):
         if config.profile is None and config.cid_version == 1:
             self._layout = WrittenLayout(KUBO_LEGACY_CIDV1)
         if self._is_private:
-            self.reader = LinkReader(self._sign_reader)
+            self.reader: Reader = LinkReader(self._sign_reader)
 
     def make_api(self, config: ClientConfig, token: Secret) -> PinataAPI:
         """Return the v3 API for `config`."""

@@ -11,10 +11,10 @@ from holdfast._sync.runtime import compute, run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.config.client_config import missing_token
 from holdfast.config.secret import Secret
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError
 from holdfast.files.folder_check import check_form
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source
@@ -44,9 +44,7 @@ class PinProvider(HTTPProvider, Directories, Listing, Finding, Updating, Pinning
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
         if config.provider_token is None:
-            raise ConfigError(
-                f"provider_token is missing: provider {config.provider!r} needs the service's JWT"
-            )
+            raise missing_token(config)
         super().__init__(config, session=session)
         self._api = self.make_api(config, config.provider_token)
         self._layout = WrittenLayout(profile_for(config.profile, config.cid_version))

@@ -10,6 +10,7 @@ from holdfast._sync.providers.listing import FoundPins
 from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.config.client_config import missing_token
 from holdfast.errors import ConfigError, UnsupportedError
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol.psa import MAX_ORIGINS, PSAAPI
@@ -49,7 +50,6 @@ class PSAProvider(HTTPProvider, FoundPins, Updating, Pinning, PinningFrom):
         'https://ipfs.io/ipfs/bafkqaaa'
     """
 
-    default_gateways = ("https://ipfs.io/ipfs", "https://dweb.link/ipfs")
     stores_content = False
     refusals: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("Annotating", "Directories", "CarImport", "Importing"), CANNOT_STORE
@@ -57,9 +57,7 @@ class PSAProvider(HTTPProvider, FoundPins, Updating, Pinning, PinningFrom):
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
         if config.provider_token is None:
-            raise ConfigError(
-                f"provider_token is missing: provider {config.provider!r} needs the service's token"
-            )
+            raise missing_token(config)
         origins = read_origins(config.provider_options)
         super().__init__(config, session=session)
         self._api = PSAAPI(config.api_url, config.provider_token, origins)

@@ -54,7 +54,7 @@ class ArchiveFeed:
         self._look_ahead = float("inf") if has_repeats else LOOK_AHEAD
         self._patience = patience
         self._progress_at = now()
-        self.is_over = False
+        self.is_over: bool = False
 
     def block(self, cid: CID) -> bytes:
         """Return the block of `cid`; raise an error if the archive does not have it."""

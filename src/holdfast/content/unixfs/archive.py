@@ -44,7 +44,7 @@ class ArchiveProof(Proof):
         self._path = PathWalk(root, path)
         self._file: FileWalk | None = None
         self._used = 0
-        self.has_more = False
+        self.has_more: bool = False
         self._begin_file()
 
     @property

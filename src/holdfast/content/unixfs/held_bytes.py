@@ -21,7 +21,7 @@ class HeldBytes:
         self._views: list[memoryview] = []
         self._at = (0, 0)  # the view, and the position in it, after the accepted bytes
         self._peeked = (0, 0, 0)  # the same after the last `peek`, and how many bytes it returned
-        self.size = 0  # the bytes that are not accepted
+        self.size: int = 0  # the bytes that are not accepted
 
     def append(self, data: bytes) -> None:
         """Add bytes, which must not change while they are held."""

@@ -42,8 +42,8 @@ class PartFile:
         self._continues = continues
         self._file: BinaryIO | None = None
         self.verified = 0
-        self.saved_size = 0
-        self.size = 0
+        self.saved_size: int = 0
+        self.size: int = 0
 
     def open(self) -> None:
         """Open the file of an earlier download, or make one."""

@@ -31,8 +31,8 @@ class EntrySpool:
         # It has no name, or the system removes it when it is closed.
         self._file = tempfile.SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 - see `close`
         self._lock = Lock()
-        self.count = 0
-        self.size = 0
+        self.count: int = 0
+        self.size: int = 0
 
     def add(self, entry: DirectoryEntry) -> None:
         """Add an entry at the end."""

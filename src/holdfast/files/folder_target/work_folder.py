@@ -52,13 +52,13 @@ class WorkFolder:
     """
 
     def __init__(self, target: Path, reference: Reference) -> None:
-        self.target = Path(os.path.abspath(target))  # noqa: PTH100 - links are not resolved
+        self.target: Path = Path(os.path.abspath(target))  # noqa: PTH100 - links are not resolved
         cid = reference.cid
         content = repr((cid.codec, cid.hash_code, cid.digest, reference.path, self.target.name))
         key = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         shown = self.target.name.encode("utf-8", "surrogateescape")[:LONGEST_SHOWN]
         name = f".{shown.decode('utf-8', 'ignore')}.holdfast-{key}"
-        self.path = self.target.with_name(name)
+        self.path: Path = self.target.with_name(name)
         self.tree: TargetTree
         self._lock: BinaryIO | None = None
         self._mode: int | None = None

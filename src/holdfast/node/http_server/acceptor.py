@@ -22,7 +22,7 @@ try:
 except ImportError:  # Windows, which has no such limit
     resource = None  # type: ignore[assignment]
 
-logger = logging.getLogger("holdfast.node")
+logger: Final = logging.getLogger("holdfast.node")
 
 BACKLOG: Final = 1024
 PAUSE: Final = 0.1  # seconds before the next attempt when the system has no more descriptors

@@ -24,7 +24,7 @@ from holdfast.node.http_server.request_cycle import RequestCycle
 from holdfast.node.http_server.request_parser import BadRequestError, Head, RequestParser
 from holdfast.node.http_server.stall_limit import StallLimit
 
-logger = logging.getLogger("uvicorn.error")  # to which uvicorn logs everything else
+logger: Final = logging.getLogger("uvicorn.error")  # to which uvicorn logs everything else
 
 HEAD_SECONDS = 20.0  # for a whole head, counted from the connection's start or the last reply's end
 RECEIVE_SIZE: Final = 16 << 10  # the most bytes that are read ahead of a connection

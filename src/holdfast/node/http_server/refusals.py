@@ -4,13 +4,13 @@ import errno
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from starlette.responses import JSONResponse, PlainTextResponse
 
 from holdfast.errors import ClientError, VerificationError
 
-logger = logging.getLogger("holdfast.node")
+logger: Final = logging.getLogger("holdfast.node")
 
 
 class Refusal(Exception):  # noqa: N818 - it becomes a reply, not a traceback
@@ -34,7 +34,7 @@ class Refusal(Exception):  # noqa: N818 - it becomes a reply, not a traceback
         super().__init__(details)
         self.status = status
         self.details = details
-        self.headers = headers or {}
+        self.headers: Mapping[str, str] = headers or {}
         self.reason = reason
 
     @property

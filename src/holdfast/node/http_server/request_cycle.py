@@ -13,7 +13,7 @@ from holdfast.node.http_server.request_parser import Head
 if TYPE_CHECKING:
     from holdfast.node.http_server.http_connection import NodeProtocol
 
-logger = logging.getLogger("uvicorn.error")  # to which uvicorn logs everything else
+logger: Final = logging.getLogger("uvicorn.error")  # to which uvicorn logs everything else
 
 NOT_IN_NAME: Final = re.compile(rb'[\x00-\x20\x7f-\xff()<>@,;:\[\]={}\\"/?]')
 NOT_IN_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
@@ -55,14 +55,14 @@ class RequestCycle:
         self._has_no_body = head.method == "HEAD"
         self._is_old = head.version == "1.0"
         self._head: bytes | None = None  # of the reply, until it is sent with the first bytes
-        self.is_started = False
+        self.is_started: bool = False
         self._left: int | None = None  # bytes of a reply that declares its length
         self._is_chunked = False
-        self.keep_alive = head.keep_alive
-        self.body = b""
-        self.more_body = True
-        self.is_complete = False
-        self.is_disconnected = False
+        self.keep_alive: bool = head.keep_alive
+        self.body: bytes = b""
+        self.more_body: bool = True
+        self.is_complete: bool = False
+        self.is_disconnected: bool = False
 
     async def run(self, app: Any) -> None:
         """Let the application reply."""

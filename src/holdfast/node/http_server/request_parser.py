@@ -66,8 +66,8 @@ class RequestParser:
         self._last = b""  # the last bytes that were fed, in which an empty line may begin
         self._parses_body = True
         self._must_begin_anew = False
-        self.left = 0
-        self.is_between = True
+        self.left: int = 0
+        self.is_between: bool = True
 
     def feed(self, data: bytes | memoryview) -> int:
         """Read on, at most to the end of the current request; return how many bytes were used.

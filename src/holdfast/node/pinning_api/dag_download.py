@@ -49,7 +49,7 @@ class WantedBlocks:
         self._taken: set[bytes] = set()
         self._early: dict[bytes, Block] = {}
         self._early_bytes = 0
-        self.useful = 0  # bytes of the archive that were blocks of the DAG
+        self.useful: int = 0  # bytes of the archive that were blocks of the DAG
 
     @property
     def is_complete(self) -> bool:

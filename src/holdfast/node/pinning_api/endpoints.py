@@ -66,12 +66,12 @@ class PinningEndpoints:
     def __init__(self, repository: Repository, settings: NodeSettings, memory: HeldMemory) -> None:
         self._repository = repository
         self._settings = settings
-        self.bodies = BodyReader(memory, idle_seconds=settings.idle_seconds)
-        self.authorization = Authorization(settings)
-        self.uploaders = CapacityLimiter(UPLOADS_AT_ONCE)
+        self.bodies: BodyReader = BodyReader(memory, idle_seconds=settings.idle_seconds)
+        self.authorization: Authorization = Authorization(settings)
+        self.uploaders: CapacityLimiter = CapacityLimiter(UPLOADS_AT_ONCE)
         self._stores = StoreQueue(repository)
-        self.queries = QueryRunner()
-        self.jobs = PinJobs(repository, settings.gateways, max_bytes=settings.max_upload)
+        self.queries: QueryRunner = QueryRunner()
+        self.jobs: PinJobs = PinJobs(repository, settings.gateways, max_bytes=settings.max_upload)
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes. Those of ``/data`` exist under ``/v3`` too, for some clients."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from queue import Empty, Queue
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from holdfast._sync.transport import Transport
 from holdfast.config import ClientConfig
@@ -20,7 +20,7 @@ from holdfast.records import now_ms
 from holdfast.repository import Repository
 from holdfast.repository.adding import Adding
 
-logger = logging.getLogger("holdfast.node")
+logger: Final = logging.getLogger("holdfast.node")
 
 Done: TypeAlias = Callable[[], None]
 

@@ -5,7 +5,7 @@ The service does not have ``search``, ``sortBy`` and ``sortOrder``; the page of 
 
 import json
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from holdfast.node.http_server.refusals import bad_request
 from holdfast.node.pinning_api.keyvalue_conditions import keyvalues_matcher
@@ -17,7 +17,7 @@ T = TypeVar("T")
 MAX_TEXT = 1000  # characters of a text to search for
 DEFAULT_PAGE = 10
 MAX_PAGE = 1000
-STATUSES = {"all": None, "pinned": True, "unpinned": False}
+STATUSES: Final[Mapping[str, bool | None]] = {"all": None, "pinned": True, "unpinned": False}
 SORTS = {"date_pinned": "created", "name": "name", "size": "size", "mime_type": "type"}
 ORDERS = {"ASC": False, "DESC": True}
 

@@ -7,7 +7,9 @@ from holdfast.node.pinning_api.pin_groups import Pinned
 from holdfast.node.pinning_api.pin_jobs import PinJob
 from holdfast.records import Pin
 
-REGIONS: Final = [{"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}]
+REGIONS: Final[list[dict[str, Any]]] = [
+    {"regionId": "LOCAL", "currentReplicationCount": 1, "desiredReplicationCount": 1}
+]
 
 
 def pinned_record(pinned: Pinned) -> dict[str, Any]:

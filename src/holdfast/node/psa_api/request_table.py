@@ -6,7 +6,7 @@ the first request, and has its id. The other requests are rows here.
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from holdfast.content.cid import CID
 from holdfast.node.http_server.refusals import Refusal
@@ -25,7 +25,7 @@ class RequestTable(SmallDatabase):
     """The table. Its columns have the names of those of pins, so that a `PinQuery` finds them."""
 
     file = "holdfast.requests.sqlite3"
-    tables = (
+    tables: ClassVar[tuple[str, ...]] = (
         (
             "CREATE TABLE requests (uuid TEXT PRIMARY KEY, cid TEXT NOT NULL, key BLOB NOT NULL,"
             " name TEXT NOT NULL, keyvalues TEXT NOT NULL, created INTEGER NOT NULL,"

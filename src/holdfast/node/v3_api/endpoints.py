@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import StringConvertor, register_url_convertor
@@ -70,7 +70,7 @@ LACKING: Final = {
 class NetworkConvertor(StringConvertor):
     """The name of a network in a path."""
 
-    regex = f"{PUBLIC}|{PRIVATE}"
+    regex: ClassVar[str] = f"{PUBLIC}|{PRIVATE}"
 
 
 register_url_convertor("network", NetworkConvertor())

@@ -7,7 +7,7 @@ are then in no group and do not expire.
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from holdfast.node.small_database import SmallDatabase
 from holdfast.records import now_ms
@@ -47,7 +47,7 @@ class FileDetails(SmallDatabase):
     """The details of the files of a store."""
 
     file = DATABASE
-    tables = TABLES
+    tables: ClassVar[tuple[str, ...]] = TABLES
     without = "files are in no group"
 
     # Files

@@ -119,7 +119,7 @@ class Networks:
     """Both networks of a node. The private store is opened when it is first needed."""
 
     def __init__(self, repository: Repository) -> None:
-        self.public = self._network(PUBLIC, repository)
+        self.public: Network = self._network(PUBLIC, repository)
         self._private: Network | None = None
         self._lock = threading.Lock()
 

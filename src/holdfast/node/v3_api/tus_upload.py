@@ -89,9 +89,9 @@ class TusUpload:
         self._file: FileAdding | None = None
         self._count = 0  # leaves in the file `leaves`
         self._fresh: list[bytes] = []  # digests of leaves that are not in it yet
-        self.offset = 0
+        self.offset: int = 0
         self.cid: str | None = None
-        self.file_id = state.id
+        self.file_id: str = state.id
         self.is_busy = False
         self.interrupt: Callable[[], None] | None = None
 

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from holdfast.errors import VerificationError
 from holdfast.files.atomic import PendingFile
+from holdfast.hints import advise
 from holdfast.repository.rows import is_key
 
 DATABASE: Final = "holdfast.sqlite3"
@@ -44,8 +45,7 @@ def damaged(folder: Path, why: str) -> VerificationError:
     error = VerificationError(
         f"the store in {folder} is damaged: {' '.join(why.split())}; `holdfast repair` rebuilds it"
     )
-    vars(error)["remedy"] = REMEDY  # the command line shows it below the message
-    return error
+    return advise(error, REMEDY)
 
 
 def mark_of(connection: sqlite3.Connection) -> Mark:

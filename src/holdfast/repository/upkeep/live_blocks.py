@@ -48,7 +48,7 @@ class LiveBlocks:
         self._connection = connection
         self._last_pin = -1
         self._changes = 0  # the number of transactions that the store had
-        self.found = 0
+        self.found: int = 0
         self.total = total
         for sql in TABLES:
             connection.execute(sql)

@@ -40,10 +40,10 @@ class OldDatabase:
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.path = folder / name
+        self.path: Path = folder / name
         self.name = name
         self.id: str | None = None
-        self.changes = -1
+        self.changes: int = -1
         self.damage: str | None = None
         self._connection: sqlite3.Connection | None = None
         check_regular(self.path)

@@ -1,0 +1,59 @@
+"""Hints: what to do about an error.
+
+The message of an error says what is wrong; some messages are fixed by the spec. A hint says what to
+do. It is made where the error is made, once: a program sees it as a note of the error, and the
+command line shows it below the message.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+E = TypeVar("E", bound=BaseException)
+
+
+class Hint(NamedTuple):
+    """What to do about an error: in Python, and on the command line."""
+
+    note: str
+    on_command_line: str
+
+
+def advise(error: E, note: str, on_command_line: str | None = None) -> E:
+    """Return `error` with a hint, unless it has one: who made the error knows most about it.
+
+    Example:
+        >>> error = advise(FileNotFoundError("a.txt"), "give bytes", "use `holdfast upload -`")
+        >>> error.__notes__, hint_of(error).on_command_line
+        (['give bytes'], 'use `holdfast upload -`')
+    """
+    if hint_of(error) is None:
+        error.add_note(note)
+        vars(error)["hint"] = Hint(note, on_command_line or note)
+    return error
+
+
+def hint_of(error: BaseException) -> Hint | None:
+    """Return the hint of `error`, if it has one."""
+    hint = vars(error).get("hint")
+    return hint if isinstance(hint, Hint) else None
+
+
+def did_you_mean(
+    given: str, known: Iterable[str], meant: Mapping[str, tuple[str, ...]] | None = None
+) -> str:
+    """Return a question with the names in `known` that `given` may stand for, or "".
+
+    `meant` holds other words for the names, in lower case without underscores and hyphens.
+
+    Example:
+        >>> did_you_mean("lokal", ["kubo", "local"])
+        "did you mean 'local'?"
+        >>> did_you_mean("disk", ["kubo", "local"], {"disk": ("local",)})
+        "did you mean 'local'?"
+    """
+    from difflib import get_close_matches  # noqa: PLC0415 - only for errors
+
+    lower = given.lower()
+    bare = lower.replace("_", "").replace("-", "")
+    names = (meant or {}).get(bare) or get_close_matches(lower, list(known), n=1, cutoff=0.6)
+    return f"did you mean {' or '.join(map(repr, names))}?" if names else ""

@@ -1,0 +1,223 @@
+# WARNING: this file is generated from tests/_async/test_hints.py
+# by scripts/generate_sync.py. Change the original instead.
+"""What errors say beyond what is wrong: the hint that stands in a note of the error."""
+
+import pickle
+
+import pytest
+
+from holdfast import Client
+from holdfast.errors import ConfigError, NetworkError, SerializationError
+from holdfast.hints import Hint, advise, hint_of
+from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for
+
+TEXT_NOTE = "a string is the path of a file; for the text itself, give its bytes: text.encode()"
+VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@pytest.fixture(autouse=True)
+def without_proxies(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, {}, 5, None, 1.5, [{"a": 1}], [1, 2], ["a"]], ids=repr)
+def test_an_upload_of_a_json_value_names_store(server, client, value):
+    with pytest.raises(TypeError, match="for a JSON value, use `store`") as caught:
+        client.upload(value)
+    assert "give" in str(caught.value)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["hello", "", "one line\nand another", "x" * 5000, '{"a": 1}', "a\0b", "\ud800"],
+    ids=["word", "empty", "lines", "long", "JSON", "zero byte", "lone surrogate"],
+)
+def test_an_upload_of_text_says_how(server, client, text):
+    with pytest.raises((OSError, ValueError)) as caught:
+        client.upload(text)
+    assert caught.value.__notes__ == [TEXT_NOTE]
+    assert server.requests == []
+
+
+def test_a_file_that_is_missing_is_the_error_of_open(server, client, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError) as caught:
+        client.upload("hello")
+    with pytest.raises(FileNotFoundError) as opened:
+        (tmp_path / "hello").open()
+    assert caught.value.errno == opened.value.errno
+    assert (caught.value.strerror, caught.value.filename) == (opened.value.strerror, "hello")
+    with pytest.raises(FileNotFoundError) as caught:
+        client.upload(tmp_path / "hello")
+    assert hint_of(caught.value) is None  # who gives a path means a file
+    outcomes = [each for each in client.upload_many(["hello"])]
+    assert outcomes[0].error.__notes__ == [TEXT_NOTE]
+
+
+@pytest.mark.parametrize(
+    ("fields", "source"),
+    [
+        (
+            {"provider": "pinning"},
+            "make an API key at https://app.pinata.cloud, and use its JWT",
+        ),
+        ({"provider": "pinata"}, "make an API key at https://app.pinata.cloud, and use its JWT"),
+        (
+            {"provider": "psa", "pin_api_url": "https://api.pinata.cloud/psa"},
+            "make an API key at https://app.pinata.cloud, and use its JWT",
+        ),
+        (
+            {"provider": "pinning", "pin_api_url": "localhost:5317"},
+            "use the token that `holdfast node` shows when it starts, or the one you gave it",
+        ),
+        (
+            {"provider": "psa", "pin_api_url": "psa.example.com"},
+            "use a token that the service at psa.example.com has given you",
+        ),
+    ],
+    ids=str,
+)
+def test_a_missing_token_says_where_to_get_one(fields, source):
+    with pytest.raises(ConfigError, match="provider_token is missing: provider") as caught:
+        Client.init(**fields)
+    assert hint_of(caught.value) == Hint(
+        f"{source}; without an account, use provider='local'",
+        f"{source}; without an account, use --provider local",
+    )
+    assert caught.value.__notes__ == [hint_of(caught.value).note]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("token", "'provider_token'"),
+        ("jwt", "'provider_token'"),
+        ("api_key", "'provider_token'"),
+        ("apiKey", "'provider_token'"),
+        ("pinataJwt", "'provider_token'"),
+        ("pinata_gateway", "'gateway_url'"),
+        ("gateway", "'gateway_url'"),
+        ("api_url", "'pin_api_url'"),
+        ("url", "'pin_api_url' or 'gateway_url'"),
+        ("timeout", "'timeouts'"),
+        ("max_retries", "'retries'"),
+        ("folder", "'path'"),
+        ("verify_ssl", "'ssl_context'"),
+        ("options", "'provider_options'"),
+        ("proxies", "'proxy'"),
+    ],
+)
+def test_an_unknown_field_is_answered_with_the_one_that_is_meant(name, meant):
+    secret = "eyJhbGciOi-secret"
+    for call in (
+        lambda: Client.init(**{name: secret}),
+        lambda: Client.init({name: secret}),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            call()
+        assert str(caught.value) == f"unknown field {name!r}: did you mean {meant}?"
+
+
+@pytest.mark.parametrize(
+    ("name", "question"),
+    [
+        ("pinnata", "did you mean 'pinata'?"),
+        ("ipfs", "did you mean 'kubo'?"),
+        ("IPFS-Cluster", "did you mean 'cluster'?"),
+        ("disk", "did you mean 'local'?"),
+        ("pinning_service", "did you mean 'pinning' or 'psa'?"),
+        ("provider_d", None),
+        ("dropbox", None),
+    ],
+)
+def test_an_unknown_provider_lists_real_names_and_suggests(name, question):
+    with pytest.raises(ConfigError) as caught:
+        Client.init(provider=name)
+    listed = "cluster, kubo, local, pinata, pinning, psa"
+    assert str(caught.value).startswith(
+        f"unknown provider {name!r}: the field takes one of {listed}"
+    )
+    assert "provider_b" not in str(caught.value)
+    assert getattr(caught.value, "__notes__", []) == ([question] if question else [])
+
+
+def failure_of(server, **changes):
+    fields = {"pin_api_url": "https://pins.invalid", "retries": {"attempts": 1}, **changes}
+    with Client.init(config_for(server, **fields)) as client:
+        with pytest.raises(NetworkError) as caught:
+            client.store(1)
+    assert "Basic" not in repr(vars(caught.value))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "name", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "Https_Proxy"]
+)
+@pytest.mark.parametrize("proxy", ["http://user:p4ssword@127.0.0.1:1", "user:p4ssword@127.0.0.1:1"])
+def test_a_proxy_that_is_not_used_is_named_and_its_password_is_not(
+    server, monkeypatch, name, proxy
+):
+    monkeypatch.setenv(name, proxy)
+    error = failure_of(server)
+    assert str(error).startswith("cannot find the host pins.invalid")
+    assert error.__notes__ == [f"{name} is set, but not used: set trust_env=True to use it"]
+    assert hint_of(error).on_command_line.endswith("set HOLDFAST_TRUST_ENV=true to use it")
+    assert "p4ssword" not in repr(vars(error))
+
+
+def test_the_note_comes_once_and_beside_the_others(server, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    error = failure_of(server, retries={"attempts": 2, "base": 0.001})
+    assert error.__notes__ == [
+        "HTTPS_PROXY is set, but not used: set trust_env=True to use it",
+        "after 2 attempts",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("variables", "changes"),
+    [
+        ({}, {}),
+        ({"HTTPS_PROXY": ""}, {}),
+        ({"HTTP_PROXY": "http://127.0.0.1:1"}, {}),  # for plain HTTP only
+        ({"HTTPS_PROXY": "http://127.0.0.1:1", "NO_PROXY": "pins.invalid"}, {}),
+        ({"HTTPS_PROXY": "http://127.0.0.1:1", "no_proxy": "*"}, {}),
+        ({"HTTPS_PROXY": "http://127.0.0.1:1"}, {"trust_env": True}),
+        ({"HTTPS_PROXY": "http://127.0.0.1:1"}, {"proxy": "http://127.0.0.1:1"}),
+        ({"ALL_PROXY": "socks5://127.0.0.1:1"}, {}),  # `trust_env` would refuse it
+    ],
+    ids=str,
+)
+def test_no_proxy_is_named_that_would_not_be_used(server, monkeypatch, variables, changes):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert hint_of(failure_of(server, **changes)) is None
+
+
+def test_no_proxy_is_named_where_a_connection_was_made(server, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    error = failure_of(server, pin_api_url=closed_port_url())  # this very machine
+    assert hint_of(error) is None
+
+
+def test_a_read_names_the_proxy_too(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    gateways = ["https://a.invalid", "https://b.invalid"]
+    config = config_for(
+        server, gateway_url=gateways, retries={"attempts": 1}, cache_path=str(tmp_path)
+    )
+    with Client.init(config) as client:
+        with pytest.raises(NetworkError) as caught:
+            client.retrieve(HELLO_CID)
+    assert "HTTPS_PROXY is set" in "\n".join(caught.value.__notes__)
+
+
+def test_the_first_hint_stays_and_survives_pickling():
+    error = advise(SerializationError("wrong"), "do this", "type this")
+    assert advise(error, "do that") is error
+    copied = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert (copied.__notes__, hint_of(copied)) == (["do this"], Hint("do this", "type this"))
+    assert TOKEN not in repr(copied)
