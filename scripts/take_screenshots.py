@@ -30,6 +30,7 @@ from holdfast.testing import RunningNode, running_node  # noqa: E402
 SIZES = {360: 740, 820: 1180, 1024: 768, 1440: 900, 2560: 1440}
 WIDE = {"width": 1280, "height": 720}
 UPLOADED = "measurements"  # the beginning of the names of what is uploaded in a picture
+UPLOADS = tempfile.TemporaryDirectory(prefix="holdfast-pictures-")  # until all pictures are taken
 PHONE = {"width": 390, "height": 780}
 DOCS: dict[str, tuple[str, str, dict[str, int]]] = {
     "page": ("full", "light", WIDE),
@@ -100,12 +101,11 @@ def show_uploading(visit: Visit, tab: Page) -> None:
     line = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 3_000_000}
     session.send("Network.enable")
     session.send("Network.emulateNetworkConditions", line)
-    with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder, f"{UPLOADED}-{number:02}.dat") for number in range(24)]
-        for number, file in enumerate(files):
-            file.write_bytes(bytes([number]) * (16_000_000 if number < 2 else 20_000))
-        tab.set_input_files("#files", files)
-        tab.wait_for_timeout(2500)
+    files = [Path(UPLOADS.name, f"{UPLOADED}-{number:02}.dat") for number in range(24)]
+    for number, file in enumerate(files):
+        file.write_bytes(bytes([number]) * (16_000_000 if number < 2 else 20_000))
+    tab.set_input_files("#files", files)
+    tab.wait_for_timeout(2500)
 
 
 def show_error(_: Visit, tab: Page) -> None:

@@ -51,7 +51,7 @@ SLOW_PAGES = {
 NEEDS = {"data-tools": ("pandas", "pyarrow", "xarray", "zarr")}  # `make data` installs them
 
 
-@pytest.mark.timeout(240)  # runs of pytest within a run of pytest
+@pytest.mark.timeout(900)  # dozens of commands, and runs of pytest within a run of pytest
 @pytest.mark.parametrize(
     "path",
     [

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.slow  # it runs a dozen commands
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_the_pictures_show_what_the_commands_write():
     result = subprocess.run(  # noqa: S603 - a script of ours
         [sys.executable, ROOT / "scripts/draw_terminals.py", "--check"],

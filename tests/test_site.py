@@ -19,7 +19,7 @@ HARMLESS = {"canonical", "prev", "next", "alternate"}
 
 
 # The site is built once, which takes three seconds, and much longer on a busy machine.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="session")

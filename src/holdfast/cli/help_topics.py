@@ -14,11 +14,9 @@ against its CID.
   holdfast list             list what is pinned
   holdfast node             run a node, with a page for your browser
 
-Without settings, it all stays on your disk: no account, no network. The rest:
-
-  holdfast --help           list all commands
-  holdfast help upload      explain one
-  holdfast demo             show them at work"""
+Without settings, it all stays on your disk: no account, no network.
+See them work: holdfast demo. Read about one: holdfast help upload.
+All commands: holdfast --help"""
 """What ``holdfast`` writes without arguments."""
 
 SETTINGS: Final = """\
