@@ -92,3 +92,12 @@ OPTION_POINTERS: Final = {
     **dict.fromkeys((("", "-o"), ("", "--output")), "write `> FILE` after the command"),
 }
 """What to type in place of an option of another tool, by the command, or "" for any, and option."""
+
+EXTRA_ARGUMENT_POINTERS: Final = {
+    "store": 'put the JSON in single quotes: holdfast store \'{"hello": "world"}\'',
+    "send": "put the message in quotes",
+    "list": "`holdfast list --name TEXT` lists the pins with a text in the name",
+    "retrieve": "`holdfast download CID FILE` writes to a file",
+    "pin": "pin one CID at a time",
+}
+"""What to type where a command gets one argument too many, by the command."""
