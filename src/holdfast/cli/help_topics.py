@@ -13,7 +13,7 @@ Holdfast pins JSON and files to IPFS and reads them back, every byte verified ag
   holdfast list             list what is pinned
   holdfast node             run a node, with a page for your browser
 
-Without settings, all of it stays in a store on your disk: no account, no network.
+All of it stays in a store on your disk, without account or network. For a service: holdfast login
 All commands: holdfast --help. One command: holdfast help upload. See them work: holdfast demo"""
 """What ``holdfast`` writes without arguments."""
 
