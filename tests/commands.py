@@ -211,10 +211,10 @@ def install_provider(folder, name, code):
     return {"PYTHONPATH": str(folder)}
 
 
-def node_variables(node):
+def node_variables(node, provider="pinning"):
     """The environment that leads to a node."""
     return {
-        "HOLDFAST_PROVIDER": "pinning",
+        "HOLDFAST_PROVIDER": provider,
         "HOLDFAST_PROVIDER_TOKEN": node.token,
         "HOLDFAST_PIN_API_URL": node.api_url,
         "HOLDFAST_GATEWAY_URL": node.gateway_url,

@@ -34,7 +34,11 @@ def test_cid_and_verify(commands):
         "cid": HELLO_CID,
         "verified": True,
     }
-    assert commands.failure("verify", "-", HELLO_CID, given=b"w0rld")[0] == 14
+    code, lines = commands.failure("verify", "-", HELLO_CID, given=b"w0rld")
+    assert (code, lines[-1]) == (
+        14,
+        f"hint: `holdfast download {HELLO_CID}` gets what the CID names",
+    )
     code, lines = commands.failure("verify", HELLO_CID, "hello")
     assert (code, lines[-1]) == (4, "hint: the file comes first: holdfast verify FILE CID")
 

@@ -2,12 +2,14 @@
 # by scripts/generate_sync.py. Change the original instead.
 """What errors say beyond what is wrong: the hint that stands in a note of the error."""
 
+import io
 import pickle
+from pathlib import Path
 
 import pytest
 
 from holdfast import Client
-from holdfast.errors import ConfigError, NetworkError, SerializationError
+from holdfast.errors import ConfigError, InvalidCIDError, NetworkError, SerializationError
 from holdfast.hints import Hint, advise, hint_of
 from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for
 
@@ -57,6 +59,35 @@ def test_a_file_that_is_missing_is_the_error_of_open(server, client, tmp_path, m
     assert outcomes[0].error.__notes__ == [TEXT_NOTE]
 
 
+@pytest.mark.parametrize("value", [b"x", bytearray(b"x"), Path("a.txt"), io.BytesIO()])
+def test_a_file_that_is_stored_as_json_names_upload(server, client, value):
+    with pytest.raises(SerializationError, match="cannot be written as JSON") as caught:
+        client.store(value)
+    assert caught.value.__notes__ == ["for files and bytes, use `upload`"]
+    with pytest.raises(SerializationError) as caught:
+        client.store({"a": value})
+    assert hint_of(caught.value) is None
+    assert server.requests == []
+
+
+def test_a_file_that_is_read_as_json_names_download(tmp_path):
+    with Client.init(path=tmp_path) as client:
+        record = client.upload(b"\xff")
+        with pytest.raises(SerializationError, match="is not JSON") as caught:
+            client.retrieve(record.cid)
+    assert caught.value.__notes__ == ["for content that is not JSON, use `download`"]
+    assert hint_of(caught.value).on_command_line.endswith("use `holdfast download`")
+
+
+def test_the_reason_why_something_is_not_a_cid_is_a_note(client):
+    with pytest.raises(InvalidCIDError) as caught:
+        client.retrieve(f"{HELLO_CID[:-1]}!")
+    assert str(caught.value) == "Invalid CID"
+    assert caught.value.__notes__ == [caught.value.reason]
+    copied = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
+    assert (copied.reason, copied.__notes__) == (caught.value.reason, [caught.value.reason])
+
+
 @pytest.mark.parametrize(
     ("fields", "source"),
     [
@@ -98,6 +129,8 @@ def test_a_missing_token_says_where_to_get_one(fields, source):
         ("api_key", "'provider_token'"),
         ("apiKey", "'provider_token'"),
         ("pinataJwt", "'provider_token'"),
+        ("pinata_secret_api_key", "'provider_token'"),
+        ("auth", "'provider_token'"),
         ("pinata_gateway", "'gateway_url'"),
         ("gateway", "'gateway_url'"),
         ("api_url", "'pin_api_url'"),

@@ -14,7 +14,7 @@ from holdfast.errors import ConfigError
 if TYPE_CHECKING:
     from holdfast.cli.settings_file import Keys, SettingsFile
 
-config_commands = group()
+config_commands: Final = group()
 TOKENS: Final = ("provider_token", "gateway_token")
 TABLES: Final = ("timeouts", "retries")
 

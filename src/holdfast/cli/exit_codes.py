@@ -157,9 +157,9 @@ def describe(error: BaseException) -> dict[str, Any]:
         isinstance(error, OSError) and error.strerror and not isinstance(error, errors.ClientError)
     ):
         message = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    own = (remedy, None if hint is None else hint.note)
-    notes = [note for note in getattr(error, "__notes__", ()) if note not in own]
     details = getattr(error, "reason", "") or getattr(error, "details", None)
+    told = (remedy, details, None if hint is None else hint.note)
+    notes = [note for note in getattr(error, "__notes__", ()) if note not in told]
     return {
         "name": family.kind.__name__ if isinstance(error, ImportError) else type(error).__name__,
         "message": message,

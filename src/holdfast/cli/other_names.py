@@ -100,7 +100,7 @@ OPTION_POINTERS: Final = {
 """What to type in place of an option of another tool, by the command, or "" for any, and option."""
 
 EXTRA_ARGUMENT_POINTERS: Final = {
-    "store": "`holdfast store '{\"hello\": \"world\"}'`: JSON in single quotes is one argument",
+    "store": '`holdfast store \'{"hello": "world"}\'`: JSON in single quotes is one argument',
     "send": "put the message in quotes",
     "list": "`holdfast list --name TEXT` lists the pins with a text in the name",
     "retrieve": "`holdfast download CID FILE` writes to a file",

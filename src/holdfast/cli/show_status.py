@@ -13,6 +13,7 @@ from holdfast.cli import exit_codes, output
 from holdfast.cli.colours import paint
 from holdfast.cli.connection_tests import Probe, address_of, try_connection, wait_for
 from holdfast.cli.options import CONNECTED, USE
+from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def status(
     if not run.as_json:
         _write(value, error)
     if error is not None:
+        if not run.as_json:
+            note(run, f"hint: {exit_codes.describe(error)['remedy']}")
         raise typer.Exit(exit_codes.family_of(error).code)
 
 

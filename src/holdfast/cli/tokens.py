@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from holdfast.cli.exit_codes import advise
-from holdfast.config.client_config import token_source
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 
@@ -87,6 +86,8 @@ def _reason(error: Exception) -> str:
 
 def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:
     """Ask for the token on the terminal, never on standard input, which may hold content."""
+    from holdfast.config.client_config import token_source
+
     source = token_source(address)
     try:
         if not sys.stderr.isatty():

@@ -181,7 +181,8 @@ FIELDS: Final[Mapping[str, Field]] = {row.name: row for row in _ROWS}
 
 _OTHER_NAMES: Final[Mapping[tuple[str, ...], str]] = {
     ("provider",): "service backend",
-    ("provider_token",): "token jwt key secret apikey apitoken accesstoken authtoken pinatajwt",
+    ("provider_token",): "token jwt key secret password auth apikey apitoken accesstoken authtoken "
+    "pinatajwt pinataapikey pinatasecretapikey",
     ("gateway_url",): "gateway gateways pinatagateway ipfsgateway",
     ("gateway_token",): "gatewaykey pinatagatewaykey",
     ("pin_api_url",): "api endpoint apiurl",

@@ -1,9 +1,11 @@
 """Write JSON compactly and read it strictly. What JSON cannot express is an error."""
 
 import json
+from pathlib import PurePath
 from typing import Any, Final, NoReturn
 
 from holdfast.errors import SerializationError
+from holdfast.hints import advise
 
 BYTE_ORDER_MARK: Final = "\ufeff"  # allowed before the text; the codec utf-8-sig is slow
 
@@ -17,6 +19,7 @@ def refuse_constant(constant: str) -> NoReturn:
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _DECODER: Final = json.JSONDecoder(parse_constant=refuse_constant)
 _CONTAINERS: Final = (dict, list, tuple)
+_FILES: Final = (bytes, bytearray, memoryview, PurePath)
 
 
 def to_text(value: Any) -> str:
@@ -35,7 +38,10 @@ def to_text(value: Any) -> str:
     except RecursionError:
         raise SerializationError("the value is nested too deeply for JSON") from None
     except (TypeError, ValueError) as error:
-        raise SerializationError(f"the value cannot be written as JSON: {error}") from None
+        wrong = SerializationError(f"the value cannot be written as JSON: {error}")
+        if isinstance(value, _FILES) or hasattr(value, "read"):
+            advise(wrong, "for files and bytes, use `upload`", "use `holdfast upload`")
+        raise wrong from None
     return text
 
 
@@ -49,6 +55,15 @@ def from_text(data: bytes | bytearray) -> Any:
         raise SerializationError("the JSON is nested too deeply to be read") from None
     except ValueError as error:
         raise SerializationError(f"the content is not JSON: {error}") from None
+
+
+def from_content(data: bytes | bytearray) -> Any:
+    """Return the value of the JSON text `data`, which a user asked for."""
+    try:
+        return from_text(data)
+    except SerializationError as error:
+        words = "for content that is not JSON, use `{}download`"
+        raise advise(error, words.format(""), words.format("holdfast ")) from None
 
 
 def _check_keys(value: Any) -> None:

@@ -173,7 +173,7 @@ class BaseProvider(
         with self.call("retrieve", cid) as call:
             sink = TextSink(self.config.max_json_bytes)
             self.reader.read(Reference.parse(cid), sink, call)
-            return json_text.from_text(sink.data)
+            return json_text.from_content(sink.data)
 
     def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
         """Store the bytes of `source` as a file called `name`; return its CID."""
