@@ -190,8 +190,9 @@ def row(parameter: Any, context: Any) -> list[str]:
         for extra in found[1].split("; "):
             if parameter.param_type_name == "argument" and extra == "required":
                 continue  # the usage says it
-            pattern = next(each for each in EXTRAS if re.fullmatch(each, extra))
-            words += " " + re.sub(f"^{pattern}$", EXTRAS[pattern], extra)
+            known = (each for each in EXTRAS if re.fullmatch(each, extra))
+            pattern = next(known, None)
+            words += f" {re.sub(pattern, EXTRAS[pattern], extra)}" if pattern else f" ({extra})"
     flags = ", ".join(f"`{each}`" for each in re.split(r", | / ", shown))
     return [flags.replace("|", r"\|"), words.strip().replace("|", r"\|")]
 

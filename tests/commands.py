@@ -7,7 +7,8 @@ import select
 import subprocess
 import sys
 import time
-from functools import cache
+from contextlib import ExitStack
+from functools import cache, partial
 from pathlib import Path
 
 from tests.launcher import Launcher
@@ -17,6 +18,14 @@ HOLDFAST = str(Path(sys.executable).parent / "holdfast")
 ON_TERMINAL = (
     "import os, sys; os.close(os.open(sys.argv[1], os.O_RDWR)); os.execv(sys.argv[2], sys.argv[2:])"
 )
+
+
+_WITHOUT_DELAY = """
+from holdfast.cli import main, progress
+progress.DELAY, progress.threading.Timer.start = 0, progress.threading.Timer.run
+main.main()
+"""
+BARS_AT_ONCE = (sys.executable, "-c", _WITHOUT_DELAY)  # bars appear after half a second otherwise
 
 
 class Commands:
@@ -95,11 +104,14 @@ class Commands:
             text=True,
         )
 
-    def on_terminal(self, *arguments, typed="", signal=None, prompt="", given=None, **variables):
+    def on_terminal(
+        self, *arguments, typed="", signal=None, prompt="", given=None, held=False, **variables
+    ):
         """The exit code of a command on a terminal, and what the terminal showed.
 
-        `typed` is typed, or the `signal` sent, when the `prompt` stands there; with `given`,
-        standard input is a pipe.
+        `typed` is typed, or the `signal` sent, when the `prompt` stands there; or `typed` has a
+        text for each of several prompts. With `given`, standard input is a pipe; if it is `held`,
+        it ends when the prompt stands there.
         """
         main, side = pty.openpty()
         source, target = (side, None) if given is None else os.pipe()
@@ -110,32 +122,24 @@ class Commands:
             {**self.environment, "TERM": "xterm-256color", **variables},
         )
         os.close(side)
-        if target is not None:
-            os.close(source)
-            with os.fdopen(target, "wb") as pipe:
+        texts = typed if isinstance(typed, dict) else {prompt: typed}
+        reactions = [(each, partial(os.write, main, texts[each].encode())) for each in texts]
+        if signal:
+            reactions.append((prompt, partial(process.send_signal, signal)))
+        with ExitStack() as streams:
+            streams.callback(os.close, main)
+            streams.callback(process.kill)
+            if target is not None:
+                os.close(source)
+                pipe = streams.enter_context(os.fdopen(target, "wb"))
                 pipe.write(given)
-        shown = b""
-        deadline = time.monotonic() + 50
-        try:
-            while time.monotonic() < deadline:
-                if select.select([main], [], [], 0.2)[0]:
-                    try:
-                        piece = os.read(main, 65536)
-                    except OSError:  # Linux says EIO where others say that it has ended
-                        piece = b""
-                    if not piece:
-                        break
-                    shown += piece
-                if typed and prompt.encode() in shown:
-                    os.write(main, typed.encode())
-                    typed = ""
-                if signal and prompt.encode() in shown:
-                    process.send_signal(signal)
-                    signal = None
+                pipe.flush()
+                if held:
+                    reactions.append((prompt, pipe.close))
+                else:
+                    pipe.close()
+            shown = _read_terminal(main, reactions)
             return process.wait(timeout=120), shown.decode().replace("\r\n", "\n")
-        finally:
-            process.kill()
-            os.close(main)
 
     def _start_on_terminal(self, words, terminal, streams, environment):
         """The process; forked as in `run`."""
@@ -153,6 +157,24 @@ class Commands:
             stderr=errors,
             start_new_session=True,
         )
+
+
+def _read_terminal(main, reactions):
+    """What a terminal shows until it ends; each reaction is called when its prompt stands there."""
+    shown = b""
+    deadline = time.monotonic() + 50
+    while time.monotonic() < deadline:
+        if select.select([main], [], [], 0.2)[0]:
+            try:
+                piece = os.read(main, 65536)
+            except OSError:  # Linux says EIO where others say that it has ended
+                break
+            if not piece:
+                break
+            shown += piece
+        while reactions and reactions[0][0].encode() in shown:
+            reactions.pop(0)[1]()
+    return shown
 
 
 class Started(subprocess.Popen):
@@ -189,10 +211,10 @@ def install_provider(folder, name, code):
     return {"PYTHONPATH": str(folder)}
 
 
-def node_variables(node):
+def node_variables(node, provider="pinning"):
     """The environment that leads to a node."""
     return {
-        "HOLDFAST_PROVIDER": "pinning",
+        "HOLDFAST_PROVIDER": provider,
         "HOLDFAST_PROVIDER_TOKEN": node.token,
         "HOLDFAST_PIN_API_URL": node.api_url,
         "HOLDFAST_GATEWAY_URL": node.gateway_url,

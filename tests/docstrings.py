@@ -26,7 +26,8 @@ def failures_in(module, folder, patch):
         (own / "photos").mkdir(parents=True)
         (own / "photos/kelp.png").write_bytes(b"\x89PNG...")
         patch.chdir(own)
-        patch.setenv("XDG_DATA_HOME", str(own / "data"))
+        for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
+            patch.setenv(name, str(own / name))
         patch.setattr(tempfile, "tempdir", str(own))
         with asyncio.Runner() as loop, names(test, module.__name__, loop) as given:
             patch.setattr(doctest, "exec", awaiting(loop), raising=False)

@@ -43,7 +43,7 @@ class Node:
 
     def get(self, target, method="GET", **headers):
         """A reply, read whole; the target is sent to the letter."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             names = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, target, headers=names)

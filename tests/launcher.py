@@ -41,7 +41,10 @@ IMPORTED = (
 )
 READY = b"ready\n"
 # Variables that are read when a command runs, or completes.
-PASSED_ON = ("HOME", "XDG_", "HOLDFAST_", "TERM", "_HOLDFAST_", "COMP_", "_TYPER_")
+PASSED_ON = (
+    *("HOME", "XDG_", "HOLDFAST_", "TERM", "NO_COLOR", "COLUMNS", "LINES"),
+    *("_HOLDFAST_", "COMP_", "_TYPER_"),
+)
 
 
 class Launcher:

@@ -42,7 +42,7 @@ class PSACaller:
         token = self.node.token if token is None else token
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         url = f"{self.node.api_url}/psa{path}"
-        return self.pool.request(method, url, headers=headers, timeout=30, retries=False, **more)
+        return self.pool.request(method, url, headers=headers, timeout=120, retries=False, **more)
 
     def add(self, cid: str, **about: Any) -> dict[str, Any]:
         """Make a request; return its PinStatus."""

@@ -18,6 +18,24 @@ from holdfast.testing import ScriptedServer
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ0ZXN0In0.c2lnbmF0dXJl"
 GATEWAY_TOKEN = "gateway-token-0123456789"
 
+SIZES = {
+    0: "0 B",
+    1023: "1023 B",
+    1024: "1.00 KiB",
+    1152: "1.13 KiB",
+    10_234: "9.99 KiB",
+    10_235: "10.0 KiB",
+    102_348: "99.9 KiB",
+    102_349: "100 KiB",
+    1_048_063: "1023 KiB",
+    1_048_064: "1.00 MiB",
+    20_000_000: "19.1 MiB",
+    5 << 30: "5.00 GiB",
+    3 << 40: "3.00 TiB",
+    2000 << 50: "2000 PiB",
+}
+"""Numbers of bytes, and how the commands and the page write them."""
+
 # Published by the pinning service: the bytes "hello", pinned with cidVersion 1.
 HELLO_CID = "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq"
 # The empty file and the empty directory of Kubo, as CIDv0: dag-pb.

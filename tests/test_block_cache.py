@@ -214,8 +214,8 @@ def test_the_command_shows_and_clears_the_cache(commands):
     shown = commands.text("cache", HOLDFAST_CACHE_BYTES="1000000")
     assert shown.splitlines() == [
         str(cache),
-        "blocks: 2 files, 204.8 kB of 1.0 MB",
-        "interrupted downloads: 1 file, 2.1 MB",
+        "blocks: 2 files, 200 KiB of 977 KiB",
+        "interrupted downloads: 1 file, 2.00 MiB",
     ]
     under_way = save_download(cache, raw_cid(b"b"), WORTH_KEEPING)
     under_way.keep()

@@ -6,6 +6,7 @@ from playwright.sync_api import expect
 
 from holdfast import compute_cid
 from tests.browser import PNG
+from tests.commands import node_variables
 from tests.test_examples import running_service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -13,12 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 @pytest.fixture
 def address(empty_node, tmp_path):
-    variables = {
-        "HOLDFAST_PROVIDER": "pinata",
-        "HOLDFAST_PROVIDER_TOKEN": empty_node.token,
-        "HOLDFAST_PIN_API_URL": empty_node.api_url,
-        "HOLDFAST_GATEWAY_URL": empty_node.gateway_url,
-    }
+    variables = node_variables(empty_node, "pinata")
     with running_service(tmp_path, "browser_upload", **variables) as (url, _):
         yield url
 

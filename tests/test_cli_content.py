@@ -207,9 +207,7 @@ def test_a_moment_that_no_calendar_has_is_shown_as_its_number(commands, timestam
 
 def test_links_are_signed_and_written(commands, empty_node):
     variables = {
-        "HOLDFAST_PROVIDER": "pinata",
-        "HOLDFAST_PROVIDER_TOKEN": empty_node.token,
-        "HOLDFAST_PIN_API_URL": empty_node.api_url,
+        **node_variables(empty_node, "pinata"),
         "HOLDFAST_GATEWAY_URL": empty_node.api_url,
         "HOLDFAST_PROVIDER_OPTIONS": '{"network": "private"}',
     }

@@ -44,7 +44,7 @@ def test_all_pins_are_copied_and_a_line_is_written_for_each(commands, tmp_path):
     cids = stored(tmp_path)
     result = commands.run("copy", "--from", "here", "--to", "there")
     assert result.returncode == 0
-    expected = {f"archive  {cid}  pin {n}" for n, cid in enumerate(cids)}
+    expected = {f"copied   {cid}  pin {n}" for n, cid in enumerate(cids)}
     assert set(result.stdout.decode().splitlines()) == expected
     assert result.stderr.decode() == "copied to there: 3 pins\n"
     assert pins(tmp_path) == pins(tmp_path, "here")
@@ -88,7 +88,7 @@ def test_failures_are_told_for_each_cid_and_the_rest_is_copied(commands, tmp_pat
     unknown = "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq"
     result = commands.run("copy", cid, unknown, "--from", "here", "--to", "there")
     assert result.returncode == 10
-    assert result.stdout.decode() == f"archive  {cid}  pin 0\n"
+    assert result.stdout.decode() == f"copied   {cid}  pin 0\n"
     lines = result.stderr.decode().splitlines()
     assert lines[0].startswith(f"error: {unknown} is not in this store")
     assert lines[-1] == "copied to there: 1 pin; failed: 1"

@@ -14,7 +14,12 @@ from holdfast import Client
 from holdfast.cli import completion
 from holdfast.cli.app import COMMAND_MODULES, app
 from holdfast.cli.help_topics import TOPICS
-from holdfast.cli.other_names import ALIASES, OPTION_POINTERS, POINTERS
+from holdfast.cli.other_names import (
+    ALIASES,
+    EXTRA_ARGUMENT_POINTERS,
+    OPTION_POINTERS,
+    POINTERS,
+)
 from tests.commands import Commands
 from tests.content import DATA
 from tests.support import HELLO_CID, TOKEN
@@ -279,7 +284,8 @@ def test_a_command_of_another_tool_gets_one_line_that_points_to_ours(commands, t
 
 def test_pointers_name_commands_and_options_that_exist():
     root = typer.main.get_command(app)
-    for pointer in {*POINTERS.values(), *OPTION_POINTERS.values()}:
+    tables = POINTERS, OPTION_POINTERS, EXTRA_ARGUMENT_POINTERS
+    for pointer in {pointer for table in tables for pointer in table.values()}:
         for typed in re.findall(r"`holdfast ([^`]*)`", pointer):
             words = shlex.split(typed.partition(" - <")[0])
             command = root
@@ -301,6 +307,13 @@ def test_an_option_of_another_tool_gets_one_line(commands, command, option):
         2,
         [f"error: unknown option {option}", f"hint: {OPTION_POINTERS[command, option]}"],
     )
+
+
+@pytest.mark.parametrize("command", EXTRA_ARGUMENT_POINTERS)
+def test_one_argument_too_many_gets_a_pointer(commands, command):
+    code, lines = commands.failure(command, *"abc")
+    assert (code, len(lines)) == (2, 2)
+    assert lines[1] == f"hint: {EXTRA_ARGUMENT_POINTERS[command]}"
 
 
 def test_n_uploads_nothing(filled):

@@ -36,7 +36,7 @@ def test_kinds_and_sizes(commands, site):
         ("file", "0 B", r"new\nline"),
     ]
     assert lines[1][-2] == HELLO_CID
-    assert "1.5 kB" in commands.text("ls", "--long", f"{site}/css")
+    assert "1.46 KiB" in commands.text("ls", "--long", f"{site}/css")
 
 
 def test_a_line_of_json_for_each_entry(commands, site):

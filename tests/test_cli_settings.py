@@ -252,7 +252,7 @@ def test_a_token_on_the_command_line_works_with_a_warning(commands, server):
 def test_a_missing_or_bad_token_is_explained(commands):
     pinning = ("store", "1", "--provider", "pinning")
     code, lines = commands.failure(*pinning)
-    words = "needs a token: set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
+    words = "needs a token: run `holdfast login`, set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
     assert (code, lines[0]) == (3, f"error: provider 'pinning' {words}")
     code, lines = commands.failure(*pinning, "--token-file", "nothing")
     assert (code, lines[0]) == (

@@ -137,7 +137,7 @@ def test_a_command_that_is_terminated_gives_the_cursor_back(commands):
             *("download", HELLO_CID, "copy", "--provider", "pinning"),
             *("--gateway-url", silent.url),
             signal=signal.SIGTERM,
-            prompt="copy ",
+            prompt="copy ",  # a bar
             HOLDFAST_PROVIDER_TOKEN=TOKEN,
         )
     assert code == 143

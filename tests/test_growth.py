@@ -24,6 +24,7 @@ from holdfast.repository import PinQuery, Repository
 from holdfast.repository.database import schema
 from holdfast.repository.upkeep import garbage, live_blocks
 from tests import stores
+from tests.commands import BARS_AT_ONCE, Commands
 
 RAW_SHA256 = bytes.fromhex("01551220")
 ROOT = Path(__file__).parent.parent
@@ -341,8 +342,9 @@ def test_a_collection_and_a_check_report_their_progress(tmp_path):
 def test_the_commands_show_how_far_they_are(commands):
     store = commands.folder / "store"
     fill(store, 300)
-    for command, last in (("check", "sound: 300 pins, 3.0 kB"), ("gc", "removed 0 blocks, 0 B")):
-        code, shown = commands.on_terminal(command, "--path", "store")
+    bars = Commands(commands.folder.parent / "bars", BARS_AT_ONCE)
+    for command, last in (("check", "sound: 300 pins, 2.93 KiB"), ("gc", "removed 0 blocks, 0 B")):
+        code, shown = bars.on_terminal(command, "--path", store)
         plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
         assert code == 0
         assert re.search(rf"{command} ━+ +300/300 blocks", plain), plain

@@ -36,14 +36,14 @@ def add_slow_pins(node):
 def get(node, path, **fields):
     headers = {"Authorization": f"Bearer {node.token}"}
     return urllib3.request(
-        "GET", node.api_url + path, fields=fields, headers=headers, timeout=30, retries=False
+        "GET", node.api_url + path, fields=fields, headers=headers, timeout=120, retries=False
     )
 
 
 def send(node, method, path, body):
     headers = {"Authorization": f"Bearer {node.token}"}
     return urllib3.request(
-        method, node.api_url + path, json=body, headers=headers, timeout=30, retries=False
+        method, node.api_url + path, json=body, headers=headers, timeout=120, retries=False
     )
 
 

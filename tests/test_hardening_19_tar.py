@@ -312,7 +312,7 @@ def test_a_small_dag_of_very_many_bytes_has_its_size_in_the_header(node):
     while size < 2**34:
         block = dag_pb.encode([Link(cid, b"", size)] * 8, data.file_data(8 * size, [size] * 8))
         cid, size = node.put(DAG_PB, block), 8 * size
-    connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=120)
     try:
         connection.request("GET", f"/ipfs/{cid}?format=tar")
         with tarfile.open(fileobj=connection.getresponse(), mode="r|", bufsize=512) as archive:

@@ -48,7 +48,7 @@ class Caller:
         headers = {"Authorization": f"Bearer {token}", **(headers or {})}
         headers = {name: value for name, value in headers.items() if value is not None}
         url = self.node.api_url + path
-        return self.pool.request(method, url, headers=headers, timeout=30, retries=False, **more)
+        return self.pool.request(method, url, headers=headers, timeout=120, retries=False, **more)
 
     def pin_json(self, body, **more):
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()

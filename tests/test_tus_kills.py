@@ -275,7 +275,7 @@ def test_the_command_continues_and_says_from_where(commands, proxy, tmp_path, ho
         assert errors.splitlines()[0] == "interrupted"
         assert "the same upload continues there" in errors.splitlines()[1]
     line = commands.text("uploads")
-    assert line.startswith("50.3 MB of 105.7 MB  ")
+    assert line.startswith("48.0 MiB of 101 MiB  ")
     assert line.endswith(f"  {path}")
     result = commands.run("upload", "large.bin")
     assert (result.returncode, result.stdout.decode()) == (
@@ -296,11 +296,11 @@ def test_unfinished_uploads_are_cleared(commands, proxy, tmp_path):
     )
     assert proxy.held.wait(60)
     line = commands.text("uploads", "--clear")
-    assert line.startswith("under way  50.3 MB of 105.7 MB")
+    assert line.startswith("under way  48.0 MiB of 101 MiB")
     process.kill()
     process.wait()
     proxy.release()
-    assert commands.text("uploads", "--clear").startswith("removed  50.3 MB of 105.7 MB")
+    assert commands.text("uploads", "--clear").startswith("removed  48.0 MiB of 101 MiB")
     assert commands.json("uploads") == []
     result = commands.run("upload", "large.bin")
     assert (result.returncode, result.stderr) == (0, b"")

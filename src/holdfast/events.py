@@ -23,8 +23,8 @@ class Event:
     Attributes:
         kind: ``request``: a request was answered or failed. ``retry``: it will be sent again, after
             `delay` seconds. ``gateway``: a gateway did not send what the CID names. ``resume``: an
-            upload that was interrupted continues at byte `position`. ``call``: the whole operation
-            has ended.
+            upload or download that was interrupted continues at byte `position`. ``call``: the
+            whole operation has ended.
         operation: ``store``, ``retrieve``, ``upload``, ``download``, ``open``, ``revoke`` or
             ``test_connection``; messages are stored and retrieved.
         cid: The CID of the content, if it is known.
@@ -34,7 +34,7 @@ class Event:
         elapsed: Seconds since the request, or for ``call`` the operation, began.
         delay: For ``retry``, the seconds until the next attempt.
         error: The name of the error's class, if there was one.
-        position: For ``resume``, how many bytes the service has already.
+        position: For ``resume``, how many bytes are there already.
 
     Example:
         >>> from holdfast import Client

@@ -13,7 +13,7 @@ class Reachable(Protocol):
 
     @abstractmethod
     def addresses(self) -> list[str]:
-        """Return the multiaddrs at which all others can reach it; none if there are none."""
+        """Return the public multiaddrs of the node; an empty list if it has none."""
 
 
 @runtime_checkable
@@ -22,12 +22,12 @@ class AsyncReachable(Protocol):
 
     @abstractmethod
     async def addresses(self) -> list[str]:
-        """Return the multiaddrs at which all others can reach it; none if there are none."""
+        """Return the public multiaddrs of the node; an empty list if it has none."""
 
 
 @runtime_checkable
 class PinningFrom(Protocol):
-    """Pins content from nodes that it is told."""
+    """Pins content, and can be told which nodes have it."""
 
     @abstractmethod
     def pin_from(self, cid: str, info: PinInfo, origins: Sequence[str]) -> Pin:

@@ -66,7 +66,7 @@ async def test_sixty_four_tasks_share_a_client_while_every_fifth_exchange_fails(
 
 
 async def test_a_thousand_calls_at_once_keep_to_the_rate_limit():
-    count, interval = 1000, 0.003
+    count, interval = 1000, 0.006
     arrivals = []
     lock = threading.Lock()
 
@@ -78,12 +78,12 @@ async def test_a_thousand_calls_at_once_keep_to_the_rate_limit():
     with ScriptedServer(answer) as server:
         # The wait for a turn is longer than the time for a whole call, and not counted.
         config = config_for(
-            server, retries=RETRIES, rate_limit=60 / interval, timeouts={"total": 2.5}
+            server, retries=RETRIES, rate_limit=60 / interval, timeouts={"total": 5}
         )
         async with await AsyncClient.init(config) as client:
             start = time.monotonic()
             records = await in_parallel((lambda: client.store(1)) for _ in range(count))
-            assert time.monotonic() - start < 20
+            assert time.monotonic() - start < 60
     assert [record.cid for record in records] == [HELLO_CID] * count
     assert len(arrivals) == count
     # A timer may be early by a hair.

@@ -68,7 +68,7 @@ def test_sixty_four_tasks_share_a_client_while_every_fifth_exchange_fails(node):
 
 
 def test_a_thousand_calls_at_once_keep_to_the_rate_limit():
-    count, interval = 1000, 0.003
+    count, interval = 1000, 0.006
     arrivals = []
     lock = threading.Lock()
 
@@ -80,12 +80,12 @@ def test_a_thousand_calls_at_once_keep_to_the_rate_limit():
     with ScriptedServer(answer) as server:
         # The wait for a turn is longer than the time for a whole call, and not counted.
         config = config_for(
-            server, retries=RETRIES, rate_limit=60 / interval, timeouts={"total": 2.5}
+            server, retries=RETRIES, rate_limit=60 / interval, timeouts={"total": 5}
         )
         with Client.init(config) as client:
             start = time.monotonic()
             records = in_parallel((lambda: client.store(1)) for _ in range(count))
-            assert time.monotonic() - start < 20
+            assert time.monotonic() - start < 60
     assert [record.cid for record in records] == [HELLO_CID] * count
     assert len(arrivals) == count
     # A timer may be early by a hair.

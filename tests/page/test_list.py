@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from holdfast import Client, compute_cid
 from holdfast.testing import running_node
 from tests.browser import PNG, Visit
+from tests.support import SIZES
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +71,19 @@ def test_a_row_shows_what_it_is_and_when_it_came(visit, client, tmp_path):
         moment,
     )
     assert times == ["2 min. ago", "3 hr. ago", "yesterday", "3 wk. ago", "2 yr. ago"]
+
+
+def test_sizes_are_written_as_by_the_commands(visit):
+    tab = visit.open()
+    exact = {size: text for size, text in SIZES.items() if size < 2**53}  # in JavaScript
+    shown = tab.evaluate(
+        """async (sizes) => {
+            const { readableSize } = await import("/page/format.js");
+            return sizes.map(readableSize);
+        }""",
+        list(exact),
+    )
+    assert shown == list(exact.values())
 
 
 def test_actions_appear_with_the_pointer_or_the_focus(visit, client):

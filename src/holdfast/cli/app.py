@@ -11,7 +11,7 @@ import holdfast
 from holdfast.cli import exit_codes, output
 from holdfast.cli.help_topics import FIRST_SCREEN, TOPICS
 from holdfast.cli.other_names import ALIASES
-from holdfast.cli.unknown_words import CommandGroup, check_two_words, unknown_option
+from holdfast.cli.unknown_words import CommandGroup, check_two_words, usage_error
 
 COMMAND_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "content": ("store", "retrieve", "send", "receive"),
@@ -20,8 +20,9 @@ COMMAND_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "unfinished": ("uploads",),
     "downloading": ("download",),
     "listing": ("ls",),
+    "inspecting": ("info",),
     "pins": ("pin", "update", "list"),
-    "sharing": ("open", "link", "upload-link", "test-connection"),
+    "sharing": ("url", "open", "link", "upload-link", "test-connection"),
     "offline": ("cid", "verify"),
     "copying": ("copy",),
     "backups": ("backup", "restore"),
@@ -29,6 +30,8 @@ COMMAND_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "maintenance": ("gc", "check", "repair"),
     "cache": ("cache",),
     "node": ("node",),
+    "login": ("login",),
+    "show_status": ("status",),
     "show_config": ("config",),
     "show_connections": ("connections",),
     "demo": ("demo",),
@@ -95,6 +98,9 @@ def call(arguments: list[str]) -> int:
     if not arguments:
         output.say(*FIRST_SCREEN.splitlines())
         return 0
+    if arguments == ["-v"]:  # with many tools, it shows the version
+        wrong = exit_codes.UsageError("-v needs a command")
+        raise exit_codes.advise(wrong, "`holdfast -V` shows the version")
     parser = typer.main.get_command(app)
     try:
         with parser.make_context("holdfast", list(arguments)) as context:
@@ -102,15 +108,7 @@ def call(arguments: list[str]) -> int:
     except typer.Exit as end:
         return end.exit_code
     except Refused as error:
-        where = error.ctx.command_path if error.ctx else "holdfast"
-        hint = f"`{where} --help` shows the usage"
-        if arguments == ["-v"]:
-            hint = "`holdfast -V` shows the version"
-        if hasattr(error, "possibilities"):
-            wrong = unknown_option(error)
-        else:
-            wrong = exit_codes.UsageError(error.format_message())
-        raise exit_codes.advise(wrong, hint) from None
+        raise usage_error(error) from None
     return 0
 
 

@@ -247,10 +247,10 @@ class Report:
         self._counts[kind] += 1
         if not copied.earlier and (self._show is None or not sys.stdout.isatty()):
             dropped = f"  (without {', '.join(copied.dropped)})" if copied.dropped else ""
-            how = copied.how or "there"
-            how = how if copied.state == "pinned" else copied.state
+            done = "there" if copied.how is None else "copied"
+            done = done if copied.state == "pinned" else copied.state
             cid = output.cid_column(copied.cid)
-            self._run.emit(asdict(copied), f"{how:7}  {cid}  {copied.name}{dropped}")
+            self._run.emit(asdict(copied), f"{done:7}  {cid}  {copied.name}{dropped}")
         if self._show is not None:
             self.progress(self._bytes, None)
 

@@ -11,6 +11,7 @@ import typer
 
 from holdfast.cli.exit_codes import UsageError, advise
 from holdfast.cli.options import CONNECTED, OUTPUT, PATH_ARGUMENT, not_empty, one_target
+from holdfast.cli.reports import telling_resumes
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import NotAFileError
 
@@ -66,7 +67,8 @@ def download(
         target = _target(reference, to)
         with run.progress_bar(target.name) as progress:
             try:
-                blob = client.download(cid, to=target, progress=progress)
+                telling = telling_resumes(run, client, target.name, progress)
+                blob = telling.download(cid, to=target, progress=progress)
             except NotAFileError:
                 options = {"symlinks": symlinks, "portable": portable}
                 about = _download_folder(client, reference, target, options, progress)

@@ -11,7 +11,7 @@ import holdfast
 from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import INCLUDE_HIDDEN, layout_options, not_empty
 from holdfast.cli.run import Run, command, group
-from holdfast.errors import InvalidCIDError
+from holdfast.errors import InvalidCIDError, VerificationError
 
 commands: Final = group()
 Source = Annotated[
@@ -52,7 +52,10 @@ def verify(
             raise advise(error, "the file comes first: holdfast verify FILE CID") from None
         raise
     with _source(run, file) as (source, progress):
-        holdfast.verify(source, cid, include_hidden=include_hidden, progress=progress)
+        try:
+            holdfast.verify(source, cid, include_hidden=include_hidden, progress=progress)
+        except VerificationError as error:
+            raise advise(error, f"`holdfast download {bare}` gets what the CID names") from None
     run.emit({"cid": bare, "verified": True}, f"{file} is {bare}")
 
 

@@ -23,16 +23,14 @@ _LIST: Final = "`holdfast list` shows what is pinned; with --name, what has a te
 _LOOK: Final = "`holdfast ls CID` lists a folder, `holdfast cat CID` writes a file"
 _NODE: Final = "`holdfast node` runs a node until Ctrl-C; without one, commands use the store"
 _NOTHING_TO_SET_UP: Final = "there is nothing to set up: `holdfast upload FILE` stores a file"
-_PROVIDER: Final = "`holdfast config` shows the provider and its token, with the place of each"
+_PROVIDER: Final = "`holdfast status` shows the provider; `holdfast login` saves its token"
 _REMOVE: Final = "`holdfast rm CID` unpins it"
 _RENAME: Final = "`holdfast update CID --name NAME` gives a pin another name"
 _RESTORE: Final = "`holdfast car import FILE` reads an archive, `holdfast restore FILE` a backup"
 _SETTINGS: Final = (
-    "`holdfast config` shows all settings; `holdfast help settings` says where to set"
+    "`holdfast config` shows all settings, `holdfast config set KEY VALUE` changes one"
 )
-_SHARE: Final = (
-    "`holdfast open --show CID` writes a link to share, `holdfast link CID` a private one"
-)
+_SHARE: Final = "`holdfast url CID` writes a link to share, `holdfast link CID` a private one"
 _SYNC: Final = "`holdfast copy --from CONNECTION --to CONNECTION` copies pins to another provider"
 _UPLOAD: Final = "`holdfast upload FILE` stores a file or folder"
 _VALUE: Final = "`holdfast retrieve CID` writes a JSON value, `holdfast download CID` gets a file"
@@ -54,9 +52,9 @@ POINTERS: Final = {
     **dict.fromkeys(("stop", "shutdown", "node stop"), "Ctrl-C ends `holdfast node`"),
     **dict.fromkeys(("web", "webui", "ui", "dashboard", "page"), _WEB),
     **dict.fromkeys(("whoami", "account", "auth", "key", "keys", "token", "id"), _PROVIDER),
-    "logout": "remove the token that `holdfast config` shows from the place that it names",
+    "logout": "`holdfast config unset provider_token` removes the token that `login` saved",
     **dict.fromkeys(("configure", "settings", "env", "config show", "config list"), _SETTINGS),
-    **dict.fromkeys(("ping", "test", "doctor"), "`holdfast test-connection` asks the provider"),
+    **dict.fromkeys(("ping", "test", "doctor"), "`holdfast status` tests the connection"),
     **dict.fromkeys(("hash", "only-hash"), "`holdfast cid FILE` computes a CID, offline"),
     **dict.fromkeys(("sync", "migrate", "mirror"), _SYNC),
     "cp": "`holdfast upload FILE`, `holdfast download CID`; `holdfast copy` is between providers",
@@ -94,3 +92,12 @@ OPTION_POINTERS: Final = {
     **dict.fromkeys((("", "-o"), ("", "--output")), "write `> FILE` after the command"),
 }
 """What to type in place of an option of another tool, by the command, or "" for any, and option."""
+
+EXTRA_ARGUMENT_POINTERS: Final = {
+    "store": 'put the JSON in single quotes: holdfast store \'{"hello": "world"}\'',
+    "send": "put the message in quotes",
+    "list": "`holdfast list --name TEXT` lists the pins with a text in the name",
+    "retrieve": "`holdfast download CID FILE` writes to a file",
+    "pin": "pin one CID at a time",
+}
+"""What to type where a command gets one argument too many, by the command."""

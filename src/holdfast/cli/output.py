@@ -1,13 +1,17 @@
-"""Write the output of a command: text, JSON, and progress bars on a terminal."""
+"""Write the output of a command as text or JSON, and numbers as people read them."""
 
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, Final
 
+from holdfast.cli.colours import paint
+from holdfast.files.readable_size import readable_size
+
 CID_WIDTH: Final = 59  # characters of a CID of version 1; those of version 0 have 46
+LABELS: Final = {"error": "red", "warning": "yellow", "hint": "cyan", "note": "dim"}
+"""The words with which lines on standard error begin, and their colours."""
 
 
 def say(*lines: str) -> None:
@@ -32,7 +36,10 @@ def write_error(*lines: str) -> None:
     """Write lines to standard error; ignore that it cannot be written."""
     with contextlib.suppress(OSError):
         for line in lines:
-            sys.stderr.write(f"{printable(line)}\n")
+            label, colon, rest = printable(line).partition(": ")
+            if colon and label in LABELS:
+                label, colon = paint(f"{label}:", LABELS[label], sys.stderr), " "
+            sys.stderr.write(f"{label}{colon}{rest}\n")
         sys.stderr.flush()
 
 
@@ -51,60 +58,14 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
-@contextlib.contextmanager
-def progress_bar(
-    label: str, *, unit: str | None = None, hidden: bool = False
-) -> Iterator[Callable[..., None] | None]:
-    """Show a progress bar and yield its progress function; without a terminal, yield None.
-
-    It counts bytes, or things that are called `unit`. The function takes what is done, the total or
-    None and, optionally, a new label.
-    """
-    if hidden or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    bytes_columns = DownloadColumn(), TransferSpeedColumn()
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *(bytes_columns if unit is None else (MofNCompleteColumn(), TextColumn(unit))),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    ) as bar:
-        task = bar.add_task(printable(label), total=None)
-
-        def show(done: int, total: int | None, label: str | None = None) -> None:
-            bar.update(task, completed=done, total=total, description=label)
-
-        yield show
-
-
 def size_text(size: int | None) -> str:
     """Return a number of bytes for people; "-" if it is not known.
 
     Example:
-        >>> size_text(999), size_text(1_500_000)
-        ('999 B', '1.5 MB')
+        >>> size_text(1500), size_text(None)
+        ('1.46 KiB', '-')
     """
-    if size is None:
-        return "-"
-    amount = float(size)
-    for unit in ("B", "kB", "MB", "GB"):
-        if amount < 1000:
-            return f"{size} B" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1000
-    return f"{amount:.1f} TB"
+    return "-" if size is None else readable_size(size)
 
 
 def count_text(number: int, thing: str) -> str:

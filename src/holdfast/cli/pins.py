@@ -1,5 +1,6 @@
 """Commands for pins: pin by CID, change, list."""
 
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -19,12 +20,21 @@ from holdfast.cli.options import (
     NAME_FILTER,
     parse_keyvalues,
 )
+from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
+from holdfast.cli.tables import Column, write_table
 
 if TYPE_CHECKING:
     from holdfast import Pin
 
 commands: Final = group()
+COLUMNS: Final = (
+    Column("NAME", "name"),
+    Column("SIZE", "number"),
+    Column("CREATED"),
+    Column("CID", "cid"),
+    Column("STATE"),
+)
 
 
 @command(commands, *CONNECTED)
@@ -118,16 +128,31 @@ def list_pins(
         if run.as_json:
             output.say_json([asdict(each) for each in client.pins(**wanted)])
             return
-        for each in client.iter_pins(**wanted):
-            output.say(_line(each))
+        pins = client.iter_pins(**wanted)
+        if not sys.stdout.isatty():
+            for each in pins:
+                output.say(_line(each))
+        elif not write_table(COLUMNS, map(_cells, pins)):
+            note(run, "there are no such pins" if any(wanted.values()) else "there are no pins")
+
+
+def _cells(pin: "Pin") -> tuple[str, ...]:
+    size, created = output.size_text(pin.size), output.time_text(pin.created)
+    return pin.name or "-", size, created, pin.cid, _state(pin)
 
 
 def _line(pin: "Pin") -> str:
-    cid, size = output.cid_column(pin.cid), output.size_text(pin.size)
-    state = "" if pin.peers is None else f"  {_peers_text(pin.peers):<9}"
-    if pin.peers is None and pin.state != "pinned":
-        state = f"  {pin.state:<9}"
-    return f"{cid}  {size:>9}  {output.time_text(pin.created)}{state}  {pin.name}"
+    """Return a line for a pipe: the CID comes first, and the name, which may be any text, last."""
+    size, created = output.size_text(pin.size), output.time_text(pin.created)
+    state = f"  {_state(pin):<9}" if _state(pin) else ""
+    return f"{output.cid_column(pin.cid)}  {size:>9}  {created}{state}  {pin.name}"
+
+
+def _state(pin: "Pin") -> str:
+    """Return the state, if there is something to tell."""
+    if pin.peers is not None:
+        return _peers_text(pin.peers)
+    return "" if pin.state == "pinned" else pin.state
 
 
 def _peers_text(peers: Mapping[str, str]) -> str:

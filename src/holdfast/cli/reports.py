@@ -1,11 +1,16 @@
-"""Write what became of several items to standard error."""
+"""Write what is not a result to standard error: notes, and the errors of single items."""
 
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import output
 from holdfast.cli.run import Run
 from holdfast.errors import AuthenticationError, PermissionDeniedError
+
+if TYPE_CHECKING:
+    from holdfast import Client
+    from holdfast.cli.progress import ProgressBar
+    from holdfast.events import Event
 
 FATAL: Final = (AuthenticationError, PermissionDeniedError)  # no other item would fare better
 
@@ -31,3 +36,17 @@ def write_failure(run: Run, kind: str, item: str, report: dict[str, Any]) -> Non
     message = report["message"]
     where = "" if item in message else f"{item}: "
     output.write_error(f"error: {where}{message}", f"hint: {report['remedy']}")
+
+
+def telling_resumes(
+    run: Run, client: "Client", label: str, bar: "ProgressBar | None" = None
+) -> "Client":
+    """Return a client that says where an interrupted upload or download continues."""
+
+    def tell(event: "Event") -> None:
+        if event.kind == "resume" and event.position:
+            note(run, f"{label}: continues after {output.size_text(event.position)}")
+            if bar is not None:
+                bar.resume(event.position)
+
+    return client.with_options(on_event=tell)

@@ -15,6 +15,7 @@ import holdfast
 from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError, advise
 from holdfast.cli.options import USE, Options, connection_options, output_options, use_options
+from holdfast.cli.progress import ProgressBar, progress_bar
 from holdfast.cli.unknown_words import CommandGroup
 from holdfast.errors import ConfigError
 
@@ -116,10 +117,10 @@ class Run:
 
     def progress_bar(
         self, label: str, *, unit: str | None = None, hidden: bool = False
-    ) -> "AbstractContextManager[Callable[..., None] | None]":
+    ) -> "AbstractContextManager[ProgressBar | None]":
         """Show a progress bar, in bytes or in `unit`; not with --json or --verbose."""
         hidden = hidden or self.as_json or self.verbose
-        return output.progress_bar(label, unit=unit, hidden=hidden)
+        return progress_bar(label, unit=unit, hidden=hidden)
 
     def emit(self, value: Any, *lines: str) -> None:
         """Write the result: `value` with --json, else `lines`."""
@@ -190,13 +191,14 @@ def _no_type(ctx: Any) -> None:
 
 
 def command(
-    app: typer.Typer, *shared: Options, name: str | None = None
+    app: typer.Typer, *shared: Options, name: str | None = None, is_group: bool = False
 ) -> Callable[[Command], Command]:
     """Return a decorator that makes a function of a `Run` a command of `app`.
 
     The command gets the `shared` options too, ``--use`` with them, and `output_options`. It reads
     only the configuration fields that it has options for; a command with `connection_options` reads
-    all, because a provider may need any.
+    all, because a provider may need any. With `is_group`, it is what `app` does where none of its
+    commands is named.
     """
 
     def register(function: Command) -> Command:
@@ -208,6 +210,8 @@ def command(
 
         @functools.wraps(function)
         def call(context: typer.Context, **given: Any) -> None:
+            if is_group and context.invoked_subcommand is not None:
+                return
             flags = {each.name: given[each.name] for each in settings}
             how = {each.name: _is_given(context, each.name) for each in output_options}
             if how["verbose"]:
@@ -223,7 +227,10 @@ def command(
 
         call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         call.__annotations__ = {each.name: each.annotation for each in parameters}
-        app.command(name, cls=PlainCommand)(call)
+        if is_group:
+            app.callback(invoke_without_command=True)(call)
+        else:
+            app.command(name, cls=PlainCommand)(call)
         return function
 
     return register

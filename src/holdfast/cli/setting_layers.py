@@ -134,7 +134,7 @@ def _file_settings(file: Path) -> Iterator[tuple[str, Setting]]:
     """Yield the settings of a file. One that cannot be read is an error under its path."""
     source = str(file)
     try:
-        values = _read(file)
+        values = parse_text(file, read_text(file))
     except ConfigError as error:
         yield source, Setting(None, source, str(error))
         return
@@ -152,22 +152,31 @@ def in_folder(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_text(file: Path) -> Secret:
+    """Return the text of a file, which may hold tokens; raise ConfigError if that fails."""
     try:
         with file.open("rb") as opened:
             content = Secret(opened.read(MAX_FILE + 1).decode())
-        if len(content.reveal()) <= MAX_FILE:
-            return wrap_secrets(tomllib.loads(content.reveal()))
-    except RecursionError:
-        raise ConfigError(f"{file} is not TOML (nested too deep)") from None
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file} is not TOML (it is not UTF-8 text)") from None
+    if len(content.reveal()) > MAX_FILE:
+        raise ConfigError(f"{file} has more than {MAX_FILE} bytes")
+    return content
+
+
+def parse_text(file: Path, text: Secret) -> dict[str, Any]:
+    """Return the settings in the text of a file, with the secrets wrapped."""
+    try:
+        return wrap_secrets(tomllib.loads(text.reveal()))
+    except RecursionError:
+        raise ConfigError(f"{file} is not TOML (nested too deep)") from None
     except ValueError as error:
         # The wrong line may hold a token, so only reasons without a name or value are shown.
         reason, _, where = str(error).rpartition(" (")
         said = f"{reason}, {where}" if re.fullmatch(r"[A-Za-z ]+", reason) else where
         raise ConfigError(f"{file} is not TOML ({said.rstrip(')')})") from None
-    raise ConfigError(f"{file} has more than {MAX_FILE} bytes")
 
 
 def _exists(file: Path) -> bool:

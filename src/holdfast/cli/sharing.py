@@ -7,6 +7,7 @@ import typer
 
 from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
+from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError, UnsupportedError
 
@@ -15,7 +16,7 @@ EXPIRES = Annotated[
     int, typer.Option("--expires", min=1, metavar="SECONDS", help="For how long it works.")
 ]
 REMEDY = "use a gateway: `holdfast node`, then `--gateway-url http://127.0.0.1:5080/ipfs`"
-PUBLIC = "`holdfast open --show CID` writes the link to public content"
+PUBLIC = "`holdfast url CID` writes the link to public content"
 
 
 @command(commands, *CONNECTED)
@@ -25,6 +26,18 @@ def test_connection(run: Run) -> None:
         client.test_connection()
         provider = client.config.provider
     run.emit({"connected": True, "provider": provider}, f"connected to {provider!r}")
+
+
+@command(commands, *CONNECTED)
+def url(run: Run, cid: PATH_ARGUMENT) -> None:
+    """Write the link to a CID at the gateway. No request is sent."""
+    from holdfast.content.reference import Reference
+
+    with run.client() as client:
+        address = client.url(cid)
+    run.emit({"cid": str(Reference.parse(cid)), "url": address}, address)
+    if not address.startswith("http"):
+        note(run, f"browsers cannot open this link: {REMEDY}")
 
 
 @command(commands, *CONNECTED, name="open")

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from holdfast.cli.exit_codes import advise
-from holdfast.config.client_config import token_source
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 
 MAX_TOKEN: Final = 64 << 10
-OTHER_WAYS: Final = "set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
+OTHER_WAYS: Final = "run `holdfast login`, set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
 REMEDY: Final = "name a file that holds the token and nothing else"
 SEEN: Final = (
     "a token on the command line can be seen by others and stays in the shell's history; "
@@ -42,6 +41,15 @@ def read(name: str, standard_input: BinaryIO | None) -> Secret:
         why = _reason(error)
     wrong = ConfigError(f"--token-file: {name} cannot be read: {why}")
     raise advise(wrong, REMEDY)
+
+
+def read_piped(standard_input: BinaryIO) -> Secret:
+    """Read the token from `standard_input`."""
+    try:
+        return _read(standard_input)
+    except (OSError, ConfigError) as error:
+        why = _reason(error)
+    raise ConfigError(f"standard input cannot be read: {why}")
 
 
 def read_private(path: Path) -> tuple[Secret, bool]:
@@ -78,6 +86,8 @@ def _reason(error: Exception) -> str:
 
 def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:
     """Ask for the token on the terminal, never on standard input, which may hold content."""
+    from holdfast.config.client_config import token_source
+
     source = token_source(address)
     try:
         if not sys.stderr.isatty():

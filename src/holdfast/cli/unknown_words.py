@@ -7,8 +7,10 @@ from typing import Any
 from typer.core import TyperGroup
 
 from holdfast.cli.exit_codes import UsageError, advise
-from holdfast.cli.other_names import OPTION_POINTERS, POINTERS
+from holdfast.cli.other_names import EXTRA_ARGUMENT_POINTERS, OPTION_POINTERS, POINTERS
 from holdfast.hints import did_you_mean
+
+EXTRA_ARGUMENT = "unexpected extra argument"  # in the message of the parser
 
 
 class CommandGroup(TyperGroup):
@@ -56,13 +58,22 @@ def _pointer_of_content(word: str) -> str | None:
     return f"`holdfast download {quote(word)}` downloads it"
 
 
-def unknown_option(error: Any) -> UsageError:
-    """Return the error for an option that the command does not have.
+def usage_error(error: Any) -> UsageError:
+    """Return the error for what the parser refuses; `error` is Click's, or Typer's copy of it."""
+    where = error.ctx.command_path if error.ctx else "holdfast"
+    command = error.ctx.info_name if error.ctx else ""
+    if hasattr(error, "possibilities"):  # NoSuchOption
+        wrong = _unknown_option(error.option_name, command, error.possibilities or ())
+    else:
+        wrong = UsageError(error.format_message())
+    if EXTRA_ARGUMENT in str(wrong) and command in EXTRA_ARGUMENT_POINTERS:
+        advise(wrong, EXTRA_ARGUMENT_POINTERS[command])
+    return advise(wrong, f"`{where} --help` shows the usage")
 
-    `error` is that of the parser: `NoSuchOption` of Click, or of the copy of it in Typer.
-    """
-    option, command = error.option_name, error.ctx.info_name if error.ctx else ""
+
+def _unknown_option(option: str, command: str, similar: Iterable[str]) -> UsageError:
+    """Return the error for an option that the command does not have."""
     pointer = OPTION_POINTERS.get((command, option)) or OPTION_POINTERS.get(("", option))
-    question = "" if pointer else did_you_mean(option, error.possibilities or ())
+    question = "" if pointer else did_you_mean(option, similar)
     wrong = UsageError(f"unknown option {option}" + (f": {question}" if question else ""))
     return advise(wrong, pointer) if pointer else wrong

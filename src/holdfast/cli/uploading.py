@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli import exit_codes, output
+from holdfast.cli import exit_codes
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import (
     CONNECTED,
@@ -17,12 +17,11 @@ from holdfast.cli.options import (
     not_empty,
     parse_keyvalues,
 )
-from holdfast.cli.reports import FATAL, note, write_failure
+from holdfast.cli.reports import FATAL, note, telling_resumes, write_failure
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
     from holdfast import Client, ClientRecord
-    from holdfast.events import Event
     from holdfast.files.sources import Progress
 
 commands: Final = group()
@@ -81,7 +80,7 @@ def _upload_one(
     label = name or ("standard input" if file == STDIN else Path(file).name)
     typed = file == STDIN and source.isatty()  # a bar would overwrite the typed text
     with run.client() as client, run.progress_bar(label, hidden=typed) as progress:
-        record = _telling(run, client, label).upload(
+        record = telling_resumes(run, client, label, progress).upload(
             source, name=name, keyvalues=keyvalues, progress=progress
         )
     run.emit(record.to_dict() | ({} if file == STDIN else {"path": file}), record.cid)
@@ -118,7 +117,7 @@ class _Several:
         def store(file: str) -> "tuple[ClientRecord[None], int]":
             source = _source(file, self._include_hidden)
             progress = None if bar is None else bar.progress_of(source)
-            telling = _telling(self._run, client, file)
+            telling = telling_resumes(self._run, client, file)
             record = telling.upload(source, keyvalues=keyvalues, progress=progress)
             self._done += 1
             return record, getattr(source, "hidden", 0)
@@ -215,16 +214,6 @@ def _source(file: str, include_hidden: bool) -> Any:  # noqa: FBT001
 
     is_folder = Path(file).is_dir()
     return FolderSource.of(file, include_hidden=include_hidden) if is_folder else file
-
-
-def _telling(run: Run, client: "Client", label: str) -> "Client":
-    """Return a client that says from where an interrupted upload continues."""
-
-    def tell(event: "Event") -> None:
-        if event.kind == "resume":
-            note(run, f"{label}: continues after {output.size_text(event.position)}")
-
-    return client.with_options(on_event=tell)
 
 
 def _tell_hidden(run: Run, count: int) -> None:

@@ -212,7 +212,7 @@ def sync_data(file: BinaryIO) -> None:
 def start_writing(descriptor: int) -> None:
     """Let the system write the bytes of an open file to the disk now. Nothing waits for it."""
     if hasattr(os, "posix_fadvise"):
-        # On Linux, this begins to write what is not on the disk; the rest of the advice is moot.
+        # On Linux, this begins to write what is not on the disk. No other effect is needed here.
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 

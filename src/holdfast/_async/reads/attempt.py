@@ -111,6 +111,9 @@ async def _recover(peer: AsyncPeer) -> None:
             pass  # the bytes that were verified before it are right
         verified = proof.position
     await run_blocking(peer.state.output.restart, verified)
+    if verified:
+        words = "download continues at byte %d"
+        peer.state.call.tell("resume", words, verified, position=verified)
 
 
 async def drop_unverified(state: ReadState) -> None:

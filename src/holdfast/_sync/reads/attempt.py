@@ -111,6 +111,9 @@ def _recover(peer: Peer) -> None:
             pass  # the bytes that were verified before it are right
         verified = proof.position
     run_blocking(peer.state.output.restart, verified)
+    if verified:
+        words = "download continues at byte %d"
+        peer.state.call.tell("resume", words, verified, position=verified)
 
 
 def drop_unverified(state: ReadState) -> None:

@@ -12,6 +12,7 @@ from holdfast.content.cid import CID
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.errors import NotFoundError
+from holdfast.files.readable_size import readable_size
 from holdfast.node.gateway.addresses import PREFIX, Address, ResolvedPath, quoted
 from holdfast.node.gateway.cached_repository import BytesPieces, CachedRepository
 from holdfast.node.gateway.content_replies import Content, content_reply
@@ -22,7 +23,7 @@ INDEX: Final = "index.html"
 LISTED: Final = 10_000  # names on a page; a directory may have millions
 MAX_ROWS: Final = 4 << 20  # characters of them; each row repeats the path, which may be long
 MAX_BREADCRUMBS: Final = 100  # names of the path that are links; each link repeats the path so far
-LISTING_VERSION: Final = 2  # part of the ETag: add 1 when the page changes
+LISTING_VERSION: Final = 3  # part of the ETag: add 1 when the page changes
 # As in Kubo: the entries never change, but the page around them may.
 LISTING_CACHED: Final = "public, max-age=604800, stale-while-revalidate=2678400"
 
@@ -148,20 +149,10 @@ def _row(entry: DirectoryEntry, here: str, prefix: str) -> str:
     by_cid = f'<a class="ipfs-hash" translate="no" href="{prefix}/{cid}?filename={quoted(name)}">'
     return (
         f"<tr><td>{by_name}</td><td>{by_cid}{cid[:4]}…{cid[-4:]}</a></td>"
-        f"<td>{_amount(entry.size)}</td></tr>"
+        f"<td>{readable_size(entry.size)}</td></tr>"
     )
 
 
 def readable(name: str) -> str:
     """Return a name to show: bytes that are not UTF-8 become replacement characters."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _amount(size: int) -> str:
-    """Return a size to show, with 3 digits."""
-    amount = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:.{3 if amount < 1000 else 4}g} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"

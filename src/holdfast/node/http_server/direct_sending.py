@@ -13,14 +13,16 @@ from typing import Any, Final
 
 from holdfast.node.http_server.request_cycle import RequestCycle
 
-WAIT_SECONDS: Final = 0.002  # for the client; after that it is slow
+WAIT_SECONDS: Final = (
+    0.002  # how long a thread waits for a client; a slower one is left to the loop
+)
 
 
 def second_socket(transport: Any) -> socket.socket:
-    """Return a second socket of a connection, which waits `WAIT_SECONDS`, for a thread.
+    """Return a second socket of a connection, for a thread. It waits `WAIT_SECONDS` at most.
 
-    The connection may end while the thread uses it. The number of its own descriptor could then be
-    that of another connection.
+    The connection may end while the thread uses its socket. The system could then give the number
+    of the descriptor to another connection, so the second socket has a descriptor of its own.
     """
     own = transport.get_extra_info("socket")
     copy = socket.socket(own.family, own.type, own.proto, os.dup(own.fileno()))

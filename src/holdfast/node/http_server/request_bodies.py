@@ -93,7 +93,10 @@ class RequestBody:
     async def feed_directly(
         self, feed: Callable[[bytes], None], held: Callable[[], int], threads: CapacityLimiter
     ) -> None:
-        """Receive on one of `threads`, and `feed` there, while much is left and comes quickly."""
+        """Receive the body on one of `threads`, and call `feed` there with each piece.
+
+        Stop when little of the body is left, or when the client sends slowly.
+        """
         receiver: DirectReceiver | None
         receiver = self._request.scope.get("extensions", {}).get(RECEIVER)
         is_quick = True
@@ -125,7 +128,7 @@ class RequestBody:
         return Refusal(413, f"The body is larger than the {self._limit} bytes that are allowed")
 
     def release(self) -> None:
-        """Count the body no more: all of it was taken."""
+        """Stop counting the memory of the body: all of it was taken."""
         self._share.hold(0)
 
     async def read(self) -> bytes:

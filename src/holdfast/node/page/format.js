@@ -1,16 +1,17 @@
 // Sizes, numbers, times and names as people read them.
 
-/** Return a size with three digits. */
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** Return a size with three digits or more, as `readable_size` of the Python package does. */
 export function readableSize(bytes) {
-  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let amount = bytes;
+  const last = UNITS.length - 1;
   let unit = 0;
-  while (amount >= 1024 && unit < units.length - 1) {
-    amount /= 1024;
+  while (unit < last && Math.round(bytes / 1024 ** unit) >= 1024) {
     unit += 1;
   }
-  const digits = unit === 0 || amount >= 100 ? 0 : amount >= 10 ? 1 : 2;
-  return `${amount.toFixed(digits)} ${units[unit]}`;
+  const amount = bytes / 1024 ** unit;
+  const digits = unit === 0 ? 0 : ([2, 1].find((each) => Math.round(amount * 10 ** each) < 1000) ?? 0);
+  return `${amount.toFixed(digits)} ${UNITS[unit]}`;
 }
 
 export const readableNumber = (number) => number.toLocaleString();

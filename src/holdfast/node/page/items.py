@@ -80,7 +80,7 @@ class EntryTypes:
             self._bytes -= len(block)
             return kind_of(entry.cid, block) in {Kind.DIRECTORY, Kind.SHARD}
         except ClientError:
-            return False  # it is missing or damaged, which is said when it is opened
+            return False  # it is missing or damaged; the page says so when it is opened
 
 
 def _file(repository: Repository, found: ResolvedPath) -> dict[str, Any]:

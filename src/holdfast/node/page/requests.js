@@ -28,7 +28,7 @@ export function errorFor(status, text) {
   return new RequestError(message, { status, reason: error?.reason });
 }
 
-/** Send a request without the token; throw an error for a status that is none of success, or 304. */
+/** Send a request without the token; throw an error unless the status is one of success, or 304. */
 export async function send(address, options = {}) {
   let response;
   try {

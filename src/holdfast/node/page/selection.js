@@ -38,7 +38,7 @@ export function checkboxOf(pin) {
   return box;
 }
 
-/** Select a pin, or clear it if it is selected; with `range`, all pins from the last one do the same. */
+/** Select a pin, or clear it if it is selected; with `range`, do the same to all pins from the last one on. */
 export function toggle(pin, { range = false } = {}) {
   const pins = rowPins();
   const places = [last, pin.cid].map((cid) => pins.findIndex((each) => each.cid === cid));

@@ -1,0 +1,159 @@
+"""The commands ``config set`` and ``config unset``: change the user's own settings."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from holdfast.cli.exit_codes import advise
+from holdfast.cli.login import tell_stronger
+from holdfast.cli.options import USE
+from holdfast.cli.run import Run, command, group
+from holdfast.errors import ConfigError
+
+if TYPE_CHECKING:
+    from holdfast.cli.settings_file import Keys, SettingsFile
+
+config_commands: Final = group()
+TOKENS: Final = ("provider_token", "gateway_token")
+TABLES: Final = ("timeouts", "retries")
+
+
+def _names() -> list[str]:
+    from holdfast.config.fields import FIELDS
+
+    return [name for name, field in FIELDS.items() if field.file != "none" and not field.secret]
+
+
+KEY = Annotated[
+    str,
+    typer.Argument(
+        metavar="KEY", autocompletion=_names, help="Its name, such as rate_limit or retries.cap."
+    ),
+]
+
+
+@command(config_commands, name="set")
+def set_value(
+    run: Run,
+    key: KEY,
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value.")],
+) -> None:
+    """Change a setting in your holdfast.toml. The rest of the file stays as it is."""
+    from holdfast.cli.settings_file import SettingsFile
+
+    file = SettingsFile()
+    keys, checked = _checked(file, key, value)
+    file.change(keys, checked)
+    _save(run, file, keys, checked)
+
+
+@command(config_commands)
+def unset(run: Run, key: KEY) -> None:
+    """Remove a setting from your holdfast.toml."""
+    from holdfast.cli.settings_file import SettingsFile
+
+    file = SettingsFile()
+    keys = _keys(key)
+    table: Any = file.values
+    for each in keys:
+        table = table.get(each) if isinstance(table, dict) else None
+    if table is None:
+        raise advise(
+            ConfigError(f"{file.path} has no {key}"),
+            "`holdfast config` shows where each setting came from",
+        )
+    file.change(keys, None)
+    _save(run, file, keys, None)
+
+
+def _save(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
+    file.save()
+    name = ".".join(keys)
+    verb = "removed from" if value is None else "saved in"
+    run.emit(
+        {"key": name, "value": value, "settings": str(file.path)}, f"{name}: {verb} {file.path}"
+    )
+    tell_stronger(run, [keys[0]], str(file.path))
+
+
+def _keys(key: str) -> "Keys":
+    """Return the tables and the name in `key`; raise ConfigError if there is no such setting."""
+    from holdfast.config.fields import FIELDS, unknown_field
+
+    first, *rest = key.split(".")
+    if first == USE and not rest:
+        return (USE,)
+    if first not in FIELDS:
+        raise ConfigError(unknown_field(first, [USE]))
+    if FIELDS[first].file == "none":
+        raise ConfigError(f"{first} is for Python programs")
+    if len(rest) > (first in TABLES) or not all(rest):
+        raise ConfigError(f"{first} has no fields: write holdfast config set {first} VALUE")
+    return (first, *rest)
+
+
+def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
+    """Return the keys, and the value that `text` stands for, as it is written to the file."""
+    from holdfast.config import readers
+    from holdfast.config.fields import FIELDS
+    from holdfast.config.wrapping import wrap_secret
+
+    keys = _keys(key)
+    if keys[0] in TOKENS:
+        raise advise(
+            ConfigError(f"{keys[0]} is a secret, which others see on a command line"),
+            "`holdfast login` asks for the token"
+            if keys[0] == "provider_token"
+            else f"write it in {file.path}",
+        )
+    if keys == (USE,):
+        return keys, _connection(file, text)
+    field = FIELDS[keys[0]]
+    if field.secret or field.read is None:
+        raise advise(ConfigError(f"{keys[0]} may hold a secret"), f"write it in {file.path}")
+    if keys[0] in TABLES:
+        if len(keys) == 1:
+            raise ConfigError(f"{key} is a table: write holdfast config set {key}.NAME NUMBER")
+        number = readers.numbers(key, f"{keys[1]}={text}")[keys[1]]
+        field.check(keys[0], {**file.values.get(keys[0], {}), keys[1]: number})
+        return keys, number
+    if field.is_folder and text and not text.startswith("~"):
+        text = str(Path(text).absolute())  # in the file, it would be relative to the file
+    value = field.read(key, text)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, tuple):
+        value = value[0] if len(value) == 1 else list(value)
+    field.check(key, wrap_secret(key, value))
+    if key == "provider":
+        _check_provider(file, text)
+    return keys, value
+
+
+def _connection(file: "SettingsFile", name: str) -> str:
+    from holdfast.cli.named_connections import known_connections
+    from holdfast.registry import providers_without_token
+
+    if "provider" in file.values:
+        raise _two_choices(file, "provider")
+    known = sorted({*known_connections(), *providers_without_token()})
+    if name not in known:
+        raise ConfigError(f"unknown connection {name!r}: there are {', '.join(known)}")
+    return name
+
+
+def _check_provider(file: "SettingsFile", name: str) -> None:
+    from holdfast.registry import known_providers
+
+    if USE in file.values:
+        raise _two_choices(file, USE)
+    if name not in (known := known_providers()):
+        raise ConfigError(f"unknown provider {name!r}: there are {', '.join(known)}")
+
+
+def _two_choices(file: "SettingsFile", other: str) -> ConfigError:
+    return advise(
+        ConfigError(f"{file.path} has {other}, which chooses where content goes too"),
+        f"first run `holdfast config unset {other}`",
+    )

@@ -1,0 +1,118 @@
+"""The command ``info``: what a CID names, and where it is pinned."""
+
+import sys
+from contextlib import closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from holdfast.cli import output
+from holdfast.cli.colours import paint
+from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
+from holdfast.cli.run import Run, command, group
+from holdfast.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from holdfast import Client, Entry, Pin
+    from holdfast.content.unixfs.recognition import FileLayout
+
+commands: Final = group()
+
+
+@command(commands, *CONNECTED)
+def info(run: Run, cid: PATH_ARGUMENT) -> None:
+    """Show the kind, size, blocks and layout of a CID, and where it is pinned.
+
+    Only the first blocks are read. The number of blocks follows from the layout, where that can be
+    told.
+    """
+    with run.client() as client:
+        entry = client.stat(cid)
+        layout = _layout(client, entry)
+        pins = _pins(run, client, entry.cid)
+    value = {
+        "cid": entry.cid,
+        "kind": entry.kind,
+        "size": entry.size,
+        "blocks": layout.blocks,
+        "layout": layout.profile,
+        "pins": None if pins is None else [{"at": at, **asdict(pin)} for at, pin in pins],
+    }
+    if run.as_json:
+        output.say_json(value)
+    else:
+        _write(value, pins)
+
+
+def _layout(client: "Client", entry: "Entry") -> "FileLayout":
+    """Return how the file was cut into blocks, as far as its root tells."""
+    from holdfast.content.car import CarReader
+    from holdfast.content.cid import CID
+    from holdfast.content.unixfs.recognition import FileLayout, recognize
+    from holdfast.provider import Exporting, ask
+
+    if entry.kind != "file":
+        return FileLayout(1 if entry.kind == "symlink" else None, None)
+    cid = CID.parse(entry.cid)
+    reader = CarReader()
+    try:
+        exporting = ask(client.provider, Exporting)
+    except UnsupportedError:
+        return FileLayout(None, None)
+    with closing(exporting.export_archive(entry.cid)) as archive:  # type: ignore[type-var]
+        for piece in archive:
+            for found, block in reader.update(piece):
+                if found == cid:
+                    return recognize(cid, block)
+    return FileLayout(1, None)  # all of it is in the CID
+
+
+def _pins(run: Run, client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
+    """Return the pins of `cid` at the provider and in the store on this machine, and where.
+
+    None if the provider does not list pins.
+    """
+    from holdfast.content.cid import CID
+    from holdfast.registry import DEFAULT, is_on_this_machine
+    from holdfast.repository import Repository
+    from holdfast.repository.database.identity import is_store
+
+    provider = client.config.provider
+    try:
+        found = [(provider, pin) for pin in client.iter_pins(cid=cid, limit=1)]
+    except UnsupportedError:
+        return None
+    if not is_on_this_machine(provider) and is_store(path := run.store_path()):
+        with Repository(path) as repository:
+            pin = repository.find_pin(CID.parse(cid))
+        found += [] if pin is None else [(DEFAULT, pin)]
+    return found
+
+
+def _write(value: dict[str, Any], pins: "list[tuple[str, Pin]] | None") -> None:
+    size = value["size"]
+    amount = output.size_text(size)
+    if size is not None and size > 1023:
+        amount += f" ({size:,} bytes)"
+    rows = [
+        ("CID", value["cid"]),
+        ("Kind", value["kind"]),
+        ("Size", amount),
+        ("Blocks", "-" if value["blocks"] is None else f"{value['blocks']:,}"),
+        ("Layout", value["layout"] or "-"),
+        *(("Pinned", _pin_text(at, pin)) for at, pin in pins or ()),
+    ]
+    if not pins:
+        rows.append(("Pinned", "-" if pins is None else "no"))
+    for label, text in rows:
+        sys.stdout.write(f"{paint(f'{label:<8}', 'bold', sys.stdout)}{output.printable(text)}\n")
+
+
+def _pin_text(at: str, pin: "Pin") -> str:
+    facts = [f"at {at!r}", output.time_text(pin.created)]
+    facts += [] if pin.state == "pinned" else [pin.state]
+    facts += (
+        [", ".join(f"{node}: {state}" for node, state in pin.peers.items())] if pin.peers else []
+    )
+    facts += [f"stored: {output.size_text(pin.size)}"] if pin.size is not None else []
+    facts += [f"name: {pin.name}"] if pin.name else []
+    return "  ".join(facts)

@@ -1,0 +1,155 @@
+"""The command ``login``: ask for a token, test it, and save it in the user's settings."""
+
+import sys
+from typing import Annotated, Any, Final
+
+import typer
+
+import holdfast
+from holdfast.cli import tokens
+from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.options import USE
+from holdfast.cli.reports import note
+from holdfast.cli.run import Run, command, group
+from holdfast.config.secret import Secret
+from holdfast.errors import ClientError, ConfigError
+
+commands: Final = group()
+USUAL: Final = "pinata"
+SECONDS: Final = 30.0  # for the test of the token
+DESTINATION: Final = ("pin_api_url", "allow_insecure", "provider_options")
+"""The settings that decide, beside the provider, where a token is sent."""
+
+NOT_SAVED: Final = "nothing was saved; run `holdfast login` again with another token or address"
+
+
+def _providers() -> list[str]:
+    from holdfast.registry import is_on_this_machine, known_providers
+
+    return [name for name in known_providers() if not is_on_this_machine(name)]
+
+
+@command(commands)
+def login(
+    run: Run,
+    *,
+    provider: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", autocompletion=_providers, help="The provider."),
+    ] = None,
+    pin_api_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The address of its API, if not the usual.")
+    ] = None,
+    gateway_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The gateway for reads, to save with it.")
+    ] = None,
+) -> None:
+    """Save the token of a provider, after a test.
+
+    It asks for the provider and the token, which is not shown. In a pipe, the token is read from
+    standard input. Both are saved in your holdfast.toml, which only you can read then.
+    """
+    from holdfast.cli.settings_file import SettingsFile
+
+    file = SettingsFile()
+    saved = file.values
+    if USE in saved:
+        raise advise(
+            ConfigError(f"{file.path} has {USE}, which chooses a connection in place of a login"),
+            f"put the token into its token_file, or run `holdfast config unset {USE}` first",
+        )
+    name = provider or _ask_provider(saved.get("provider"))
+    _check_provider(name)
+    given = {"provider": name, "pin_api_url": pin_api_url, "gateway_url": gateway_url}
+    changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    _refuse_other_addresses(saved, changes, str(file.path))
+    config = _config(changes)
+    changes["provider_token"] = _read_token(run, config)
+    _test(config, changes["provider_token"])
+    for key, value in changes.items():
+        file.change((key,), value)
+    file.save()
+    run.emit(
+        {"provider": name, "address": config.api_url, "settings": str(file.path)},
+        f"logged in to {name!r}; your settings are in {file.path}",
+    )
+    tell_stronger(run, list(changes), str(file.path))
+
+
+def _ask_provider(saved: str | None) -> str:
+    """Ask for the name of the provider on the terminal."""
+    if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
+        raise UsageError("nobody can be asked for the provider: give --provider")
+    names = _providers()
+    usual = saved if saved in names else USUAL
+    sys.stderr.write(f"Provider ({', '.join(names)}) [{usual}]: ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not answer:
+        raise UsageError("no provider was given")
+    return answer.strip() or usual
+
+
+def _check_provider(name: str) -> None:
+    from holdfast.registry import is_on_this_machine
+
+    if is_on_this_machine(name):
+        raise UsageError(
+            f"provider {name!r} needs no token: `holdfast config set provider {name}` chooses it"
+        )
+
+
+def _refuse_other_addresses(saved: dict[str, Any], changes: dict[str, Any], path: str) -> None:
+    """Raise ConfigError if settings of another provider decide where the token would be sent."""
+    before = saved.get("provider")
+    if before is None or before == changes["provider"]:
+        return
+    if others := [name for name in DESTINATION if name in saved and name not in changes]:
+        raise advise(
+            ConfigError(f"{path} has {' and '.join(others)} for provider {before!r}"),
+            f"first run `holdfast config unset {others[0]}`",
+        )
+
+
+def _config(changes: dict[str, Any]) -> "holdfast.ClientConfig":
+    """Return the configuration of commands after the login, without the token."""
+    from holdfast.cli.settings import config_of, gather
+
+    flags = {name: (value, f"--{name.replace('_', '-')}") for name, value in changes.items()}
+    settings = gather(flags)
+    settings.pop("provider_token", None)
+    return config_of(settings)
+
+
+def _read_token(run: Run, config: "holdfast.ClientConfig") -> Secret:
+    from holdfast.config.checks import token
+
+    if sys.stdin is not None and sys.stdin.isatty():
+        given = tokens.ask(config.provider, config.api_url, "write it to standard input")
+    else:
+        given = tokens.read_piped(run.standard_input())
+    checked = token("the token", given)
+    if checked is None:
+        raise ConfigError("no token was given")
+    return checked
+
+
+def _test(config: "holdfast.ClientConfig", token: Secret) -> None:
+    from holdfast.config import Retries, Timeouts
+
+    limits = Timeouts(**dict.fromkeys(("connect", "read", "write", "total"), SECONDS))
+    once = config.with_options(provider_token=token, timeouts=limits, retries=Retries(attempts=1))
+    try:
+        with holdfast.Client.init(once) as client:
+            client.test_connection()
+    except ClientError as error:
+        raise advise(error, NOT_SAVED) from None
+
+
+def tell_stronger(run: Run, names: list[str], path: str) -> None:
+    """Write a note for each of these settings of the file that another source overrides."""
+    from holdfast.cli.settings import gather
+
+    for name, setting in gather({}).items():
+        if name in names and setting.source != path:
+            note(run, f"{setting.source} sets {name} too, and wins over {path}")

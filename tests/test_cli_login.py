@@ -1,0 +1,288 @@
+"""`holdfast login`, `config set` and `config unset`: the user's settings, changed with care."""
+
+import json
+import stat
+import sys
+
+import pytest
+
+from holdfast.testing import Scripted, ScriptedServer
+from tests.commands import node_variables
+from tests.support import TOKEN
+
+MESSAGE = {"message": "Congratulations! You are communicating with the Pinata API!"}
+PROVIDER = "Provider ("
+TOKEN_PROMPT = "Token for "
+OTHERS = """\
+# My settings, with care.
+cid_version = 0  # as "#" always
+
+[retries]  # few
+attempts = 2
+"""
+
+
+def mode_of(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def login_to(server):
+    return ("login", "--provider", "pinning", "--pin-api-url", server.url)
+
+
+def test_the_provider_and_the_token_are_asked_for(commands, server):
+    server.reply(200, MESSAGE)
+    commands.command = (sys.executable, "-m", "holdfast")  # a new process, not a fork
+    code, shown = commands.on_terminal(
+        *("login", "--pin-api-url", server.url),
+        typed={PROVIDER: "pinning\n", TOKEN_PROMPT: f"{TOKEN}\n"},
+    )
+    assert (code, TOKEN in shown) == (0, False)
+    assert shown.splitlines() == [
+        "Provider (cluster, kubo, pinata, pinning, psa) [pinata]: pinning",
+        f"Token for {server.url}: ",
+        f"logged in to 'pinning'; your settings are in {commands.user_file}",
+    ]
+    (request,) = server.requests
+    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+    assert commands.user_file.read_text() == (
+        f'provider = "pinning"\npin_api_url = "{server.url}"\nprovider_token = "{TOKEN}"\n'
+    )
+    assert mode_of(commands.user_file) == 0o600
+    server.reply(200, MESSAGE)
+    assert commands.text("test-connection") == "connected to 'pinning'"
+    assert server.requests[-1].headers["authorization"] == f"Bearer {TOKEN}"
+
+
+def test_the_token_comes_through_a_pipe(commands, node):
+    variables = node_variables(node)
+    found = commands.json(
+        *("login", "--provider", "pinning", "--pin-api-url", variables["HOLDFAST_PIN_API_URL"]),
+        *("--gateway-url", variables["HOLDFAST_GATEWAY_URL"]),
+        given=f"{node.token}\n".encode(),
+    )
+    assert found["settings"] == str(commands.user_file)
+    assert node.token not in json.dumps(found)
+    cid = commands.text("store", "[1]")
+    assert commands.json("retrieve", cid) == [1]
+
+
+def test_other_settings_and_comments_stay(commands, server):
+    commands.write_user_file(OTHERS)
+    commands.user_file.chmod(0o644)
+    for _ in range(2):  # the second time replaces what the first wrote
+        server.reply(200, MESSAGE)
+        commands.text(*login_to(server), given=TOKEN.encode())
+    lines = [f'pin_api_url = "{server.url}"', f'provider_token = "{TOKEN}"']
+    assert commands.user_file.read_text().splitlines() == [
+        *OTHERS.splitlines()[:2],
+        'provider = "pinning"',
+        *lines,
+        *OTHERS.splitlines()[2:],
+    ]
+    assert mode_of(commands.user_file) == 0o600
+    assert [each.name for each in commands.user_file.parent.iterdir()] == ["holdfast.toml"]
+
+
+@pytest.mark.parametrize(
+    ("status", "given", "code"),
+    [(401, TOKEN.encode(), 8), (403, TOKEN.encode(), 9), (200, b"", 3), (200, b"a b", 3)],
+)
+def test_a_token_that_is_not_accepted_is_not_saved(commands, status, given, code):
+    commands.write_user_file(OTHERS)
+    with ScriptedServer(lambda _: Scripted(status=status, body=MESSAGE)) as server:
+        found, lines = commands.failure(*login_to(server), given=given)
+    assert found == code
+    assert TOKEN not in "".join(lines)
+    assert commands.user_file.read_text() == OTHERS
+
+
+def test_a_token_cannot_be_an_argument(commands):
+    code, lines = commands.failure("login", "--provider", "pinning", "--token", TOKEN)
+    assert (code, TOKEN in "".join(lines)) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["login"], 2, "nobody can be asked for the provider"),
+        (["login", "--provider", "local"], 2, "provider 'local' needs no token"),
+        (["login", "--provider", "pinatta"], 3, "unknown provider 'pinatta'"),
+        (["login", "--provider", TOKEN], 3, "provider must be"),
+    ],
+)
+def test_wrong_providers(commands, arguments, code, words):
+    found, lines = commands.failure(*arguments, given=TOKEN.encode())
+    assert (found, words in lines[0], TOKEN in "".join(lines)) == (code, True, False), lines
+    assert not commands.user_file.exists()
+
+
+def test_a_token_is_not_sent_to_the_address_of_another_provider(commands, server):
+    commands.write_user_file(f'provider = "kubo"\npin_api_url = "{server.url}"\n')
+    code, lines = commands.failure("login", "--provider", "pinning", given=TOKEN.encode())
+    assert code == 3
+    assert lines == [
+        f"error: {commands.user_file} has pin_api_url for provider 'kubo'",
+        "hint: first run `holdfast config unset pin_api_url`",
+    ]
+    assert server.requests == []
+
+
+def test_a_connection_in_use_is_not_changed(commands):
+    commands.write_user_file('use = "archive"\n[connections.archive]\nprovider = "local"\n')
+    code, lines = commands.failure("login", "--provider", "pinning", given=TOKEN.encode())
+    assert (code, "has use, which chooses a connection" in lines[0]) == (3, True)
+
+
+def test_what_is_stronger_than_the_file_is_told(commands, server):
+    server.reply(200, MESSAGE)
+    result = commands.run(
+        *login_to(server), given=TOKEN.encode(), HOLDFAST_PROVIDER_TOKEN="another-token"
+    )
+    assert result.returncode == 0
+    assert result.stderr.decode() == (
+        f"HOLDFAST_PROVIDER_TOKEN sets provider_token too, and wins over {commands.user_file}\n"
+    )
+    assert server.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
+
+
+# config set, config unset
+
+
+def test_settings_are_changed_and_removed(commands):
+    commands.write_user_file(OTHERS)
+    for key, value in {
+        "cid_version": "1",
+        "retries.attempts": "5",
+        "retries.cap": "2.5",
+        "timeouts.read": "9",
+        "gateway_url": "https://a.example,https://b.example",
+        "verify": "no",
+    }.items():
+        assert commands.text("config", "set", key, value) == f"{key}: saved in {commands.user_file}"
+    assert commands.user_file.read_text() == (
+        "# My settings, with care.\n"
+        'cid_version = 1  # as "#" always\n'
+        'gateway_url = ["https://a.example", "https://b.example"]\n'
+        "verify = false\n\n"
+        "[retries]  # few\nattempts = 5\ncap = 2.5\n\n"
+        "[timeouts]\nread = 9\n"
+    )
+    assert commands.json("config")["retries"]["value"]["attempts"] == 5
+    for key in ("gateway_url", "verify", "retries.cap", "cid_version"):
+        assert "removed from" in commands.text("config", "unset", key)
+    assert commands.user_file.read_text() == (
+        "# My settings, with care.\n\n[retries]  # few\nattempts = 5\n\n[timeouts]\nread = 9\n"
+    )
+    code, lines = commands.failure("config", "unset", "verify")
+    assert (code, lines[0]) == (3, f"error: {commands.user_file} has no verify")
+
+
+def test_a_folder_is_that_of_the_shell_and_not_of_the_file(commands):
+    commands.text("config", "set", "path", "store")
+    assert commands.json("config")["path"]["value"] == str(commands.folder / "store")
+    commands.text("config", "set", "path", "~/store")
+    assert commands.user_file.read_text() == 'path = "~/store"\n'
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("provider_token", "secret-on-a-command-line", "is a secret"),
+        ("gateway_token", "secret-on-a-command-line", "is a secret"),
+        ("proxy", "http://user:secret-on-a-command-line@host:1", "may hold a secret"),
+        ("provider_options", '{"a": "secret-on-a-command-line"}', "may hold a secret"),
+        ("pin_api_url", "https://secret-on-a-command-line@host", "must be a plain address"),
+        ("provider", "secret-on-a-command-line-" * 3, "provider must be"),
+        ("cid_version", "2", "cid_version must be"),
+        ("verify", "perhaps", "must be true or false"),
+        ("retries.attempts", "many", "must be numbers by name"),
+        ("retries.tries", "5", "tries"),
+        ("retries", "5", "is a table"),
+        ("verify.x", "5", "verify has no fields"),
+        ("on_event", "x", "is for Python programs"),
+        ("vreify", "1", "did you mean 'verify'?"),
+        ("use", "nowhere", "unknown connection 'nowhere'"),
+        ("path", "", "path"),
+    ],
+)
+def test_wrong_settings_change_nothing(commands, key, value, words):
+    commands.write_user_file(OTHERS)
+    code, lines = commands.failure("config", "set", key, value)
+    assert (code, words in lines[0]) == (3, True), lines
+    assert "secret-on-a-command-line" not in "".join(lines)
+    assert commands.user_file.read_text() == OTHERS
+
+
+UNUSUAL = {
+    "several lines": ('gateway_url = [\n  "https://a.example",\n]\npath = "x"\n', None),
+    "quoted": ('"gateway_url" = "https://a.example"\n', "cannot be changed safely"),
+    "in a string": ('path = """\ngateway_url = 1\n"""\n', "cannot be changed safely"),
+    "inline table": ("retries = { attempts = 1 }\n", "cannot be changed safely"),
+    "dotted": ("retries.attempts = 1\n", "cannot be changed safely"),
+    "Windows": ("cid_version = 0\r\n# a\r\n[retries]\r\nattempts = 1\r\n# b\r\n", None),
+    "no last line end": ("cid_version = 0", None),
+}
+
+
+@pytest.mark.parametrize("before", UNUSUAL)
+def test_files_that_are_written_in_another_way(commands, before):
+    """They are changed as they should be, or not at all."""
+    text, refusal = UNUSUAL[before]
+    commands.write_user_file(text)
+    written = commands.user_file.read_bytes()
+    key = "retries.attempts" if "retries" in text else "gateway_url"
+    result = commands.run("config", "set", key, "3" if "retries" in text else "https://b.example")
+    if refusal is not None:
+        assert (result.returncode, refusal in result.stderr.decode()) == (3, True)
+        assert commands.user_file.read_bytes() == written
+        return
+    assert result.returncode == 0, result.stderr
+    shown = commands.json("config")
+    if "retries" in text:
+        assert shown["retries"]["value"]["attempts"] == 3
+    else:
+        assert shown["gateway_url"]["value"] == ["https://b.example/ipfs"]
+    after = commands.user_file.read_bytes().decode()
+    assert [line for line in text.split("\n") if "#" in line and line not in after] == []
+    assert {"path", "cid_version"} & {name for name in shown if shown[name]["source"] != "default"}
+
+
+def test_a_comment_below_a_setting_stays_without_it(commands):
+    for end in ("\n", "\r\n"):
+        commands.write_user_file("")
+        commands.user_file.write_bytes(f"verify = true  # out{end}# stays{end}".encode())
+        commands.text("config", "unset", "verify")
+        assert commands.user_file.read_bytes().decode() == f"# stays{end}"
+
+
+def test_a_link_to_the_file_stays_a_link(commands):
+    commands.write_user_file(OTHERS)
+    real = commands.folder / "dotfiles.toml"
+    commands.user_file.rename(real)
+    commands.user_file.symlink_to(real)
+    commands.text("config", "set", "cid_version", "1")
+    assert commands.user_file.is_symlink()
+    assert "cid_version = 1" in real.read_text()
+
+
+def test_a_connection_and_a_provider_are_not_both_chosen(commands):
+    commands.write_user_file('[connections.disk]\nprovider = "local"\n')
+    commands.text("config", "set", "use", "disk")
+    assert commands.user_file.read_text() == (
+        'use = "disk"\n\n[connections.disk]\nprovider = "local"\n'
+    )
+    code, lines = commands.failure("config", "set", "provider", "kubo")
+    assert (code, lines[1]) == (3, "hint: first run `holdfast config unset use`")
+    commands.text("config", "unset", "use")
+    commands.text("config", "set", "provider", "kubo")
+    code, lines = commands.failure("config", "set", "use", "disk")
+    assert (code, lines[1]) == (3, "hint: first run `holdfast config unset provider`")
+
+
+def test_a_broken_file_is_told_and_left_alone(commands):
+    commands.write_user_file('provider_token = "secret-in-a-broken-line')
+    for arguments in (["config", "set", "verify", "yes"], ["login", "--provider", "pinning"]):
+        code, lines = commands.failure(*arguments, given=TOKEN.encode())
+        assert (code, "is not TOML" in lines[0], "secret-in" in "".join(lines)) == (3, True, False)
+    assert commands.user_file.read_text() == 'provider_token = "secret-in-a-broken-line'

@@ -1,0 +1,166 @@
+"""`holdfast status`, `info` and `url`: where things are, what they are, and their links."""
+
+import re
+import time
+
+import pytest
+
+from holdfast import Client, compute_cid
+from holdfast.testing import Scripted, ScriptedServer
+from tests.commands import Commands, node_variables
+from tests.support import HELLO_CID, TOKEN
+
+
+def rows_of(text):
+    return {line.split(maxsplit=1)[0]: line.split(maxsplit=1)[1] for line in text.splitlines()}
+
+
+def test_the_status_of_a_new_machine(commands):
+    rows = rows_of(commands.text("status"))
+    assert rows["Provider"] == "local  (default)"
+    assert rows["Connection"] == "not needed"
+    assert rows["Store"].endswith("/data/holdfast  (none yet: the first upload makes it)")
+    assert re.fullmatch(r"[\d.]+ [KMGTP]iB free of [\d.]+ [KMGTP]iB", rows["Disk"])
+    assert not (commands.folder.parent / "data").exists()
+    commands.text("store", "[1]")
+    rows = rows_of(commands.text("status"))
+    assert rows["Connection"] == "connected"
+    assert rows["Store"].endswith("/data/holdfast  (1 pin, 3 B)")
+
+
+def test_the_status_of_a_service(commands, node):
+    variables = node_variables(node)
+    rows = rows_of(commands.text("status", **variables))
+    assert rows["Provider"] == "pinning  (HOLDFAST_PROVIDER)"
+    assert rows["Address"] == node.api_url
+    assert rows["Connection"] == "connected"
+    found = commands.json("status", **variables)
+    assert (found["connected"], found["provider"]) == (True, "pinning")
+    assert node.token not in str(found)
+
+
+def test_the_status_of_a_service_that_refuses_the_token(commands, node):
+    variables = {**node_variables(node), "HOLDFAST_PROVIDER_TOKEN": TOKEN}
+    result = commands.run("status", **variables)
+    assert result.returncode == 8
+    assert rows_of(result.stdout.decode())["Connection"] == "error: HTTP error 401"
+    assert TOKEN.encode() not in result.stdout
+    result = commands.run("status", "--json", **variables)
+    assert b'"connected": false' in result.stdout
+
+
+def test_a_missing_token_is_not_asked_for(commands):
+    code, shown = commands.on_terminal("status", "--provider", "pinning", NO_COLOR="1")
+    assert code == 3
+    assert rows_of(shown)["Connection"] == (
+        "error: provider 'pinning' needs a token: `holdfast login` saves one"
+    )
+
+
+def test_the_status_never_hangs(commands):
+    with ScriptedServer(lambda _: Scripted(delay=60)) as silent:
+        begun = time.monotonic()
+        result = commands.run(
+            *("status", "--provider", "pinning", "--pin-api-url", silent.url, "--timeout", "0.5"),
+            HOLDFAST_PROVIDER_TOKEN=TOKEN,
+        )
+    assert time.monotonic() - begun < 40
+    assert result.returncode == 6
+    assert "error: " in rows_of(result.stdout.decode())["Connection"]
+    assert rows_of(result.stdout.decode())["Store"]
+
+
+def test_wrong_settings_are_an_error_and_the_rest_is_shown(commands):
+    result = commands.run("status", HOLDFAST_VERIFY="perhaps")
+    rows = rows_of(result.stdout.decode())
+    assert (result.returncode, rows["Connection"]) == (
+        3,
+        "error: HOLDFAST_VERIFY must be true or false",
+    )
+    assert "free of" in rows["Disk"]
+
+
+def test_a_damaged_store_is_told(commands):
+    commands.text("store", "[1]")
+    (database,) = commands.folder.parent.glob("data/**/holdfast.sqlite3")
+    database.write_bytes(b"not a database" * 1000)
+    result = commands.run("status")
+    rows = rows_of(result.stdout.decode())
+    assert result.returncode == 14
+    assert "is damaged" in rows["Connection"]
+    assert "(error: the store in " in rows["Store"]
+
+
+def test_colours_of_the_status(commands):
+    commands.text("store", "[1]")
+    code, shown = commands.on_terminal("status")
+    assert (code, "\x1b[32mconnected\x1b[0m" in shown) == (0, True)
+
+
+# info
+
+LAYOUTS = {
+    (): (2_000_000, "unixfs-v1-2025", 3),
+    ("--cid-version", "0"): (2_000_000, "unixfs-v0-2015", 9),
+    ("--profile", "kubo-legacy-cidv1"): (2_000_000, "kubo-legacy-cidv1", 9),
+    ("--cid-version", "0", "--json"): (50_000_000, "unixfs-v0-2015", 191 + 2 + 1),
+}
+
+
+@pytest.mark.parametrize("options", LAYOUTS)
+def test_layouts_and_blocks(commands, options):
+    size, layout, blocks = LAYOUTS[options]
+    (commands.folder / "file").write_bytes(b"x" * size)
+    (words,) = commands.text("upload", "file", *options).splitlines()
+    cid = re.search(r"(Qm|baf)\w+", words)[0]
+    found = commands.json("info", cid)
+    assert (found["kind"], found["size"]) == ("file", size)
+    assert (found["layout"], found["blocks"]) == (layout, blocks)
+    (pin,) = found["pins"]
+    assert (pin["at"], pin["name"], pin["state"]) == ("local", "file", "pinned")
+
+
+def test_one_block_a_folder_and_a_link(commands):
+    folder = commands.folder / "site"
+    folder.mkdir()
+    (folder / "hello.txt").write_bytes(b"hello")
+    (folder / "link").symlink_to("hello.txt")
+    cid = commands.text("upload", "site")
+    rows = rows_of(commands.text("info", f"{cid}/hello.txt"))
+    assert list(rows) == ["CID", "Kind", "Size", "Blocks", "Layout", "Pinned"]
+    assert list(rows.values()) == [HELLO_CID, "file", "5 B", "1", "-", "no"]
+    rows = rows_of(commands.text("info", cid))
+    assert (rows["Kind"], rows["Size"], rows["Blocks"]) == ("directory", "-", "-")
+    assert rows["Pinned"].startswith("at 'local'  20")
+    assert rows["Pinned"].endswith("  name: site")
+    assert commands.json("info", f"{cid}/link")["kind"] == "symlink"
+    assert commands.json("info", "bafkqabtimvwgy3yk")["blocks"] == 1  # all of it is in the CID
+    code, lines = commands.failure("info", compute_cid(b"nobody has this"))
+    assert (code, lines[0].startswith("error: ")) == (10, True)
+
+
+def test_where_it_is_pinned(tmp_path, empty_node):
+    commands = Commands(tmp_path, **node_variables(empty_node))
+    cid = commands.text("upload", "-", "--name", "both", given=b"1" * 300_000)
+    assert [pin["at"] for pin in commands.json("info", cid)["pins"]] == ["pinning"]
+    commands.text("upload", "-", "--provider", "local", given=b"1" * 300_000)
+    assert [pin["at"] for pin in commands.json("info", cid)["pins"]] == ["pinning", "local"]
+    with Client.init(empty_node.config) as client:
+        client.revoke(cid)
+    assert [pin["at"] for pin in commands.json("info", cid)["pins"]] == ["local"]
+
+
+# url
+
+
+def test_links(commands):
+    gateway = ("--gateway-url", "https://example.mypinata.cloud")
+    link = f"https://example.mypinata.cloud/ipfs/{HELLO_CID}"
+    assert commands.text("url", HELLO_CID, *gateway) == link
+    assert commands.text("url", f"ipfs://{HELLO_CID}/a b?x", *gateway) == f"{link}/a%20b"
+    assert commands.json("url", HELLO_CID, *gateway) == {"cid": HELLO_CID, "url": link}
+    result = commands.run("url", HELLO_CID)
+    assert (result.returncode, result.stdout.decode()) == (0, f"ipfs://{HELLO_CID}\n")
+    assert result.stderr.decode().startswith("browsers cannot open this link: use a gateway")
+    code, _ = commands.failure("url", "nonsense")
+    assert code == 4
