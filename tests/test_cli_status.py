@@ -99,15 +99,19 @@ def test_colours_of_the_status(commands):
 
 # info
 
+LARGE = ("--cid-version", "0", "--json")
 LAYOUTS = {
     (): (2_000_000, "unixfs-v1-2025", 3),
     ("--cid-version", "0"): (2_000_000, "unixfs-v0-2015", 9),
     ("--profile", "kubo-legacy-cidv1"): (2_000_000, "kubo-legacy-cidv1", 9),
-    ("--cid-version", "0", "--json"): (50_000_000, "unixfs-v0-2015", 191 + 2 + 1),
+    LARGE: (50_000_000, "unixfs-v0-2015", 191 + 2 + 1),  # two levels
 }
 
 
-@pytest.mark.parametrize("options", LAYOUTS)
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param(each, marks=[pytest.mark.slow] if each == LARGE else []) for each in LAYOUTS],
+)
 def test_layouts_and_blocks(commands, options):
     size, layout, blocks = LAYOUTS[options]
     (commands.folder / "file").write_bytes(b"x" * size)
