@@ -1,5 +1,6 @@
 """The entry point of the installed command. It imports little, so that Ctrl-C works early."""
 
+import atexit
 import os
 import signal
 import sys
@@ -33,5 +34,7 @@ def _end(number: int, _: object) -> NoReturn:
     code = 128 + number
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, lambda *_: os._exit(code))
+        # After the last clean-up Python resets handlers, and the alarm itself would be the end.
+        atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
         signal.setitimer(signal.ITIMER_REAL, CLEANUP_SECONDS)
     sys.exit(code)
