@@ -71,8 +71,8 @@ def test_what_is_restored_is_what_was_backed_up(commands, store, file, tmp_path)
     assert result.returncode == 0
     lines = result.stdout.decode().splitlines()
     expected = pins(store)
-    assert {tuple(line.split("  ")) for line in lines} == {
-        ("archive", cid, name) for cid, (name, _) in expected.items()
+    assert {tuple(line.split(maxsplit=2)) for line in lines} == {
+        ("copied", cid, name) for cid, (name, _) in expected.items()
     }
     assert result.stderr.decode() == "restored: 6 pins\n"
     assert pins(there) == expected
