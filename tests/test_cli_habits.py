@@ -142,6 +142,7 @@ def test_json_is_before_or_after_the_command(filled, typed):
     words = typed.split()
     before = filled.text("--json", *words)
     assert before == filled.text(*words, "--json")
+    assert before == filled.text(words[0], "--json", *words[1:])
     assert json.loads(before)
 
 
@@ -258,6 +259,13 @@ def test_a_typing_error_is_answered_with_what_may_be_meant(commands, typed, mean
     assert len(lines) == 2
     assert f"did you mean {meant}?" in lines[0]
     assert lines[1].startswith("hint: ")
+
+
+def test_a_group_points_to_its_own_commands(filled):
+    code, lines = filled.failure("car", "hello.txt")
+    assert (code, lines[1]) == (2, "hint: `holdfast car --help` lists the commands")
+    code, lines = filled.failure("car")
+    assert (code, lines[0]) == (2, "error: name a command: export or import")
 
 
 def test_what_is_like_nothing_gets_no_suggestion(commands):

@@ -156,6 +156,10 @@ def test_there_are_no_colours_where_nobody_wants_them(pinned, variables):
     for arguments in (["list"], ["ls", "nonsense"], ["list", "--token", "x"]):
         _, shown = pinned.on_terminal(*arguments, **variables)
         assert "\x1b" not in shown
+    pinned.command = BARS_AT_ONCE
+    (pinned.folder / "big").write_bytes(bytes(1_000_000))
+    _, shown = pinned.on_terminal("cid", "big", **variables)
+    assert ("━" in shown, plain(shown)) == ("TERM" not in variables, shown)
     code, shown = pinned.on_terminal("list", NO_COLOR="")  # an empty variable does not count
     assert (code, BOLD in shown) == (0, True)
 

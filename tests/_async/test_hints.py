@@ -9,6 +9,7 @@ import pytest
 from holdfast import AsyncClient
 from holdfast.errors import ConfigError, InvalidCIDError, NetworkError, SerializationError
 from holdfast.hints import Hint, advise, hint_of
+from holdfast.testing import running_node
 from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for
 
 TEXT_NOTE = "a string is the path of a file; for the text itself, give its bytes: text.encode()"
@@ -244,6 +245,15 @@ async def test_a_read_names_the_proxy_too(server, monkeypatch, tmp_path):
         with pytest.raises(NetworkError) as caught:
             await client.retrieve(HELLO_CID)
     assert "HTTPS_PROXY is set" in "\n".join(caught.value.__notes__)
+
+
+async def test_a_server_without_tls_is_answered_with_the_scheme(server):
+    with running_node() as node:
+        secure = node.api_url.replace("http://", "https://")
+        error = await failure_of(server, pin_api_url=secure)
+    assert str(error).startswith("no secure connection to 127.0.0.1")
+    words = "the server may speak plain HTTP: write http:// before its address"
+    assert error.__notes__ == [words]
 
 
 async def test_the_first_hint_stays_and_survives_pickling():

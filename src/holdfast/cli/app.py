@@ -11,7 +11,7 @@ import holdfast
 from holdfast.cli import exit_codes, output
 from holdfast.cli.help_topics import FIRST_SCREEN, TOPICS
 from holdfast.cli.other_names import ALIASES
-from holdfast.cli.unknown_words import CommandGroup, check_two_words, usage_error
+from holdfast.cli.unknown_words import CommandGroup, check_habits, usage_error
 
 COMMAND_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "content": ("store", "retrieve", "send", "receive"),
@@ -74,11 +74,12 @@ class Commands(CommandGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command of the first of `args`, which may be an alias, or ``help COMMAND``."""
-        if not ctx.resilient_parsing:  # as it is for completion
-            check_two_words(args)
         if args[0] == "help" and len(args) > 1 and args[1][:1] != "-" and args[1] not in TOPICS:
             args = [*args[1:], "--help"]
-        return super().resolve_command(ctx, [*ALIASES.get(args[0], args[:1]), *args[1:]])
+        args = [*ALIASES.get(args[0], args[:1]), *args[1:]]
+        if not ctx.resilient_parsing:  # as it is for completion
+            check_habits(args, is_known=self.get_command(ctx, args[0]) is not None)
+        return super().resolve_command(ctx, args)
 
 
 app: Final = typer.Typer(

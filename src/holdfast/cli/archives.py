@@ -14,11 +14,17 @@ if TYPE_CHECKING:
     from holdfast.files.sources import Progress
 
 commands: Final = group()
-car: Final = group(help="Export and import CAR archives of the store.")
-commands.add_typer(car, name="car")
+car_commands: Final = group()
+commands.add_typer(car_commands, name="car")
 
 
-@command(car, store_options, name="export")
+@command(car_commands, is_group=True)
+def car(_: Run) -> None:
+    """Export and import CAR archives of the store."""
+    raise UsageError("name a command: export or import")
+
+
+@command(car_commands, store_options, name="export")
 def export_car(
     run: Run,
     cid: Annotated[str, cid_argument("The root to export.")],
@@ -53,7 +59,7 @@ def export_car(
     run.emit({"cid": text, "path": to, "size": size}, to)
 
 
-@command(car, store_options, name="import")
+@command(car_commands, store_options, name="import")
 def import_car(
     run: Run,
     file: Annotated[

@@ -17,8 +17,12 @@ def shows_colours(stream: TextIO) -> bool:
 
     ``NO_COLOR``, if it is not empty, and ``TERM=dumb`` turn them off.
     """
-    if os.environ.get("NO_COLOR") or not stream.isatty():
+    if os.environ.get("NO_COLOR") or not moves_cursor(stream):
         return False
-    if sys.platform == "win32":
-        return bool(os.environ.get("WT_SESSION") or os.environ.get("TERM"))
-    return (os.environ.get("TERM") or "dumb") != "dumb"
+    return sys.platform != "win32" or bool({"WT_SESSION", "TERM"} & {*os.environ})
+
+
+def moves_cursor(stream: TextIO) -> bool:
+    """Return whether `stream` is a terminal that can do more than write lines."""
+    is_dumb = os.environ.get("TERM") in {None, "", "dumb"} and sys.platform != "win32"
+    return stream.isatty() and not is_dumb

@@ -19,10 +19,13 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 """The words that each alias stands for. They are not in `--help`, and named in the reference."""
 
 _CONNECTIONS: Final = "`holdfast connections` lists your connections; --use NAME chooses one"
+_INFO: Final = "`holdfast info CID` shows its kind, size, blocks, and where it is pinned"
 _LIST: Final = "`holdfast list` shows what is pinned; with --name, what has a text in its name"
 _LOOK: Final = "`holdfast ls CID` lists a folder, `holdfast cat CID` writes a file"
 _NODE: Final = "`holdfast node` runs a node until Ctrl-C; without one, commands use the store"
-_NOTHING_TO_SET_UP: Final = "there is nothing to set up: `holdfast upload FILE` stores a file"
+_NOTHING_TO_SET_UP: Final = (
+    "there is nothing to set up: `holdfast upload FILE`; for a service, `holdfast login`"
+)
 _PROVIDER: Final = "`holdfast status` shows the provider; `holdfast login` saves its token"
 _REMOVE: Final = "`holdfast rm CID` unpins it"
 _RENAME: Final = "`holdfast update CID --name NAME` gives a pin another name"
@@ -53,8 +56,11 @@ POINTERS: Final = {
     **dict.fromkeys(("web", "webui", "ui", "dashboard", "page"), _WEB),
     **dict.fromkeys(("whoami", "account", "auth", "key", "keys", "token", "id"), _PROVIDER),
     "logout": "`holdfast config unset provider_token` removes the token that `login` saved",
-    **dict.fromkeys(("configure", "settings", "env", "config show", "config list"), _SETTINGS),
+    **dict.fromkeys(("configure", "settings", "env"), _SETTINGS),
+    **dict.fromkeys(("config show", "config list", "config get"), _SETTINGS),
     **dict.fromkeys(("ping", "test", "doctor"), "`holdfast status` tests the connection"),
+    **dict.fromkeys(("stat", "size", "du", "inspect", "files stat"), _INFO),
+    **dict.fromkeys(("df", "stats", "repo stat"), "`holdfast status` shows the store and the disk"),
     **dict.fromkeys(("hash", "only-hash"), "`holdfast cid FILE` computes a CID, offline"),
     **dict.fromkeys(("sync", "migrate", "mirror"), _SYNC),
     "cp": "`holdfast upload FILE`, `holdfast download CID`; `holdfast copy` is between providers",
@@ -94,7 +100,7 @@ OPTION_POINTERS: Final = {
 """What to type in place of an option of another tool, by the command, or "" for any, and option."""
 
 EXTRA_ARGUMENT_POINTERS: Final = {
-    "store": 'put the JSON in single quotes: holdfast store \'{"hello": "world"}\'',
+    "store": '`holdfast store \'{"hello": "world"}\'`: JSON in single quotes is one argument',
     "send": "put the message in quotes",
     "list": "`holdfast list --name TEXT` lists the pins with a text in the name",
     "retrieve": "`holdfast download CID FILE` writes to a file",

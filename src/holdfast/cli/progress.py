@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from holdfast.cli.colours import moves_cursor
 from holdfast.cli.output import printable, size_text
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ DELAY: Final = 0.5  # seconds; what ends earlier shows no bar
 def progress_bar(
     label: str, *, unit: str | None = None, hidden: bool = False
 ) -> "Iterator[ProgressBar | None]":
-    """Show a progress bar, and yield it; without a terminal, yield None.
+    """Show a progress bar, and yield it; yield None without a terminal that can draw one.
 
     It counts bytes, or things that are called `unit`.
     """
-    if hidden or not sys.stderr.isatty():
+    if hidden or not moves_cursor(sys.stderr):
         yield None
         return
     bar = ProgressBar(label, unit)

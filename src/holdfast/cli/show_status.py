@@ -135,7 +135,8 @@ def _write(value: dict[str, Any], error: Exception | None) -> None:
     chosen = f"connection {value['use']!r}, " if value["use"] else ""
     _row("Version", value["version"])
     _row("Provider", f"{value['provider']}  ({chosen}{value['source']})")
-    _row("Address", value["address"])
+    if value["address"] != store["path"]:
+        _row("Address", value["address"])
     if value["connected"] is None:
         _row("Connection", "not needed")
     elif error is None:

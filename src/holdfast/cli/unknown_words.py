@@ -19,7 +19,7 @@ class CommandGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that `args` begin with, its name and the other arguments."""
         if self.get_command(ctx, args[0]) is None and not ctx.resilient_parsing:
-            raise unknown_command(args, self.known_names(ctx), ctx.command_path)
+            raise unknown_command(args[0], self.known_names(ctx), ctx.command_path)
         return super().resolve_command(ctx, args)
 
     def known_names(self, ctx: Any) -> list[str]:
@@ -27,21 +27,24 @@ class CommandGroup(TyperGroup):
         return self.list_commands(ctx)
 
 
-def unknown_command(words: Sequence[str], known: Iterable[str], where: str) -> UsageError:
-    """Return the error for a command line whose first word is not a command of `where`."""
-    name = words[0]
-    if pointer := POINTERS.get(name) or _pointer_of_content(name):
-        return advise(UsageError(f"unknown command {name!r}"), pointer)
+def unknown_command(name: str, known: Iterable[str], where: str) -> UsageError:
+    """Return the error for a word that is not a command of `where`."""
     question = did_you_mean(name, known)
     error = UsageError(f"unknown command {name!r}" + (f": {question}" if question else ""))
     return advise(error, f"`{where} --help` lists the commands")
 
 
-def check_two_words(words: Sequence[str]) -> None:
-    """Raise UsageError if the first two words are a command of another tool, as in ``pin add``."""
-    name = " ".join(words[:2])
-    if len(words) > 1 and name in POINTERS:
-        raise advise(UsageError(f"unknown command {name!r}"), POINTERS[name])
+def check_habits(words: Sequence[str], *, is_known: bool) -> None:
+    """Raise UsageError with a pointer for a command of another tool, a CID or a file alone.
+
+    `is_known` is whether the first word is a command of ours; with the second, as in ``pin add``,
+    it may still be one of another tool.
+    """
+    both, name = " ".join(words[:2]), words[0]
+    if len(words) > 1 and both in POINTERS:
+        raise advise(UsageError(f"unknown command {both!r}"), POINTERS[both])
+    if not is_known and (pointer := POINTERS.get(name) or _pointer_of_content(name)):
+        raise advise(UsageError(f"unknown command {name!r}"), pointer)
 
 
 def _pointer_of_content(word: str) -> str | None:

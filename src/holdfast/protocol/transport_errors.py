@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from holdfast.errors import ClientClosedError, ClientError, NetworkError, RequestTimeoutError
+from holdfast.hints import advise
 
 MAX_REASON: Final = 200
+NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "record layer failure")
+"""What versions of OpenSSL say where the peer replies without TLS."""
 
 
 class PrivateAddressError(NetworkError):
@@ -77,7 +80,10 @@ def translate(error: Exception, table: Table, peer: str, *, sent: bool = False) 
     if kind is BROKEN and any(isinstance(each, TimeoutError) for each in chain):
         kind = STALLED
     reason = next(filter(None, map(_reason, chain)), "")
-    return kind.error(peer, sent=sent, reason=reason)
+    failed = kind.error(peer, sent=sent, reason=reason)
+    if kind is TLS and any(words in reason for words in NOT_TLS):
+        advise(failed, "the server may speak plain HTTP: write http:// before its address")
+    return failed
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
