@@ -63,14 +63,12 @@ class InvalidCIDError(ClientError, ValueError):
     """The argument is not a CID. Nothing was sent.
 
     Attributes:
-        reason: Why it is not a CID; also a note. The message itself is fixed: "Invalid CID".
+        reason: Why it is not a CID. The message itself is fixed: "Invalid CID".
     """
 
     def __init__(self, message: str = "Invalid CID", *, reason: str = "") -> None:
         super().__init__(message)
         self.reason = reason
-        if reason:
-            self.add_note(reason)
 
 
 class SerializationError(ClientError, ValueError):
