@@ -89,21 +89,19 @@ def _pins(run: Run, client: "Client", cid: str) -> "list[tuple[str, Pin]] | None
 
 
 def _write(value: dict[str, Any], pins: "list[tuple[str, Pin]] | None") -> None:
-    size = value["size"]
-    amount = output.size_text(size)
-    if size is not None and size > 1023:
-        amount += f" ({size:,} bytes)"
+    """Write a line for each fact that is known."""
+    size, blocks = value["size"], value["blocks"]
+    exactly = f" ({size:,} bytes)" if size is not None and size > 1023 else ""
     rows = [
         ("CID", value["cid"]),
         ("Kind", value["kind"]),
-        ("Size", amount),
-        ("Blocks", "-" if value["blocks"] is None else f"{value['blocks']:,}"),
-        ("Layout", value["layout"] or "-"),
+        ("Size", None if size is None else output.size_text(size) + exactly),
+        ("Blocks", None if blocks is None else f"{blocks:,}"),
+        ("Layout", value["layout"]),
         *(("Pinned", _pin_text(at, pin)) for at, pin in pins or ()),
+        ("Pinned", "no" if pins == [] else None),
     ]
-    if not pins:
-        rows.append(("Pinned", "-" if pins is None else "no"))
-    for label, text in rows:
+    for label, text in ((label, text) for label, text in rows if text is not None):
         sys.stdout.write(f"{paint(f'{label:<8}', 'bold', sys.stdout)}{output.printable(text)}\n")
 
 
