@@ -131,7 +131,7 @@ def test_one_block_a_folder_and_a_link(commands):
     (folder / "link").symlink_to("hello.txt")
     cid = commands.text("upload", "site")
     rows = rows_of(commands.text("info", f"{cid}/hello.txt"))
-    assert list(rows) == ["CID", "Kind", "Size", "Blocks", "Layout", "Pinned"]
+    assert list(rows) == ["CID", "Kind", "Size", "Blocks", "Pinned"]
     assert list(rows.values()) == [HELLO_CID, "file", "5 B", "1", "no"]
     rows = rows_of(commands.text("info", cid))
     assert rows["Kind"] == "directory"
