@@ -281,14 +281,14 @@ async def test_a_gateway_without_the_blocks_is_told_clearly(reply, error):
 
 async def test_nothing_is_held_and_no_time_runs_while_the_caller_works(node):
     cid = put_sharded(node, {f"{number}": b"%d" % number for number in range(300)})
-    config = node.config.with_options(timeouts={"total": 1})
+    config = node.config.with_options(timeouts={"total": 3})
     async with await AsyncClient.init(config) as client:
         begun = []
         for _ in range(110):  # more than calls at once
             entries = client.iter_entries(cid)
             await anext(entries)
             begun.append(entries)
-        await sleep(1.2)  # longer than a call may take
+        await sleep(3.2)  # longer than a call may take
         assert len([entry async for entry in begun[0]]) == 299
         for entries in begun:
             await entries.aclose()

@@ -115,7 +115,7 @@ async def failed_download(server, reference, folder):
     async with await AsyncClient.init(config) as client:
         with pytest.raises(Exception) as caught:  # noqa: PT011 - the caller looks at it
             await client.download(reference, to=folder / "target" / "file")
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 50
     assert list((folder / "target").iterdir()) == []
     assert list((folder / "cache").rglob("*.part")) == []
     assert_shows_no_token(caught.value)

@@ -431,9 +431,9 @@ async def test_a_senseless_content_length_does_no_harm(server, client, length):
 async def test_a_gateway_that_hangs_leaves_time_for_the_next(server, other_server):
     cid, text = document([1])
     config = config_for(
-        server, gateway_url=(server.url, other_server.url), timeouts={"total": 3, "read": 3}
+        server, gateway_url=(server.url, other_server.url), timeouts={"total": 6, "read": 6}
     )
-    server.reply(200, text, delay=10)
+    server.reply(200, text, delay=60)
     other_server.reply(200, text)
     async with await AsyncClient.init(config) as client:
         assert await client.retrieve(cid) == [1]

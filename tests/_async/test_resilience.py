@@ -175,11 +175,11 @@ async def test_a_stalled_gateway_is_left_for_the_next(node):
 
     started = time.monotonic()
     with gateway(node, stall) as bad, gateway(node) as good:
-        timeouts = {"read": 1.2}
+        timeouts = {"read": 3}
         async with await AsyncClient.init(config_for_all(bad, good, timeouts=timeouts)) as client:
             assert (await client.download(cid)).read() == DATA
     assert good.requests[0].headers["range"] == "bytes=1048576-"
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50
 
 
 @pytest.mark.parametrize("profile", [UNIXFS_V1_2025, None], ids=["tree", "raw"])

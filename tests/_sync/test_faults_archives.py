@@ -117,7 +117,7 @@ def failed_download(server, reference, folder):
     with Client.init(config) as client:
         with pytest.raises(Exception) as caught:  # noqa: PT011 - the caller looks at it
             client.download(reference, to=folder / "target" / "file")
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 50
     assert list((folder / "target").iterdir()) == []
     assert list((folder / "cache").rglob("*.part")) == []
     assert_shows_no_token(caught.value)
