@@ -9,11 +9,11 @@ import os
 import secrets
 from typing import Any, Final
 
-from fsspec.asyn import AsyncFileSystem
 from fsspec.config import apply_config
 
 from holdfast.config.secret import Secret
 from holdfast.config.wrapping import wrap_secret
+from holdfast.filesystem.base_classes import FileSystemType
 
 FSSPEC_OPTIONS: Final = frozenset(
     {
@@ -31,19 +31,19 @@ FSSPEC_OPTIONS: Final = frozenset(
 _SALT: Final = secrets.token_bytes(16)
 
 
-class SecretOptions(type(AsyncFileSystem)):  # type: ignore[misc]  # fsspec has no types
+class SecretOptions(FileSystemType):
     """The class of the class: wraps the secrets among the options before fsspec sees them.
 
     An instance with a secret is not shared, because all secrets look the same in the key.
     """
 
     @property
-    def environment_key(cls) -> str:
+    def environment_key(cls) -> str:  # noqa: N805 - of a class
         """A text that is different for other ``HOLDFAST_*`` variables, and does not show them."""
         values = [each for each in sorted(os.environ.items()) if each[0].startswith("HOLDFAST_")]
         return hashlib.sha256(_SALT + repr(values).encode()).hexdigest()
 
-    def __call__(cls, *args: Any, **options: Any) -> Any:
+    def __call__(cls, *args: Any, **options: Any) -> Any:  # noqa: N805 - of a class
         """Return an instance for `options`."""
         options = {
             name: value if name in FSSPEC_OPTIONS else wrap_secret(name, value)

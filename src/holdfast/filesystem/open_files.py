@@ -2,15 +2,15 @@
 
 from typing import Any, Final
 
-from fsspec.asyn import AbstractAsyncStreamedFile, sync
-from fsspec.spec import AbstractBufferedFile
+from fsspec.asyn import sync
 
 from holdfast._async.content_file import AsyncContentFile
+from holdfast.filesystem.base_classes import AbstractAsyncStreamedFile, AbstractBufferedFile
 
 READ_AHEAD: Final = 1 << 17  # bytes that are fetched behind those that are read
 
 
-class HoldfastFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
+class HoldfastFile(AbstractBufferedFile):
     """A file that is open for reading, with the buffers of fsspec in front of it.
 
     When it is read from start to end, the content file below it fetches ever larger parts.
@@ -36,7 +36,7 @@ class HoldfastFile(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no
         self._content.closed = True
 
 
-class AsyncHoldfastFile(AbstractAsyncStreamedFile):  # type: ignore[misc]
+class AsyncHoldfastFile(AbstractAsyncStreamedFile):
     """A file that is open for reading, awaited."""
 
     def __init__(self, fs: Any, path: str, content: AsyncContentFile, **options: Any) -> None:

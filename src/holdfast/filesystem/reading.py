@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from fsspec.asyn import AsyncFileSystem, sync
+from fsspec.asyn import sync
 from fsspec.callbacks import DEFAULT_CALLBACK
 
 from holdfast._async.client import AsyncClient
 from holdfast._async.content_file import AsyncContentFile
 from holdfast.config import ClientConfig
 from holdfast.content.reference import Reference
+from holdfast.filesystem.base_classes import AsyncFileSystem
 from holdfast.filesystem.instances import SecretOptions
 from holdfast.filesystem.open_files import AsyncHoldfastFile, HoldfastFile
 from holdfast.filesystem.paths import (
@@ -38,7 +39,7 @@ NO_CID: Final = "a path begins with a CID, except for what is written in a trans
 Info = dict[str, Any]
 
 
-class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):  # type: ignore[misc]
+class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):
     """Reads content under CIDs, and in a transaction the files that it has written so far."""
 
     protocol = "holdfast"

@@ -10,7 +10,8 @@ from typing import Any, Final, Self
 from fsspec.asyn import sync
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
-from fsspec.transaction import Transaction
+
+from holdfast.filesystem.base_classes import Transaction
 
 NAME: Final = "data"  # the name of the directory, for providers that keep one
 
@@ -95,7 +96,7 @@ class Staging:
         self._temporary.cleanup()
 
 
-class HoldfastTransaction(Transaction):  # type: ignore[misc]  # fsspec has no types
+class HoldfastTransaction(Transaction):
     """A transaction: what is written in it is uploaded at its end, as one directory.
 
     Use it by ``with``, or by ``async with`` where the file system is asynchronous.

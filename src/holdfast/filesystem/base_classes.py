@@ -1,0 +1,38 @@
+"""The classes of fsspec that ours inherit from.
+
+fsspec has no types. So type checkers see the classes below, which have any attribute.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+
+    class Untyped:
+        """A class about whose attributes type checkers know nothing."""
+
+        def __init__(self, *args: Any, **options: Any) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
+
+    class AsyncFileSystem(Untyped):
+        """A file system for asyncio."""
+
+        async def _put(self, lpath: Any, rpath: Any, **options: Any) -> Any: ...
+        def _walk(self, path: Any, *args: Any, **options: Any) -> Any: ...
+
+    class AbstractBufferedFile(Untyped):
+        """A file that is open for reading or writing."""
+
+        def close(self) -> None:
+            """Close the file."""
+
+    class AbstractAsyncStreamedFile(Untyped):
+        """A file that is open, for asyncio."""
+
+    class Transaction(Untyped):
+        """Several changes that are made together."""
+
+    FileSystemType = type
+else:
+    from fsspec.asyn import AsyncFileSystem
+
+    FileSystemType = type(AsyncFileSystem)
