@@ -75,6 +75,7 @@ def test_the_fixtures_are_there_and_each_test_has_a_node_of_its_own(pytester, ru
         assert listed.count(f"\n{name} -- ") == 1
 
 
+@pytest.mark.slow
 def test_nothing_is_left_behind(pytester, run, monkeypatch):
     home, temporary = pytester.mkdir("home"), pytester.mkdir("temporary")
     monkeypatch.setenv("HOME", str(home))
@@ -118,6 +119,7 @@ def test_loading_the_plugin_imports_next_to_nothing(pytester, run):
     run(*others).assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_without_pytest_asyncio_all_but_the_async_fixture_works(pytester, without_asyncio):
     pytester.makepyfile(
         test_first=FIRST,
@@ -137,6 +139,7 @@ def test_without_pytest_asyncio_all_but_the_async_fixture_works(pytester, withou
     assert "asyncio_mode" not in listed
 
 
+@pytest.mark.slow
 def test_pytest_asyncio_may_be_switched_off(pytester, run):
     pytester.makepyfile("def test_wanting(holdfast_async_client): pass")
     result = run("-p", "no:asyncio")
@@ -178,6 +181,7 @@ def test_the_plugin_loads_where_pytest_is_old(pytester):
     assert pytester.runpython(script).ret == 0
 
 
+@pytest.mark.slow
 def test_without_the_node_the_fixture_says_what_to_install(pytester, run):
     pytester.makepyfile(conftest="import sys; sys.modules['starlette'] = None", test_first=FIRST)
     result = run("-p", "no:anyio")
