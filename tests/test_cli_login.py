@@ -286,3 +286,74 @@ def test_a_broken_file_is_told_and_left_alone(commands):
         code, lines = commands.failure(*arguments, given=TOKEN.encode())
         assert (code, "is not TOML" in lines[0], "secret-in" in "".join(lines)) == (3, True, False)
     assert commands.user_file.read_text() == 'provider_token = "secret-in-a-broken-line'
+
+
+# Where a token is sent, and changes at the same time
+
+
+def test_an_address_that_is_not_saved_gets_no_token(commands, server):
+    """In a shell without the variable, the token would be sent to another address."""
+    login = ("login", "--provider", "pinning")
+    code, lines = commands.failure(*login, given=TOKEN.encode(), HOLDFAST_PIN_API_URL=server.url)
+    assert (code, lines) == (
+        3,
+        [
+            "error: HOLDFAST_PIN_API_URL sets pin_api_url, which is not saved",
+            "hint: give --pin-api-url, or unset HOLDFAST_PIN_API_URL",
+        ],
+    )
+    assert (server.requests, commands.user_file.exists()) == ([], False)
+
+
+def test_an_address_without_a_provider_gets_no_token(commands, server):
+    commands.write_user_file(f'pin_api_url = "{server.url}"\nallow_insecure = true\n')
+    code, lines = commands.failure("login", "--provider", "pinning", given=TOKEN.encode())
+    assert code == 3
+    assert lines[0].endswith("has pin_api_url and allow_insecure for no provider")
+    assert server.requests == []
+
+
+def test_an_unknown_provider_is_told_before_the_token_is_read(commands):
+    commands.command = (sys.executable, "-m", "holdfast")
+    code, shown = commands.on_terminal("login", "--provider", "pinatta", typed={})
+    assert (code, TOKEN_PROMPT in shown, "did you mean 'pinata'?" in shown) == (3, False, True)
+
+
+def test_what_others_change_during_the_test_of_a_token_stays(commands):
+    commands.write_user_file(OTHERS)
+
+    def answer(_):
+        commands.text("config", "set", "rate_limit", "7")
+        return Scripted(status=200, body=MESSAGE)
+
+    with ScriptedServer(answer) as server:
+        commands.text(*login_to(server), given=TOKEN.encode())
+    assert "rate_limit = 7\n" in commands.user_file.read_text()
+    assert TOKEN in commands.user_file.read_text()
+
+
+def test_a_token_is_not_saved_for_an_address_that_changed_during_its_test(commands):
+    def answer(_):
+        commands.write_user_file('provider = "pinning"\npin_api_url = "https://b.example"\n')
+        return Scripted(status=200, body=MESSAGE)
+
+    with ScriptedServer(answer) as server:
+        code, lines = commands.failure(*login_to(server), given=TOKEN.encode())
+    assert (code, "was changed during the test; nothing was saved" in lines[0]) == (3, True)
+    assert TOKEN not in commands.user_file.read_text()
+
+
+def test_changes_at_the_same_time_are_all_kept(commands):
+    keys = ("connect", "read", "write", "total")
+    started = [commands.start("config", "set", f"timeouts.{key}", "9") for key in keys]
+    assert [each.communicate(timeout=120)[1] for each in started] == [""] * len(keys)
+    assert commands.user_file.read_text().splitlines()[0] == "[timeouts]"
+    assert sorted(commands.user_file.read_text().splitlines()[1:]) == sorted(
+        f"{key} = 9" for key in keys
+    )
+
+
+def test_names_of_providers_are_checked_in_the_same_way_everywhere(commands):
+    assert "saved in" in commands.text("config", "set", "provider", "provider_b")
+    code, lines = commands.failure("config", "set", "provider", "lokal")
+    assert (code, lines[1]) == (3, "hint: did you mean 'local'?")

@@ -160,6 +160,17 @@ def known_providers(group: str = SYNC_GROUP) -> list[str]:
     return sorted({*own, *_installed(group)})
 
 
+def check_provider(name: str, group: str = SYNC_GROUP) -> None:
+    """Raise ConfigError unless there is a provider of this name, built in or installed."""
+    if name in BUILT_IN or name in _installed(group):
+        return
+    known = known_providers(group)
+    error = ConfigError(f"unknown provider {name!r}: the field takes one of {', '.join(known)}")
+    if question := did_you_mean(name, known, _MEANT):
+        advise(error, question)
+    raise error
+
+
 def _installed(group: str) -> "dict[str, EntryPoint]":
     # Imported here: most programs use a built-in provider.
     from importlib.metadata import entry_points  # noqa: PLC0415
@@ -170,13 +181,8 @@ def _installed(group: str) -> "dict[str, EntryPoint]":
 def _find(name: str, group: str) -> Any:
     if name in BUILT_IN:
         return _load_built_in(name, group)
-    if (point := _installed(group).get(name)) is not None:
-        return _load(point)
-    known = known_providers(group)
-    error = ConfigError(f"unknown provider {name!r}: the field takes one of {', '.join(known)}")
-    if question := did_you_mean(name, known, _MEANT):
-        advise(error, question)
-    raise error
+    check_provider(name, group)
+    return _load(_installed(group)[name])
 
 
 def _load_built_in(name: str, group: str) -> Any:

@@ -40,35 +40,34 @@ def set_value(
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value.")],
 ) -> None:
     """Change a setting in your holdfast.toml. The rest of the file stays as it is."""
-    from holdfast.cli.settings_file import SettingsFile
+    from holdfast.cli.settings_file import changing
 
-    file = SettingsFile()
-    keys, checked = _checked(file, key, value)
-    file.change(keys, checked)
-    _save(run, file, keys, checked)
+    with changing() as file:
+        keys, checked = _checked(file, key, value)
+        file.change(keys, checked)
+    _tell(run, file, keys, checked)
 
 
 @command(config_commands)
 def unset(run: Run, key: KEY) -> None:
     """Remove a setting from your holdfast.toml."""
-    from holdfast.cli.settings_file import SettingsFile
+    from holdfast.cli.settings_file import changing
 
-    file = SettingsFile()
-    keys = _keys(key)
-    table: Any = file.values
-    for each in keys:
-        table = table.get(each) if isinstance(table, dict) else None
-    if table is None:
-        raise advise(
-            ConfigError(f"{file.path} has no {key}"),
-            "`holdfast config` shows where each setting came from",
-        )
-    file.change(keys, None)
-    _save(run, file, keys, None)
+    with changing() as file:
+        keys = _keys(key)
+        table: Any = file.values
+        for each in keys:
+            table = table.get(each) if isinstance(table, dict) else None
+        if table is None:
+            raise advise(
+                ConfigError(f"{file.path} has no {key}"),
+                "`holdfast config` shows where each setting came from",
+            )
+        file.change(keys, None)
+    _tell(run, file, keys, None)
 
 
-def _save(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
-    file.save()
+def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
     name = ".".join(keys)
     verb = "removed from" if value is None else "saved in"
     run.emit(
@@ -144,12 +143,11 @@ def _connection(file: "SettingsFile", name: str) -> str:
 
 
 def _check_provider(file: "SettingsFile", name: str) -> None:
-    from holdfast.registry import known_providers
+    from holdfast.registry import check_provider
 
     if USE in file.values:
         raise _two_choices(file, USE)
-    if name not in (known := known_providers()):
-        raise ConfigError(f"unknown provider {name!r}: there are {', '.join(known)}")
+    check_provider(name)
 
 
 def _two_choices(file: "SettingsFile", other: str) -> ConfigError:

@@ -49,31 +49,34 @@ def login(
     It asks for the provider and the token, which is not shown. In a pipe, the token is read from
     standard input. Both are saved in your holdfast.toml, which only you can read then.
     """
-    from holdfast.cli.settings_file import SettingsFile
+    from holdfast.cli.settings_file import SettingsFile, changing
 
-    file = SettingsFile()
-    saved = file.values
+    before = SettingsFile()
+    path, saved = str(before.path), before.values
     if USE in saved:
         raise advise(
-            ConfigError(f"{file.path} has {USE}, which chooses a connection in place of a login"),
+            ConfigError(f"{path} has {USE}, which chooses a connection in place of a login"),
             f"put the token into its token_file, or run `holdfast config unset {USE}` first",
         )
     name = provider or _ask_provider(saved.get("provider"))
     _check_provider(name)
     given = {"provider": name, "pin_api_url": pin_api_url, "gateway_url": gateway_url}
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    _refuse_other_addresses(saved, changes, str(file.path))
-    config = _config(changes)
+    _refuse_other_addresses(saved, changes, path)
+    config = _config(changes, path)
     changes["provider_token"] = _read_token(run, config)
     _test(config, changes["provider_token"])
-    for key, value in changes.items():
-        file.change((key,), value)
-    file.save()
+    with changing() as file:
+        if not file.agrees(before, (USE, "provider", *DESTINATION)):
+            wrong = f"{path} was changed during the test; nothing was saved"
+            raise advise(ConfigError(wrong), "run `holdfast login` again")
+        for key, value in changes.items():
+            file.change((key,), value)
     run.emit(
-        {"provider": name, "address": config.api_url, "settings": str(file.path)},
-        f"logged in to {name!r}; your settings are in {file.path}",
+        {"provider": name, "address": config.api_url, "settings": path},
+        f"logged in to {name!r}; your settings are in {path}",
     )
-    tell_stronger(run, list(changes), str(file.path))
+    tell_stronger(run, list(changes), path)
 
 
 def _ask_provider(saved: str | None) -> str:
@@ -91,8 +94,11 @@ def _ask_provider(saved: str | None) -> str:
 
 
 def _check_provider(name: str) -> None:
-    from holdfast.registry import is_on_this_machine
+    from holdfast.config import checks
+    from holdfast.config.wrapping import wrap_secret
+    from holdfast.registry import check_provider, is_on_this_machine
 
+    check_provider(checks.provider("provider", wrap_secret("provider", name)))
     if is_on_this_machine(name):
         raise UsageError(
             f"provider {name!r} needs no token: `holdfast config set provider {name}` chooses it"
@@ -100,24 +106,36 @@ def _check_provider(name: str) -> None:
 
 
 def _refuse_other_addresses(saved: dict[str, Any], changes: dict[str, Any], path: str) -> None:
-    """Raise ConfigError if settings of another provider decide where the token would be sent."""
+    """Raise ConfigError if settings for another provider decide where the token is sent."""
     before = saved.get("provider")
-    if before is None or before == changes["provider"]:
+    if before == changes["provider"]:
         return
+    whose = "no provider" if before is None else f"provider {before!r}"
     if others := [name for name in DESTINATION if name in saved and name not in changes]:
         raise advise(
-            ConfigError(f"{path} has {' and '.join(others)} for provider {before!r}"),
+            ConfigError(f"{path} has {' and '.join(others)} for {whose}"),
             f"first run `holdfast config unset {others[0]}`",
         )
 
 
-def _config(changes: dict[str, Any]) -> "holdfast.ClientConfig":
-    """Return the configuration of commands after the login, without the token."""
+def _config(changes: dict[str, Any], path: str) -> "holdfast.ClientConfig":
+    """Return the configuration of commands after the login, without the token.
+
+    Raise ConfigError if something that is not saved decides where the token is sent: later it may
+    be missing, and the token would be sent to another address.
+    """
     from holdfast.cli.settings import config_of, gather
 
     flags = {name: (value, f"--{name.replace('_', '-')}") for name, value in changes.items()}
     settings = gather(flags)
     settings.pop("provider_token", None)
+    for name in DESTINATION:
+        if name in settings and name not in changes and settings[name].source != path:
+            way = "give --pin-api-url, or " if name == "pin_api_url" else ""
+            source = settings[name].source
+            raise advise(
+                ConfigError(f"{source} sets {name}, which is not saved"), f"{way}unset {source}"
+            )
     return config_of(settings)
 
 

@@ -6,9 +6,14 @@ must hold. If they differ, because the file is written in an unusual way, nothin
 
 import copy
 import json
+import os
 import re
+import sys
+import time
 import tomllib
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final
 
 from holdfast.cli.exit_codes import advise
@@ -16,8 +21,12 @@ from holdfast.cli.setting_layers import parse_text, read_text, user_file
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.files.atomic import PendingFile
+from holdfast.files.locks import try_lock
 
 PRIVATE: Final = 0o600
+LOCK: Final = ".holdfast.toml.lock"  # only on Windows, which cannot lock a folder
+SECONDS: Final = 10.0  # to wait for another command that changes the file
+PAUSE: Final = 0.05
 HEADER: Final = re.compile(r"\s*\[")
 
 Keys = tuple[str, ...]
@@ -25,7 +34,7 @@ Keys = tuple[str, ...]
 
 
 class SettingsFile:
-    """The user's ``holdfast.toml``, to be changed. `save` writes all changes at once.
+    """The user's ``holdfast.toml``. `changing` changes it.
 
     Its text may hold tokens, so it is kept in a `Secret`.
 
@@ -47,6 +56,11 @@ class SettingsFile:
         """The settings in the file by name; secrets are wrapped."""
         return parse_text(self.path, self._text)
 
+    def agrees(self, other: "SettingsFile", names: Iterable[str]) -> bool:
+        """Return whether `other` has the same values for these settings."""
+        mine, theirs = self.values, other.values
+        return all(_plain(mine.get(name)) == _plain(theirs.get(name)) for name in names)
+
     def change(self, keys: Keys, value: Any) -> None:
         """Set `keys` to `value`, which may be a `Secret`; remove them if it is None."""
         changed = _changed(self._text, keys, value)
@@ -56,9 +70,8 @@ class SettingsFile:
         self._text = changed
 
     def save(self) -> None:
-        """Write the file, which only its owner may read. It is complete or as it was."""
+        """Write the file, which only its owner may read. If writing fails, the old file stays."""
         target = self.path.resolve()  # a symbolic link stays one
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if target.exists():
             target.chmod(PRIVATE)
         with PendingFile(target, mode=PRIVATE) as pending:
@@ -66,10 +79,49 @@ class SettingsFile:
             pending.commit()
 
 
+@contextmanager
+def changing() -> Iterator[SettingsFile]:
+    """Yield the file to be changed, and save it, unless the block raises an error.
+
+    Another command that changes the file waits meanwhile, so that no change is lost.
+    """
+    folder = SettingsFile().path.resolve().parent
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _locked(folder):
+        file = SettingsFile()
+        yield file
+        file.save()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    if sys.platform == "win32":
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE)
+    else:
+        descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        end = time.monotonic() + SECONDS
+        with suppress(OSError):  # a file system without locks
+            while not try_lock(descriptor):
+                if time.monotonic() > end:
+                    raise advise(
+                        ConfigError(f"another command is changing the settings in {folder}"),
+                        "try again when it has ended",
+                    )
+                time.sleep(PAUSE)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _plain(value: Any) -> Any:
+    return value.reveal() if isinstance(value, Secret) else value
+
+
 def _changed(text: Secret, keys: Keys, value: Any) -> Secret | None:
     """Return the text with `keys` set to `value`, or without them; None if that failed."""
     with suppress(ValueError, LookupError, TypeError):
-        plain = value.reveal() if isinstance(value, Secret) else value
+        plain = _plain(value)
         line = None if plain is None else f"{keys[-1]} = {_toml(plain)}"
         edited = "\n".join(_edited(text.reveal().split("\n"), keys, line))
         if tomllib.loads(edited) == _expected(tomllib.loads(text.reveal()), keys, plain):
