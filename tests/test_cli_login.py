@@ -93,6 +93,7 @@ def test_a_token_that_is_not_accepted_is_not_saved(commands, status, given, code
     with ScriptedServer(lambda _: Scripted(status=status, body=MESSAGE)) as server:
         found, lines = commands.failure(*login_to(server), given=given)
     assert found == code
+    assert ("nothing was saved" in lines) == (status != 200)
     assert TOKEN not in "".join(lines)
     assert commands.user_file.read_text() == OTHERS
 
@@ -105,7 +106,7 @@ def test_a_token_cannot_be_an_argument(commands):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["login"], 2, "nobody can be asked for the provider"),
+        (["login"], 2, "standard input is not a terminal"),
         (["login", "--provider", "local"], 2, "provider 'local' needs no token"),
         (["login", "--provider", "pinatta"], 3, "unknown provider 'pinatta'"),
         (["login", "--provider", TOKEN], 3, "provider must be"),
@@ -196,7 +197,8 @@ def test_a_folder_is_that_of_the_shell_and_not_of_the_file(commands):
         ("provider", "secret-on-a-command-line-" * 3, "provider must be"),
         ("cid_version", "2", "cid_version must be"),
         ("verify", "perhaps", "must be true or false"),
-        ("retries.attempts", "many", "must be numbers by name"),
+        ("retries.attempts", "many", "must be a number"),
+        ("retries.attempts", "3,cap=9", "must be a number"),
         ("retries.tries", "5", "tries"),
         ("retries", "5", "is a table"),
         ("verify.x", "5", "verify has no fields"),
@@ -357,3 +359,52 @@ def test_names_of_providers_are_checked_in_the_same_way_everywhere(commands):
     assert "saved in" in commands.text("config", "set", "provider", "provider_b")
     code, lines = commands.failure("config", "set", "provider", "lokal")
     assert (code, lines[1]) == (3, "hint: did you mean 'local'?")
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "secret"),
+    [
+        ('provider = "pinata"\nprovider_token = "t"\n', ("set", "provider", "kubo"), "provider"),
+        ('provider = "pinata"\nprovider_token = "t"\n', ("unset", "provider"), "provider"),
+        ('provider_token = "t"\n', ("set", "pin_api_url", "https://b.example"), "provider"),
+        ('gateway_token = "t"\n', ("set", "gateway_url", "https://b.example"), "gateway"),
+        ('gateway_token = "t"\n', ("set", "provider", "psa"), "gateway"),
+    ],
+)
+def test_a_saved_token_is_not_moved_to_another_address(commands, text, arguments, secret):
+    commands.write_user_file(text)
+    code, lines = commands.failure("config", *arguments)
+    assert (code, f"has {secret}_token, which would be sent to another" in lines[0]) == (3, True)
+    assert lines[1] == f"hint: first run `holdfast config unset {secret}_token`"
+    assert commands.user_file.read_text() == text
+    commands.text("config", "unset", f"{secret}_token")
+    assert commands.run("config", *arguments).returncode == 0
+
+
+def test_a_value_that_is_not_text_is_refused(commands):
+    commands.write_user_file('provider_token = "secret-in-the-file"\n')
+    commands.command = (sys.executable, "-m", "holdfast")
+    code, lines = commands.failure("config", "set", "path", "a\udcffb")
+    assert (code, "secret-in-the-file" in "".join(lines)) == (3, False), lines
+
+
+def test_values_in_wrong_places_are_not_shown(commands):
+    secret = "secret-on-a-command-line-" * 3
+    for arguments in (
+        ("set", "use", secret),
+        ("set", f"provider_token={secret}", "x"),
+        ("set", f"rate_limit={secret}", "x"),
+        ("unset", f"provider_token={secret}"),
+    ):
+        code, lines = commands.failure("config", *arguments)
+        assert (code, secret in "".join(lines)) == (3, False), lines
+
+
+def test_only_a_file_with_a_secret_is_made_private(commands):
+    commands.write_user_file(OTHERS)
+    commands.user_file.chmod(0o644)
+    commands.text("config", "set", "rate_limit", "5")
+    assert mode_of(commands.user_file) == 0o644
+    commands.write_user_file('[connections.a]\nprovider = "psa"\nprovider_token = "t"\n')
+    commands.text("config", "set", "rate_limit", "5")
+    assert mode_of(commands.user_file) == 0o600

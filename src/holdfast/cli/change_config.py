@@ -40,10 +40,11 @@ def set_value(
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value.")],
 ) -> None:
     """Change a setting in your holdfast.toml. The rest of the file stays as it is."""
-    from holdfast.cli.settings_file import changing
+    from holdfast.cli.settings_file import changing, refuse_moves
 
     with changing() as file:
         keys, checked = _checked(file, key, value)
+        refuse_moves(file.path, file.values, keys, checked)
         file.change(keys, checked)
     _tell(run, file, keys, checked)
 
@@ -51,7 +52,7 @@ def set_value(
 @command(config_commands)
 def unset(run: Run, key: KEY) -> None:
     """Remove a setting from your holdfast.toml."""
-    from holdfast.cli.settings_file import changing
+    from holdfast.cli.settings_file import changing, refuse_moves
 
     with changing() as file:
         keys = _keys(key)
@@ -63,6 +64,7 @@ def unset(run: Run, key: KEY) -> None:
                 ConfigError(f"{file.path} has no {key}"),
                 "`holdfast config` shows where each setting came from",
             )
+        refuse_moves(file.path, file.values, keys, None)
         file.change(keys, None)
     _tell(run, file, keys, None)
 
@@ -80,13 +82,15 @@ def _keys(key: str) -> "Keys":
     """Return the tables and the name in `key`; raise ConfigError if there is no such setting."""
     from holdfast.config.fields import FIELDS, unknown_field
 
-    first, *rest = key.split(".")
+    first, *rest = key.partition("=")[0].split(".")  # a value after "=" may be a secret
     if first == USE and not rest:
         return (USE,)
     if first not in FIELDS:
         raise ConfigError(unknown_field(first, [USE]))
     if FIELDS[first].file == "none":
         raise ConfigError(f"{first} is for Python programs")
+    if "=" in key:
+        raise ConfigError(f"write holdfast config set {first} VALUE, without =")
     if len(rest) > (first in TABLES) or not all(rest):
         raise ConfigError(f"{first} has no fields: write holdfast config set {first} VALUE")
     return (first, *rest)
@@ -114,14 +118,12 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     if keys[0] in TABLES:
         if len(keys) == 1:
             raise ConfigError(f"{key} is a table: write holdfast config set {key}.NAME NUMBER")
-        number = readers.numbers(key, f"{keys[1]}={text}")[keys[1]]
+        number = _whole_if_possible(readers.number(key, text))
         field.check(keys[0], {**file.values.get(keys[0], {}), keys[1]: number})
         return keys, number
     if field.is_folder and text and not text.startswith("~"):
         text = str(Path(text).absolute())  # in the file, it would be relative to the file
-    value = field.read(key, text)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    value = _whole_if_possible(field.read(key, text))
     if isinstance(value, tuple):
         value = value[0] if len(value) == 1 else list(value)
     field.check(key, wrap_secret(key, value))
@@ -130,15 +132,21 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     return keys, value
 
 
+def _whole_if_possible(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _connection(file: "SettingsFile", name: str) -> str:
     from holdfast.cli.named_connections import known_connections
+    from holdfast.config.wrapping import MAX_NAME
     from holdfast.registry import providers_without_token
 
     if "provider" in file.values:
         raise _two_choices(file, "provider")
     known = sorted({*known_connections(), *providers_without_token()})
     if name not in known:
-        raise ConfigError(f"unknown connection {name!r}: there are {', '.join(known)}")
+        shown = f" {name!r}" if len(name) <= MAX_NAME else ""  # a longer text may be a secret
+        raise ConfigError(f"unknown connection{shown}: there are {', '.join(known)}")
     return name
 
 

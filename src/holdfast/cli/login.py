@@ -20,8 +20,6 @@ SECONDS: Final = 30.0  # for the test of the token
 DESTINATION: Final = ("pin_api_url", "allow_insecure", "provider_options")
 """The settings that decide, beside the provider, where a token is sent."""
 
-NOT_SAVED: Final = "nothing was saved; run `holdfast login` again with another token or address"
-
 
 def _providers() -> list[str]:
     from holdfast.registry import is_on_this_machine, known_providers
@@ -49,7 +47,7 @@ def login(
     It asks for the provider and the token, which is not shown. In a pipe, the token is read from
     standard input. Both are saved in your holdfast.toml, which only you can read then.
     """
-    from holdfast.cli.settings_file import SettingsFile, changing
+    from holdfast.cli.settings_file import SettingsFile, changing, refuse_moves
 
     before = SettingsFile()
     path, saved = str(before.path), before.values
@@ -63,11 +61,14 @@ def login(
     given = {"provider": name, "pin_api_url": pin_api_url, "gateway_url": gateway_url}
     changes: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     _refuse_other_addresses(saved, changes, path)
+    others = {key: each for key, each in saved.items() if key != "provider_token"}
+    for key, value in changes.items():
+        refuse_moves(before.path, others, (key,), value)
     config = _config(changes, path)
     changes["provider_token"] = _read_token(run, config)
-    _test(config, changes["provider_token"])
+    _test(run, config, changes["provider_token"])
     with changing() as file:
-        if not file.agrees(before, (USE, "provider", *DESTINATION)):
+        if not file.agrees(before, (USE, "provider", *DESTINATION, "gateway_url", "gateway_token")):
             wrong = f"{path} was changed during the test; nothing was saved"
             raise advise(ConfigError(wrong), "run `holdfast login` again")
         for key, value in changes.items():
@@ -82,7 +83,7 @@ def login(
 def _ask_provider(saved: str | None) -> str:
     """Ask for the name of the provider on the terminal."""
     if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
-        raise UsageError("nobody can be asked for the provider: give --provider")
+        raise UsageError("standard input is not a terminal: give --provider")
     names = _providers()
     usual = saved if saved in names else USUAL
     sys.stderr.write(f"Provider ({', '.join(names)}) [{usual}]: ")
@@ -112,9 +113,10 @@ def _refuse_other_addresses(saved: dict[str, Any], changes: dict[str, Any], path
         return
     whose = "no provider" if before is None else f"provider {before!r}"
     if others := [name for name in DESTINATION if name in saved and name not in changes]:
+        first = "provider_token" if "provider_token" in saved else others[0]
         raise advise(
             ConfigError(f"{path} has {' and '.join(others)} for {whose}"),
-            f"first run `holdfast config unset {others[0]}`",
+            f"first run `holdfast config unset {first}`",
         )
 
 
@@ -152,7 +154,7 @@ def _read_token(run: Run, config: "holdfast.ClientConfig") -> Secret:
     return checked
 
 
-def _test(config: "holdfast.ClientConfig", token: Secret) -> None:
+def _test(run: Run, config: "holdfast.ClientConfig", token: Secret) -> None:
     from holdfast.config import Retries, Timeouts
 
     limits = Timeouts(**dict.fromkeys(("connect", "read", "write", "total"), SECONDS))
@@ -160,8 +162,9 @@ def _test(config: "holdfast.ClientConfig", token: Secret) -> None:
     try:
         with holdfast.Client.init(once) as client:
             client.test_connection()
-    except ClientError as error:
-        raise advise(error, NOT_SAVED) from None
+    except ClientError:
+        note(run, "nothing was saved")
+        raise
 
 
 def tell_stronger(run: Run, names: list[str], path: str) -> None:

@@ -11,13 +11,14 @@ import re
 import sys
 import time
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from holdfast.cli.exit_codes import advise
 from holdfast.cli.setting_layers import parse_text, read_text, user_file
+from holdfast.config.fields import FIELDS
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.files.atomic import PendingFile
@@ -70,13 +71,31 @@ class SettingsFile:
         self._text = changed
 
     def save(self) -> None:
-        """Write the file, which only its owner may read. If writing fails, the old file stays."""
+        """Write the file. If writing fails, the old file stays.
+
+        Only its owner may read a new file, and one that holds a secret.
+        """
         target = self.path.resolve()  # a symbolic link stays one
-        if target.exists():
+        if target.exists() and _has_secret(tomllib.loads(self._text.reveal())):
             target.chmod(PRIVATE)
         with PendingFile(target, mode=PRIVATE) as pending:
             pending.write(self._text.reveal().encode())
             pending.commit()
+
+
+def refuse_moves(path: Path, values: Mapping[str, Any], keys: Keys, value: Any) -> None:
+    """Raise ConfigError if this change of a setting would send a saved secret somewhere else."""
+    name = keys[0]
+    if values.get(name) == value or name not in {"provider", "pin_api_url", "gateway_url"}:
+        return
+    moved = {"provider"} if name == "pin_api_url" else {name}
+    if name == "provider" and "gateway_url" not in values:
+        moved.add("gateway_url")  # the usual gateways are those of the provider
+    for secret in (each for each in values if each in FIELDS and FIELDS[each].sent_to in moved):
+        raise advise(
+            ConfigError(f"{path} has {secret}, which would be sent to another address"),
+            f"first run `holdfast config unset {secret}`",
+        )
 
 
 @contextmanager
@@ -114,6 +133,14 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _has_secret(table: Mapping[str, Any]) -> bool:
+    """Return whether a table, or one in it, has a field that is secret."""
+    return any(
+        (name in FIELDS and FIELDS[name].secret) or (isinstance(value, dict) and _has_secret(value))
+        for name, value in table.items()
+    )
+
+
 def _plain(value: Any) -> Any:
     return value.reveal() if isinstance(value, Secret) else value
 
@@ -125,6 +152,7 @@ def _changed(text: Secret, keys: Keys, value: Any) -> Secret | None:
         line = None if plain is None else f"{keys[-1]} = {_toml(plain)}"
         edited = "\n".join(_edited(text.reveal().split("\n"), keys, line))
         if tomllib.loads(edited) == _expected(tomllib.loads(text.reveal()), keys, plain):
+            edited.encode()
             return Secret(edited)
     return None
 
@@ -174,7 +202,7 @@ def _edited(lines: list[str], keys: Keys, line: str | None) -> list[str]:
 
 
 def _end_of_settings(lines: list[str], begin: int, end: int) -> int:
-    """Return where to add a setting: behind the last one, or behind the comment of the file."""
+    """Return where to add a setting: after the last one, or after the comment of the file."""
     settings = [n for n in range(begin, end) if lines[n].strip() and not _is_comment(lines[n])]
     if settings:
         return settings[-1] + 1
@@ -190,7 +218,7 @@ def _is_comment(line: str) -> bool:
 
 
 def _section(lines: list[str], table: Keys) -> tuple[int, int]:
-    """Return where the lines of a table begin and end; behind all lines if it does not exist."""
+    """Return where the lines of a table begin and end; after all lines if it does not exist."""
     headers = [n for n, line in enumerate(lines) if HEADER.match(line)]
     if not table:
         return 0, headers[0] if headers else len(lines)
@@ -213,7 +241,7 @@ def _is_whole(lines: list[str]) -> bool:
 
 
 def _comment(lines: list[str]) -> str:
-    """Return the comment behind a value of one line, with the space before it, and the line end."""
+    """Return the comment after a value of one line, with the space before it, and the line end."""
     line = lines[0].rstrip("\r")
     ending = lines[-1][len(lines[-1].rstrip("\r")) :]
     whole = tomllib.loads(line) if len(lines) == 1 else None
