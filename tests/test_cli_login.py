@@ -408,3 +408,29 @@ def test_only_a_file_with_a_secret_is_made_private(commands):
     commands.write_user_file('[connections.a]\nprovider = "psa"\nprovider_token = "t"\n')
     commands.text("config", "set", "rate_limit", "5")
     assert mode_of(commands.user_file) == 0o600
+
+
+def test_notes_say_who_else_sets_a_setting(commands):
+    commands.write_user_file('rate_limit = 5\nprofile = "unixfs-v1-2025"\ncid_version = 1\n')
+    result = commands.run("config", "unset", "rate_limit", HOLDFAST_RATE_LIMIT="7")
+    assert result.stderr == b"HOLDFAST_RATE_LIMIT still sets rate_limit\n"
+    assert "removed from" in commands.text("config", "unset", "cid_version")
+    result = commands.run("config", "set", "use", "local", HOLDFAST_PROVIDER="kubo")
+    assert result.stderr.startswith(b"HOLDFAST_PROVIDER sets provider too, and wins over ")
+
+
+def test_settings_that_do_not_fit_together_are_told(commands):
+    commands.write_user_file('profile = "unixfs-v1-2025"\n')
+    for key, value in {"cid_version": "0", "provider": "psa"}.items():
+        result = commands.run("config", "set", key, value)
+        assert result.returncode == 0
+        words = f"{key}: saved in {commands.user_file}, but now: "
+        assert result.stderr.decode().startswith(words), result.stderr
+
+
+def test_a_wrong_key_of_the_file_can_be_removed(commands):
+    commands.write_user_file("rate_limt = 5\n\n[retries]\nattempts = 2\n")
+    commands.text("config", "unset", "rate_limt")
+    assert commands.user_file.read_text() == "[retries]\nattempts = 2\n"
+    code, lines = commands.failure("config", "unset", "rate_limt")
+    assert (code, "did you mean 'rate_limit'?" in lines[0]) == (3, True)

@@ -8,6 +8,7 @@ import typer
 from holdfast.cli.exit_codes import advise
 from holdfast.cli.login import tell_stronger
 from holdfast.cli.options import USE
+from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
 
@@ -23,6 +24,12 @@ def _names() -> list[str]:
     from holdfast.config.fields import FIELDS
 
     return [name for name, field in FIELDS.items() if field.file != "none" and not field.secret]
+
+
+def _saved_names() -> list[str]:
+    from holdfast.cli.setting_layers import user_layer
+
+    return list(user_layer())
 
 
 KEY = Annotated[
@@ -50,16 +57,22 @@ def set_value(
 
 
 @command(config_commands)
-def unset(run: Run, key: KEY) -> None:
+def unset(
+    run: Run,
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", autocompletion=_saved_names, help="Its name.")
+    ],
+) -> None:
     """Remove a setting from your holdfast.toml."""
     from holdfast.cli.settings_file import changing, refuse_moves
 
     with changing() as file:
-        keys = _keys(key)
+        keys = tuple(key.split("."))  # any key of the file, also one that is wrong there
         table: Any = file.values
         for each in keys:
             table = table.get(each) if isinstance(table, dict) else None
         if table is None:
+            _keys(key)
             raise advise(
                 ConfigError(f"{file.path} has no {key}"),
                 "`holdfast config` shows where each setting came from",
@@ -70,12 +83,18 @@ def unset(run: Run, key: KEY) -> None:
 
 
 def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
+    from holdfast.cli.settings import config_of, gather
+
     name = ".".join(keys)
     verb = "removed from" if value is None else "saved in"
     run.emit(
         {"key": name, "value": value, "settings": str(file.path)}, f"{name}: {verb} {file.path}"
     )
-    tell_stronger(run, [keys[0]], str(file.path))
+    tell_stronger(run, [keys[0]], str(file.path), removed=value is None)
+    try:
+        config_of(gather({}))
+    except ConfigError as error:
+        note(run, f"{name}: {verb} {file.path}, but now: {error}")
 
 
 def _keys(key: str) -> "Keys":

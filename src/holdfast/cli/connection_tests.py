@@ -52,7 +52,6 @@ def wait_for(probes: Iterable[Probe[Any]], seconds: float) -> None:
 def try_connection(settings: "Mapping[str, Setting]", seconds: float) -> None:
     """Raise an error unless the provider of these settings answers and accepts the token."""
     from holdfast.cli.settings import config_of
-    from holdfast.config import Retries, Timeouts
     from holdfast.config.client_config import token_source
     from holdfast.registry import is_on_this_machine, needs_token
     from holdfast.repository.database.identity import is_store
@@ -64,9 +63,16 @@ def try_connection(settings: "Mapping[str, Setting]", seconds: float) -> None:
         raise advise(wrong, token_source(config.api_url))
     if is_on_this_machine(config.provider) and not is_store(Path(address_of(settings))):
         raise advise(ConfigError("there is no store yet"), "the first upload makes it")
-    once = Timeouts(**dict.fromkeys(("connect", "read", "write", "total"), seconds))
-    config = config.with_options(timeouts=once, retries=Retries(attempts=1))
-    with holdfast.Client.init(config) as client:
+    test_once(config, seconds)
+
+
+def test_once(config: "holdfast.ClientConfig", seconds: float) -> None:
+    """Raise an error unless the provider answers within `seconds`. Nothing is sent twice."""
+    from holdfast.config import Retries, Timeouts
+
+    limits = Timeouts(**dict.fromkeys(("connect", "read", "write", "total"), seconds))
+    once = config.with_options(timeouts=limits, retries=Retries(attempts=1))
+    with holdfast.Client.init(once) as client:
         client.test_connection()
 
 

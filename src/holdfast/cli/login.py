@@ -155,22 +155,25 @@ def _read_token(run: Run, config: "holdfast.ClientConfig") -> Secret:
 
 
 def _test(run: Run, config: "holdfast.ClientConfig", token: Secret) -> None:
-    from holdfast.config import Retries, Timeouts
+    from holdfast.cli.connection_tests import test_once
 
-    limits = Timeouts(**dict.fromkeys(("connect", "read", "write", "total"), SECONDS))
-    once = config.with_options(provider_token=token, timeouts=limits, retries=Retries(attempts=1))
     try:
-        with holdfast.Client.init(once) as client:
-            client.test_connection()
+        test_once(config.with_options(provider_token=token), SECONDS)
     except ClientError:
         note(run, "nothing was saved")
         raise
 
 
-def tell_stronger(run: Run, names: list[str], path: str) -> None:
-    """Write a note for each of these settings of the file that another source overrides."""
+def tell_stronger(run: Run, names: list[str], path: str, *, removed: bool = False) -> None:
+    """Write a note for each of these settings that another source than the file sets."""
     from holdfast.cli.settings import gather
 
-    for name, setting in gather({}).items():
-        if name in names and setting.source != path:
-            note(run, f"{setting.source} sets {name} too, and wins over {path}")
+    settings = gather({})
+    if USE in names and USE not in settings:
+        names = [*names, "provider"]  # a provider that a stronger source chooses
+    for name in (each for each in names if each in settings):
+        source = settings[name].source
+        if removed and not source.endswith(path):  # a profile of the file sets cid_version
+            note(run, f"{source} still sets {name}")
+        elif not removed and source != path:
+            note(run, f"{source} sets {name} too, and wins over {path}")

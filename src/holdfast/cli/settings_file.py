@@ -188,6 +188,8 @@ def _edited(lines: list[str], keys: Keys, line: str | None) -> list[str]:
         if _is_of(lines[start], keys[-1]):
             stop = min(n for n in range(start + 1, end + 1) if _is_whole(lines[start:n]))
             new = [] if line is None else [f"{line}{_comment(lines[start:stop])}"]
+            if not start and not new and len(lines) > stop + 1 and not lines[stop].strip():
+                stop += 1  # no empty line at the beginning of the file
             return [*lines[:start], *new, *lines[stop:]]
     if line is None:
         raise LookupError
