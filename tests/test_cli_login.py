@@ -189,8 +189,8 @@ def test_a_folder_is_that_of_the_shell_and_not_of_the_file(commands):
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
-        ("provider_token", "secret-on-a-command-line", "is a secret"),
-        ("gateway_token", "secret-on-a-command-line", "is a secret"),
+        ("provider_token", "secret-on-a-command-line", "may hold a secret"),
+        ("gateway_token", "secret-on-a-command-line", "may hold a secret"),
         ("proxy", "http://user:secret-on-a-command-line@host:1", "may hold a secret"),
         ("provider_options", '{"a": "secret-on-a-command-line"}', "may hold a secret"),
         ("pin_api_url", "https://secret-on-a-command-line@host", "must be a plain address"),
@@ -434,3 +434,13 @@ def test_a_wrong_key_of_the_file_can_be_removed(commands):
     assert commands.user_file.read_text() == "[retries]\nattempts = 2\n"
     code, lines = commands.failure("config", "unset", "rate_limt")
     assert (code, "did you mean 'rate_limit'?" in lines[0]) == (3, True)
+
+
+def test_what_the_file_has_is_completed_for_unset(commands):
+    commands.write_user_file('provider_token = "secret-in-the-file"\n"$(x)" = 1\n')
+    result = commands.run(
+        _HOLDFAST_COMPLETE="complete_bash",
+        COMP_WORDS="holdfast config unset ",
+        COMP_CWORD="3",
+    )
+    assert result.stdout.decode().split() == ["provider_token"]

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from holdfast.cli.settings_file import Keys, SettingsFile
 
 config_commands: Final = group()
-TOKENS: Final = ("provider_token", "gateway_token")
 TABLES: Final = ("timeouts", "retries")
 
 
@@ -28,8 +27,9 @@ def _names() -> list[str]:
 
 def _saved_names() -> list[str]:
     from holdfast.cli.setting_layers import user_layer
+    from holdfast.config.fields import FIELDS
 
-    return list(user_layer())
+    return [name for name in user_layer() if name in FIELDS or name == USE]
 
 
 KEY = Annotated[
@@ -122,18 +122,15 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     from holdfast.config.wrapping import wrap_secret
 
     keys = _keys(key)
-    if keys[0] in TOKENS:
-        raise advise(
-            ConfigError(f"{keys[0]} is a secret, which others see on a command line"),
-            "`holdfast login` asks for the token"
-            if keys[0] == "provider_token"
-            else f"write it in {file.path}",
-        )
     if keys == (USE,):
         return keys, _connection(file, text)
     field = FIELDS[keys[0]]
     if field.secret or field.read is None:
-        raise advise(ConfigError(f"{keys[0]} may hold a secret"), f"write it in {file.path}")
+        asked = keys[0] == "provider_token"
+        raise advise(
+            ConfigError(f"{keys[0]} may hold a secret, which others see on a command line"),
+            "`holdfast login` asks for the token" if asked else f"write it in {file.path}",
+        )
     if keys[0] in TABLES:
         if len(keys) == 1:
             raise ConfigError(f"{key} is a table: write holdfast config set {key}.NAME NUMBER")

@@ -21,7 +21,7 @@ DESTINATION: Final = ("pin_api_url", "allow_insecure", "provider_options")
 """The settings that decide, beside the provider, where a token is sent."""
 
 
-def _providers() -> list[str]:
+def _services() -> list[str]:
     from holdfast.registry import is_on_this_machine, known_providers
 
     return [name for name in known_providers() if not is_on_this_machine(name)]
@@ -33,7 +33,7 @@ def login(
     *,
     provider: Annotated[
         str | None,
-        typer.Option(metavar="NAME", autocompletion=_providers, help="The provider."),
+        typer.Option(metavar="NAME", autocompletion=_services, help="The provider."),
     ] = None,
     pin_api_url: Annotated[
         str | None, typer.Option(metavar="URL", help="The address of its API, if not the usual.")
@@ -84,7 +84,7 @@ def _ask_provider(saved: str | None) -> str:
     """Ask for the name of the provider on the terminal."""
     if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
         raise UsageError("standard input is not a terminal: give --provider")
-    names = _providers()
+    names = _services()
     usual = saved if saved in names else USUAL
     sys.stderr.write(f"Provider ({', '.join(names)}) [{usual}]: ")
     sys.stderr.flush()
