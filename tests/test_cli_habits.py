@@ -468,3 +468,26 @@ def test_tab_ends_when_its_time_is_over(tmp_path, monkeypatch):
     assert [each for each, _ in completion.pinned_cids(context, "")] == [cid]
     monkeypatch.setattr(completion, "SECONDS", -1.0)
     assert completion.pinned_cids(context, "") == []
+
+
+@pytest.mark.parametrize("extra", [(), ("--provider", "pinata"), ("--json",)])
+def test_a_token_that_is_an_argument_of_login_is_not_shown(commands, extra):
+    result = commands.run("login", *extra, "eyJhbGciOiJIUzI1NiJ9")
+    assert result.returncode == 2
+    assert b"login takes no arguments" in result.stderr
+    assert b"in a pipe" in result.stderr
+    assert b"eyJ" not in result.stdout + result.stderr
+
+
+def test_options_of_help_come_last(commands):
+    code, lines = commands.failure("help", "-v", "upload")
+    assert (code, lines[0]) == (2, "error: write options last: holdfast help upload")
+
+
+def test_the_name_of_a_topic_is_no_suggestion_for_a_command(commands):
+    assert "settings" not in commands.failure("setings")[1][0]
+
+
+def test_completion_of_what_is_not_text_offers_nothing(filled):
+    variables = {"_HOLDFAST_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
+    assert filled.text(**variables, COMP_WORDS="holdfast info b\udcff") == ""

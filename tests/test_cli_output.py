@@ -224,3 +224,23 @@ def test_a_download_that_continues_says_from_where(tmp_path, node):
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
     assert (code, "copy: continues after 3.00 MiB" in shown) == (0, True)
     assert re.search(r"copy \(from 3.00 MiB on\) ━+ 4.77 MiB of 4.77 MiB", shown)
+
+
+SHOWS_A_BAR = """
+import time
+from holdfast.cli.progress import progress_bar
+with progress_bar("copy") as show:
+    show(1, 2)
+    time.sleep(1.5)
+    print("result")
+"""
+
+
+def test_results_go_where_they_were_sent_while_a_bar_is_shown(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SHOWS_A_BAR)
+    line = f"'{sys.executable}' '{script}' > results"
+    shell = Commands(tmp_path, command=("/bin/sh", "-c", line))
+    code, shown = shell.on_terminal()
+    assert (code, "copy" in shown) == (0, True)
+    assert (shell.folder / "results").read_text() == "result\n"

@@ -144,12 +144,25 @@ def test_one_block_a_folder_and_a_link(commands):
     assert (code, lines[0].startswith("error: ")) == (10, True)
 
 
+def write_connection(commands, node):
+    token = commands.folder / "token"
+    token.write_text(node.token)
+    token.chmod(0o600)
+    commands.write_user_file(
+        f'[connections.there]\nprovider = "pinning"\ntoken_file = "{token}"\n'
+        f'pin_api_url = "{node.api_url}"\ngateway_url = "{node.gateway_url}"\n'
+    )
+
+
 def test_where_it_is_pinned(tmp_path, empty_node):
     commands = Commands(tmp_path, **node_variables(empty_node))
     cid = commands.text("upload", "-", "--name", "both", given=b"1" * 300_000)
     assert [pin["at"] for pin in commands.json("info", cid)["pins"]] == ["pinning"]
     commands.text("upload", "-", "--provider", "local", given=b"1" * 300_000)
     assert [pin["at"] for pin in commands.json("info", cid)["pins"]] == ["pinning", "local"]
+    write_connection(commands, empty_node)
+    found = commands.json("info", cid, "--use", "there")["pins"]
+    assert [pin["at"] for pin in found] == ["pinning", "local"]
     with Client.init(empty_node.config) as client:
         client.revoke(cid)
     assert [pin["at"] for pin in commands.json("info", cid)["pins"]] == ["local"]

@@ -62,7 +62,7 @@ class Commands(CommandGroup):
 
     def known_names(self, ctx: Any) -> list[str]:
         """Return the names that a misspelt one is compared with."""
-        return [*self.list_commands(ctx), *ALIASES, *TOPICS]
+        return [*self.list_commands(ctx), *ALIASES]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - as Typer calls it
         """Return the command of this name, or None."""

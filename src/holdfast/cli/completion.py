@@ -20,7 +20,7 @@ import typer
 SECONDS: Final = 1.0
 MOST: Final = 100  # completions; nobody reads more
 STEPS: Final = 1000  # of SQLite's virtual machine between two looks at the clock
-PLAIN: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+@%,/-]{0,199}")
+PLAIN: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+@%/-]{0,199}")
 CIDS: Final = "SELECT cid, name FROM pins WHERE removed IS NULL AND substr(cid, 1, ?) = ?"
 NAMES: Final = "SELECT name, cid FROM pins WHERE removed IS NULL AND substr(name, 1, ?) = ?"
 NEWEST_FIRST: Final = "ORDER BY created DESC, id DESC"
@@ -44,7 +44,10 @@ def _completions(ctx: typer.Context, query: str, incomplete: str) -> list[tuple[
 
     found: dict[str, str] = {}
     # The command itself will tell what is wrong. What was found before an error is offered.
-    with suppress(ClientError, UsageError, OSError, sqlite3.Error), warnings.catch_warnings():
+    with (
+        suppress(ClientError, UsageError, OSError, ValueError, sqlite3.Error),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")
         for text, about in _rows(_store_in_use(ctx.params), query, incomplete):
             if _is_plain(text):

@@ -33,6 +33,8 @@ def show_help(
 ) -> None:
     """Show the help of a command, or of a topic."""
     # The application replaces `help COMMAND` by `COMMAND --help`: see `app.Commands`.
+    if topic is not None and topic not in TOPICS:
+        raise exit_codes.UsageError(f"write options last: holdfast help {topic}")
     text = _help_of_all() if topic is None else TOPICS[topic]
     value = exit_codes.meanings() if topic == "exit-codes" else {"text": text}
     run.emit(value, *text.splitlines())

@@ -35,8 +35,8 @@ or typed at a prompt."""
 
 JSON: Final = """\
 With --json before or after the command, the result is one line of JSON on
-standard output. `ls`, and `upload` and `revoke` of several, write a line for
-each.
+standard output. `ls CID`, `copy` and `restore`, and `upload` and `revoke` of
+several, write a line for each.
 
 On standard error, each line is one of
   {"error": {"name": …, "message": …, "remedy": …, "exitCode": …}}

@@ -3,6 +3,7 @@
 import sys
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import output
@@ -28,7 +29,7 @@ def info(run: Run, cid: PATH_ARGUMENT) -> None:
     with run.client() as client:
         entry = client.stat(cid)
         layout = _layout(client, entry)
-        pins = _pins(run, client, entry.cid)
+        pins = _pins(client, entry.cid)
     value = {
         "cid": entry.cid,
         "kind": entry.kind,
@@ -45,14 +46,17 @@ def info(run: Run, cid: PATH_ARGUMENT) -> None:
 
 def _layout(client: "Client", entry: "Entry") -> "FileLayout":
     """Return how the file was cut into blocks, as far as its root tells."""
+    from holdfast.content.blocks import inline_block
     from holdfast.content.car import CarReader
     from holdfast.content.cid import CID
     from holdfast.content.unixfs.recognition import FileLayout, recognize
     from holdfast.provider import Exporting, ask
 
-    if entry.kind != "file":
-        return FileLayout(1 if entry.kind == "symlink" else None, None)
     cid = CID.parse(entry.cid)
+    if entry.kind == "symlink" or inline_block(cid) is not None:
+        return FileLayout(1, None)
+    if entry.kind != "file":
+        return FileLayout(None, None)
     reader = CarReader()
     try:
         exporting = ask(client.provider, Exporting)
@@ -63,15 +67,16 @@ def _layout(client: "Client", entry: "Entry") -> "FileLayout":
             for found, block in reader.update(piece):
                 if found == cid:
                     return recognize(cid, block)
-    return FileLayout(1, None)  # all of it is in the CID
+    return FileLayout(None, None)
 
 
-def _pins(run: Run, client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
+def _pins(client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
     """Return the pins of `cid` at the provider and in the store on this machine, and where.
 
     None if the provider does not list pins.
     """
     from holdfast.content.cid import CID
+    from holdfast.files.locations import data_folder
     from holdfast.registry import DEFAULT, is_on_this_machine
     from holdfast.repository import Repository
     from holdfast.repository.database.identity import is_store
@@ -81,7 +86,8 @@ def _pins(run: Run, client: "Client", cid: str) -> "list[tuple[str, Pin]] | None
         found = [(provider, pin) for pin in client.iter_pins(cid=cid, limit=1)]
     except UnsupportedError:
         return None
-    if not is_on_this_machine(provider) and is_store(path := run.store_path()):
+    path = Path(client.config.path or data_folder()).expanduser()
+    if not is_on_this_machine(provider) and is_store(path):
         with Repository(path) as repository:
             pin = repository.find_pin(CID.parse(cid))
         found += [] if pin is None else [(DEFAULT, pin)]

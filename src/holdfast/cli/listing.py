@@ -41,7 +41,7 @@ def list_directory(
 ) -> None:
     """List the names in a directory; without CID, the pins.
 
-    With --json, each line is an object with the name, the CID, and the kind and size if known.
+    With a CID and --json, each line is an object: name, CID, and kind and size if known.
     """
     if cid is None:
         list_pins(run)

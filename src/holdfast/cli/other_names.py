@@ -21,6 +21,7 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 _CONNECTIONS: Final = "`holdfast connections` lists your connections; --use NAME chooses one"
 _INFO: Final = "`holdfast info CID` shows its kind, size, blocks, and where it is pinned"
 _LIST: Final = "`holdfast list` shows what is pinned; with --name, what has a text in its name"
+_LOGIN: Final = "the token is asked for; in a pipe: holdfast login --provider NAME < FILE"
 _LOOK: Final = "`holdfast ls CID` lists a folder, `holdfast cat CID` writes a file"
 _NODE: Final = "`holdfast node` runs a node until Ctrl-C; without one, commands use the store"
 _NOTHING_TO_SET_UP: Final = (
@@ -74,8 +75,13 @@ POINTERS: Final = {
     "resume": "run the same command again: it continues; `holdfast uploads` lists uploads",
     **dict.fromkeys(("message", "msg"), "`holdfast send RECIPIENT MESSAGE` stores a message"),
     **dict.fromkeys(("inbox", "messages"), "`holdfast receive CID` writes the message at a CID"),
-    **dict.fromkeys(("upgrade", "self-update"), "`pip install --upgrade holdfast` gets a new one"),
-    **dict.fromkeys(("completion", "completions"), "`holdfast --install-completion` sets TAB up"),
+    **dict.fromkeys(
+        ("upgrade", "self-update"), "`pip install --upgrade holdfast` installs the newest version"
+    ),
+    **dict.fromkeys(
+        ("completion", "completions"),
+        "`holdfast --install-completion` turns on completion with TAB",
+    ),
     **dict.fromkeys(("man", "docs", "commands", "usage"), "`holdfast --help` lists all commands"),
 }
 """What to type in place of a command of another tool, by its first word or its first two."""
@@ -87,6 +93,11 @@ OPTION_POINTERS: Final = {
     ("upload", "--only-hash"): "`holdfast cid FILE` computes a CID and sends nothing",
     ("upload", "-w"): "`holdfast upload FOLDER` keeps the names of the files in it",
     **{("ls", option): f"`holdfast list` takes {option}" for option in _LIST_OPTIONS},
+    **dict.fromkeys(
+        (("ls", "-r"), ("ls", "-R"), ("ls", "--recursive")),
+        "leave it out: it lists one folder; `holdfast download CID FOLDER` gets all of it",
+    ),
+    **dict.fromkeys((("login", "--token"), ("login", "--token-file")), _LOGIN),
     **dict.fromkeys(
         (("", "-r"), ("", "-R"), ("", "--recursive")),
         "leave it out: a folder is always taken whole",
@@ -105,5 +116,6 @@ EXTRA_ARGUMENT_POINTERS: Final = {
     "list": "`holdfast list --name TEXT` lists the pins with a text in the name",
     "retrieve": "`holdfast download CID FILE` writes to a file",
     "pin": "pin one CID at a time",
+    "login": _LOGIN,
 }
 """What to type where a command gets one argument too many, by the command."""

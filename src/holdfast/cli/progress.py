@@ -111,4 +111,5 @@ def _bar(unit: str | None) -> "Progress":
         *amounts,
         TimeRemainingColumn(),
         console=Console(stderr=True),
+        redirect_stdout=False,  # results go where the user sent them
     )

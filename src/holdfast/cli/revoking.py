@@ -19,8 +19,8 @@ def revoke(
 ) -> None:
     """Unpin CIDs. Copies elsewhere may remain.
 
-    There is a line for each. One that fails does not stop the others, and the exit code is that of
-    the first that failed.
+    There is a line for each. One that fails does not stop the others, unless the token is refused.
+    The exit code is that of the first that failed.
     """
     from holdfast.content.reference import Reference
 

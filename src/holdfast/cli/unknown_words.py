@@ -69,7 +69,10 @@ def usage_error(error: Any) -> UsageError:
         wrong = _unknown_option(error.option_name, command, error.possibilities or ())
     else:
         wrong = UsageError(error.format_message())
-    if EXTRA_ARGUMENT in str(wrong) and command in EXTRA_ARGUMENT_POINTERS:
+    is_extra = EXTRA_ARGUMENT in str(wrong)
+    if is_extra and command == "login":  # it may be a token
+        wrong = UsageError("login takes no arguments")
+    if is_extra and command in EXTRA_ARGUMENT_POINTERS:
         advise(wrong, EXTRA_ARGUMENT_POINTERS[command])
     return advise(wrong, f"`{where} --help` shows the usage")
 
