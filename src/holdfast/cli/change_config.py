@@ -1,5 +1,6 @@
 """The commands ``config set`` and ``config unset``: change the user's own settings."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -32,18 +33,16 @@ def _saved_names() -> list[str]:
     return [name for name in user_layer() if name in FIELDS or name == USE]
 
 
-KEY = Annotated[
-    str,
-    typer.Argument(
-        metavar="KEY", autocompletion=_names, help="Its name, such as rate_limit or retries.cap."
-    ),
-]
+def _key(names: Callable[[], list[str]]) -> Any:
+    return typer.Argument(
+        metavar="KEY", autocompletion=names, help="Its name, such as rate_limit or retries.cap."
+    )
 
 
 @command(config_commands, name="set")
 def set_value(
     run: Run,
-    key: KEY,
+    key: Annotated[str, _key(_names)],
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value.")],
 ) -> None:
     """Change a setting in your holdfast.toml. The rest of the file stays as it is."""
@@ -57,12 +56,7 @@ def set_value(
 
 
 @command(config_commands)
-def unset(
-    run: Run,
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", autocompletion=_saved_names, help="Its name.")
-    ],
-) -> None:
+def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
     """Remove a setting from your holdfast.toml."""
     from holdfast.cli.settings_file import changing, refuse_moves
 
