@@ -206,7 +206,10 @@ def test_the_command_copy_pins_by_cid(commands, empty_node, service):
     assert refused.returncode == 3
     assert b"pin_by_cid" in refused.stderr
     result = commands.run(*arguments, "--pin-by-cid")
-    assert (result.returncode, result.stdout.split()) == (0, [b"pin", cid.encode(), b"hello.txt"])
+    assert (result.returncode, result.stdout.split()) == (
+        0,
+        [b"copied", cid.encode(), b"hello.txt"],
+    )
     assert [pin.cid for pin in service.repository.pins()] == [cid]
 
 

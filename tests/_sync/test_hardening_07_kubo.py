@@ -32,8 +32,7 @@ def add(kubo, size, raw_leaves):
     return kubo.add(text_of(size), **options, max_file_links=174)
 
 
-@each_kind_of_leaf
-@each_size
+@pytest.mark.parametrize(("size", "raw_leaves"), [(FEW, True), (FEW, False), (MANY, False)])
 @pytest.mark.parametrize("strategy", ["body", "archive", "trustless"])
 def test_a_file_of_one_byte_pieces_is_read(kubo, trustless_kubo, strategy, size, raw_leaves):
     node = trustless_kubo if strategy == "trustless" else kubo
