@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     FileSystemType = type
 else:
-    from fsspec.asyn import AsyncFileSystem
+    from fsspec.asyn import AbstractAsyncStreamedFile, AsyncFileSystem  # noqa: F401 - for others
+    from fsspec.spec import AbstractBufferedFile  # noqa: F401
+    from fsspec.transaction import Transaction  # noqa: F401
 
     FileSystemType = type(AsyncFileSystem)
