@@ -78,12 +78,12 @@ def test_once(config: "holdfast.ClientConfig", seconds: float) -> None:
 
 def address_of(settings: "Mapping[str, Setting]") -> str:
     """Return where the content is: a folder or an address."""
-    from holdfast.files.locations import data_folder
+    from holdfast.files.locations import store_folder
     from holdfast.registry import BUILT_IN, is_on_this_machine, usual_api_url
 
     provider = value_of(settings, "provider")
     if is_on_this_machine(provider):
-        return str(Path(value_of(settings, "path") or data_folder()).expanduser())
+        return str(store_folder(value_of(settings, "path")))
     usual = usual_api_url(provider) if provider in BUILT_IN else "-"
     given = value_of(settings, "pin_api_url") or usual
     return given if isinstance(given, str) else ", ".join(given)

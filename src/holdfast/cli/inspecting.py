@@ -3,7 +3,6 @@
 import sys
 from contextlib import closing
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.cli import output
@@ -76,7 +75,7 @@ def _pins(client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
     None if the provider does not list pins.
     """
     from holdfast.content.cid import CID
-    from holdfast.files.locations import data_folder
+    from holdfast.files.locations import store_folder
     from holdfast.registry import DEFAULT, is_on_this_machine
     from holdfast.repository import Repository
     from holdfast.repository.database.identity import is_store
@@ -86,7 +85,7 @@ def _pins(client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
         found = [(provider, pin) for pin in client.iter_pins(cid=cid, limit=1)]
     except UnsupportedError:
         return None
-    path = Path(client.config.path or data_folder()).expanduser()
+    path = store_folder(client.config.path)
     if not is_on_this_machine(provider) and is_store(path):
         with Repository(path) as repository:
             pin = repository.find_pin(CID.parse(cid))

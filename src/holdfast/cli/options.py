@@ -98,6 +98,12 @@ INCLUDE_HIDDEN = Annotated[
     bool,
     typer.Option("--include-hidden", help="In folders, take names too that begin with a dot."),
 ]
+TEST_TIMEOUT = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS", min=0.1, max=3600.0, help="How long the tests may take in all."
+    ),
+]
 
 
 def connection_names() -> list[str]:

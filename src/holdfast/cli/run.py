@@ -79,7 +79,7 @@ class Run:
     def store_path(self) -> Path:
         """Return the folder of the embedded store."""
         from holdfast.cli.settings import gather
-        from holdfast.files.locations import data_folder
+        from holdfast.files.locations import store_folder
         from holdfast.registry import is_on_this_machine
 
         chosen = self._flags.get(USE)
@@ -88,7 +88,7 @@ class Run:
             if provider is not None and not is_on_this_machine(provider.value):
                 wrong = f"provider {provider.value!r} has no store on this machine"
                 raise UsageError(f"--use {chosen}: {wrong}")
-        return Path(self.config().path or data_folder()).expanduser()
+        return store_folder(self.config().path)
 
     def repository(self, *, make: bool = False) -> "Repository":
         """Return the embedded store; create it with `make`, else raise ConfigError if missing."""

@@ -7,7 +7,7 @@ import typer
 
 from holdfast.cli import exit_codes
 from holdfast.cli.connection_tests import Probe, address_of, try_connection, value_of, wait_for
-from holdfast.cli.options import USE, connection_names
+from holdfast.cli.options import TEST_TIMEOUT, USE, connection_names
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 commands: Final = group()
 METAVAR: Final = "CONNECTION"
 SECONDS: Final = 10.0
-MAX_SECONDS: Final = 3600.0
 
 
 class Tested(NamedTuple):
@@ -38,12 +37,7 @@ def connections(
             metavar=METAVAR, autocompletion=connection_names, help="Those to test; else all."
         ),
     ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=0.1, max=MAX_SECONDS, help="How long the tests may take in all."
-        ),
-    ] = SECONDS,
+    timeout: TEST_TIMEOUT = SECONDS,
 ) -> None:
     """List your connections, and test each.
 

@@ -4,15 +4,15 @@ import shutil
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 import holdfast
 from holdfast.cli import exit_codes, output
 from holdfast.cli.colours import paint
-from holdfast.cli.connection_tests import Probe, address_of, try_connection, wait_for
-from holdfast.cli.options import CONNECTED, USE
+from holdfast.cli.connection_tests import Probe, address_of, try_connection, value_of, wait_for
+from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, USE
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 commands: Final = group()
 SECONDS: Final = 5.0
-MAX_SECONDS: Final = 3600.0
 NODE: Final = "127.0.0.1", 5080  # the usual address of `holdfast node`
 TITLE: Final = b"<title>Holdfast</title>"
 MAX_PAGE: Final = 64 << 10
@@ -30,22 +29,18 @@ MAX_PAGE: Final = 64 << 10
 @command(commands, *CONNECTED)
 def status(
     run: Run,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS", min=0.1, max=MAX_SECONDS, help="How long the tests may take in all."
-        ),
-    ] = SECONDS,
+    timeout: TEST_TIMEOUT = SECONDS,
 ) -> None:
     """Show the provider, the connection, the store, the node and the disk.
 
     The exit code is that of the connection.
     """
     from holdfast.cli.setting_layers import Setting
+    from holdfast.files.locations import store_folder
     from holdfast.registry import DEFAULT
 
     settings = {"provider": Setting(DEFAULT, "default"), **run.settings}
-    folder = _store_folder(settings)
+    folder = store_folder(value_of(settings, "path"))
     connection: Probe[bool | None] = Probe(partial(_connect, settings, folder, timeout), timeout)
     store: Probe[dict[str, Any]] = Probe(partial(_look_at_store, folder), timeout)
     node: Probe[bool] = Probe(partial(_is_node_running, timeout), timeout)
@@ -63,12 +58,13 @@ def status(
         "store": {"path": str(folder), **(store.value or _trouble(store.error))},
         "node": {"url": "http://{}:{}".format(*NODE), "running": bool(node.value)},
     }
-    run.emit(value)
-    if not run.as_json:
+    if run.as_json:
+        output.say_json(value)
+    else:
         _write(value, error)
+        if error is not None:
+            note(run, f"hint: {value['error']['remedy']}")
     if error is not None:
-        if not run.as_json:
-            note(run, f"hint: {exit_codes.describe(error)['remedy']}")
         raise typer.Exit(exit_codes.family_of(error).code)
 
 
@@ -82,14 +78,6 @@ def _connect(settings: "dict[str, Setting]", folder: Path, seconds: float) -> bo
         return None
     try_connection(settings, seconds)
     return True
-
-
-def _store_folder(settings: "dict[str, Setting]") -> Path:
-    from holdfast.files.locations import data_folder
-
-    path = settings.get("path")
-    given = None if path is None else path.value
-    return Path(given or data_folder()).expanduser()
 
 
 def _look_at_store(folder: Path) -> dict[str, Any]:

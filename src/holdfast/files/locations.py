@@ -16,6 +16,11 @@ def data_folder() -> Path:
         ) from None
 
 
+def store_folder(path: str | os.PathLike[str] | None) -> Path:
+    """Return the folder of a store: `path`, or the default if it is empty."""
+    return Path(path or data_folder()).expanduser()
+
+
 def config_folder() -> Path | None:
     """Return the default folder for configuration; None if the user has no home directory."""
     try:
