@@ -15,7 +15,6 @@ from pathlib import Path
 
 from bench.nodes import KUBO, init_kubo, kubo_reason
 from bench.plan import Plan
-from bench.results import take_turns
 from bench.transfers import hash_seconds
 from bench.workers import Task, Worker, python_worker
 
@@ -52,7 +51,7 @@ def run(plan: Plan) -> None:
         else:
             plan.results.unavailable["Kubo"] = reason
         tolerant = plan.results.tolerant
-        take_turns(
+        plan.results.take_turns(
             plan.large_rounds,
             [tolerant(name, partial(measure, name, work)) for name, work in works.items()],
         )

@@ -17,7 +17,6 @@ from typing import Any
 from bench.content import MIB
 from bench.nodes import KUBO, Node, kubo_reason, start_kubo
 from bench.plan import Plan
-from bench.results import take_turns
 from bench.workers import Task, Worker, python_worker
 from holdfast import Client
 
@@ -79,7 +78,7 @@ def _measure_stores(plan: Plan, nodes: dict[str, Node], repository: Path, stack:
     candidates: list[Callable[[int], None]] = [
         tolerant(name, partial(measure, name, worker)) for name, worker in workers.items()
     ]
-    take_turns(plan.large_rounds, [*candidates, measure_command])
+    plan.results.take_turns(plan.large_rounds, [*candidates, measure_command])
 
 
 def _command_rate(repository: Path, documents: list[bytes], seconds: float) -> float:
@@ -126,7 +125,9 @@ def _measure_downloads(plan: Plan, node: Node, repository: Path) -> None:
             OURS: partial(client.download, cid, to=target),
             "ipfs get": command,
         }
-        take_turns(plan.large_rounds, [partial(measure, *each) for each in works.items()])
+        plan.results.take_turns(
+            plan.large_rounds, [partial(measure, *each) for each in works.items()]
+        )
 
 
 def _measure_copies(plan: Plan, nodes: dict[str, Node], folders: dict[str, Path]) -> None:
@@ -161,7 +162,9 @@ def _measure_copies(plan: Plan, nodes: dict[str, Node], folders: dict[str, Path]
             OURS: partial(client.copy, cid, to=other),
             "ipfs dag export, import": command,
         }
-        take_turns(plan.large_rounds, [partial(measure, *each) for each in works.items()])
+        plan.results.take_turns(
+            plan.large_rounds, [partial(measure, *each) for each in works.items()]
+        )
 
 
 def _run_kubo(environment: dict[str, str], *arguments: str, **options: Any) -> None:

@@ -20,7 +20,6 @@ from bench.clients.holdfast_settings import config_for
 from bench.goals import BY_HAND, OURS
 from bench.nodes import start_ours
 from bench.plan import Plan
-from bench.results import take_turns
 from bench.workers import ROOT
 from holdfast import AsyncClient, Client, ClientConfig
 
@@ -52,7 +51,7 @@ def run(plan: Plan) -> None:
             plan.results.add("many", WORKS[colour], candidate, "files/s", rate)
 
         for colour in WORKS:
-            take_turns(3, [partial(measure, colour, each) for each in (OURS, BY_HAND)])
+            plan.results.take_turns(3, [partial(measure, colour, each) for each in (OURS, BY_HAND)])
     shutil.rmtree(store)
     shutil.rmtree(files)
 

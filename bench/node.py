@@ -20,7 +20,6 @@ from bench.goals import SAFE_KUBO
 from bench.neutral_server import build_server
 from bench.nodes import Node, kubo_reason, start_kubo, start_ours
 from bench.plan import Plan
-from bench.results import take_turns
 
 AT_ONCE = 16
 DISTANCE = 10**6  # between the documents of one round and of the next
@@ -70,7 +69,7 @@ def _measure_stores(plan: Plan, nodes: dict[str, Node]) -> None:
         rate = result["count"] / result["seconds"]
         plan.results.add("node", "node-store", name, "requests/s", rate)
 
-    take_turns(plan.small_rounds, [partial(measure, *each) for each in nodes.items()])
+    plan.results.take_turns(plan.small_rounds, [partial(measure, *each) for each in nodes.items()])
 
 
 def _measure_transfers(plan: Plan, nodes: dict[str, Node]) -> None:
@@ -91,4 +90,4 @@ def _measure_transfers(plan: Plan, nodes: dict[str, Node]) -> None:
             raise AssertionError(f"{name} sent another file")
         target.unlink()
 
-    take_turns(plan.large_rounds, [partial(measure, *each) for each in nodes.items()])
+    plan.results.take_turns(plan.large_rounds, [partial(measure, *each) for each in nodes.items()])

@@ -20,7 +20,6 @@ from pathlib import Path
 from bench.clients import TOKEN
 from bench.goals import PIECES_LIMIT
 from bench.plan import Plan
-from bench.results import take_turns
 from holdfast import AsyncClient, Client, ClientConfig
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
@@ -151,7 +150,7 @@ def run(plan: Plan) -> None:
                 cpu = (time.process_time() - start) / leaves * 1e6
                 plan.results.add("pieces", f"pieces, {kind}", name, "us CPU", cpu)
 
-            take_turns(
+            plan.results.take_turns(
                 1 if plan.quick else ROUNDS, [partial(measure, *each) for each in ways.items()]
             )
     figures = [each for each in plan.results.figures.values() if each.section == "pieces"]

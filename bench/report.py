@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from bench.goals import AT_ONCE, GOALS, GROWTH, growth_work
 from bench.plots import Bar, Group, bar_chart, shown
-from bench.results import Figure, Results
+from bench.results import MOST_STEAL, Figure, Results
 from bench.workers import ROOT
 
 RESULTS = ROOT / "bench" / "results" / "latest.json"
@@ -200,6 +201,7 @@ def make_page(results: Results, plots: Collection[str]) -> str:
     """Return the page: the template, with its marks replaced."""
     template = TEMPLATE.read_text(encoding="utf-8")
     about = {**results.about, **results.about["machine"]}
+    about["steal"] = _steal(results)
     about["minutes"] = f"{results.about['seconds'] / 60:.1f}"
     about["server"] = SERVERS[results.about["server"]]
     about["versions"] = ", ".join(f"{name} {of}" for name, of in about["versions"].items())
@@ -283,6 +285,17 @@ def in_words(work: str) -> str:
         .replace("-blocking", "")
         .replace("-", ", ")
     )
+
+
+def _steal(results: Results) -> str:
+    rule = (
+        f"In a virtual machine, a round for which the host took more than {MOST_STEAL:.0%} of the "
+        "processors' time away is measured again, once"
+    )
+    if not results.steal:
+        return f"{rule}."
+    usual, most = statistics.median(results.steal), max(results.steal)
+    return f"{rule}; here the median is {usual:.1%}, the most {most:.1%}."
 
 
 def _unavailable(results: Results) -> str:

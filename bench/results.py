@@ -2,13 +2,17 @@
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench.goals import GOALS
+from bench.steal import Steal
 from bench.workers import WorkerError
+
+MOST_STEAL = 0.05  # of the processors' time, in a round that counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,15 @@ class Figure:
         return (max(self.values) - min(self.values)) / self.median if self.median else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """How much was stolen in a round, and how many values each figure had before and after it."""
+
+    steal: float
+    before: Counter[tuple[str, str]]
+    after: Counter[tuple[str, str]]
+
+
 @dataclass(slots=True)
 class Results:
     """All figures, in the order in which they were measured.
@@ -45,11 +58,13 @@ class Results:
         about: The machine, the versions, the date, the server, the seconds that the run took.
         figures: By work and candidate.
         unavailable: For a peer that did not run, or cannot do a work: the reason.
+        steal: For each round, the part of the processors' time that the host gave to others.
     """
 
     about: dict[str, Any] = field(default_factory=dict)
     figures: dict[tuple[str, str], Figure] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
+    steal: list[float] = field(default_factory=list)
 
     def add(self, section: str, work: str, candidate: str, unit: str, value: float) -> None:
         """Add the figure of one round."""
@@ -72,6 +87,38 @@ class Results:
                 self.unavailable[name] = str(error)
 
         return run
+
+    def take_turns(self, rounds: int, candidates: Sequence[Callable[[int], None]]) -> None:
+        """Let every candidate work once a round; each round begins with another one.
+
+        While the host takes the processors away, a round does not count: there are up to twice as
+        many then, and the calmest are kept. Candidates get the number of the round.
+        """
+        taken: list[_Round] = []
+        calm = 0
+        while calm < rounds and len(taken) < 2 * rounds:
+            number = len(taken)
+            before, steal = self._counts(), Steal()
+            start = number % len(candidates)
+            for candidate in [*candidates[start:], *candidates[:start]]:
+                candidate(number)
+            taken.append(_Round(steal.part, before, self._counts()))
+            calm += taken[-1].steal <= MOST_STEAL
+        kept = sorted(taken, key=lambda each: each.steal)[:rounds]
+        for each in reversed(taken):
+            if each not in kept:
+                self._forget(each)
+        self.steal += [each.steal for each in kept]
+
+    def _counts(self) -> Counter[tuple[str, str]]:
+        return Counter({key: len(each.values) for key, each in self.figures.items()})
+
+    def _forget(self, taken: "_Round") -> None:
+        """Remove the figures of a round; later rounds that are not kept are removed before."""
+        for key, count in taken.after.items():
+            del self.figures[key].values[taken.before[key] : count]
+            if not self.figures[key].values:
+                del self.figures[key]
 
     def median(self, work: str, candidate: str) -> float | None:
         """Return a median; None if that was not measured."""
@@ -106,7 +153,7 @@ class Results:
             {**asdict(each), "ratio": round(each.ratio, 3), "met": each.met}
             for each in self.ratios()
         ]
-        about = {**self.about, "unavailable": self.unavailable}
+        about = {**self.about, "unavailable": self.unavailable, "steal": self.steal}
         return {**about, "ratios": ratios, "figures": figures}
 
     @classmethod
@@ -118,8 +165,9 @@ class Results:
             Figure(*(each[name] for name in ("section", "work", "candidate", "unit", "values")))
             for each in kept.pop("figures")
         ]
-        unavailable = kept.pop("unavailable")
-        return cls(kept, {(each.work, each.candidate): each for each in figures}, unavailable)
+        unavailable, steal = kept.pop("unavailable"), kept.pop("steal", [])
+        by_key = {(each.work, each.candidate): each for each in figures}
+        return cls(kept, by_key, unavailable, steal)
 
     def write(self, path: Path) -> None:
         """Write everything to a file."""
@@ -165,11 +213,3 @@ def _ratio_of_rounds(ours: Figure, others: list[Figure]) -> float:
     return statistics.median(
         value / limit for value, limit in zip(ours.values, limits, strict=True)
     )
-
-
-def take_turns(rounds: int, candidates: Sequence[Callable[[int], None]]) -> None:
-    """Let every candidate work once a round; each round begins with another one."""
-    for number in range(rounds):
-        start = number % len(candidates)
-        for candidate in [*candidates[start:], *candidates[:start]]:
-            candidate(number)

@@ -13,7 +13,6 @@ from bench.content import MIB, mark_blocks
 from bench.goals import IN_PIECES, ONE_REQUEST
 from bench.nodes import start_ours
 from bench.plan import Plan
-from bench.results import take_turns
 from bench.workers import ROOT
 
 PROVIDERS = {IN_PIECES: "pinata", ONE_REQUEST: "pinning"}
@@ -44,7 +43,7 @@ def run(plan: Plan) -> None:
         plan.results.add("resuming", "very-large-upload-node-memory", name, "MiB", grown)
         shutil.rmtree(store)
 
-    take_turns(plan.very_large_rounds, [partial(measure, name) for name in PROVIDERS])
+    plan.results.take_turns(plan.very_large_rounds, [partial(measure, name) for name in PROVIDERS])
     shutil.rmtree(folder)
 
 

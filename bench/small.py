@@ -6,7 +6,6 @@ from functools import partial
 
 from bench.goals import AT_ONCE
 from bench.plan import Plan
-from bench.results import take_turns
 from bench.workers import Task, Worker, python_worker
 
 BLOCKING = {
@@ -67,7 +66,7 @@ def _measure(plan: Plan, workers: dict[str, Worker], work: str, colour: str, cou
         plan.results.add("small", f"{title}-cpu", name, "us CPU", cpu)
 
     tolerant = plan.results.tolerant
-    take_turns(
+    plan.results.take_turns(
         plan.small_rounds,
         [tolerant(name, partial(measure, name, worker)) for name, worker in workers.items()],
     )

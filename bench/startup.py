@@ -10,7 +10,6 @@ from pathlib import Path
 
 from bench.peers import PYTHON, installed_size
 from bench.plan import Plan
-from bench.results import take_turns
 from bench.workers import ROOT
 
 HOLDFAST = Path(sys.executable).parent / "holdfast"
@@ -39,7 +38,7 @@ def run(plan: Plan) -> None:
     version, typer = [str(HOLDFAST), "--version"], [sys.executable, "-c", "import typer"]
     works.append(partial(_start, plan, "command", "holdfast --version", version, None))
     works.append(partial(_start, plan, "command", "import typer", typer, None))
-    take_turns(plan.start_rounds, works)
+    plan.results.take_turns(plan.start_rounds, works)
     own = sum(
         each.stat().st_size
         for each in (ROOT / "src" / "holdfast").rglob("*")

@@ -13,7 +13,6 @@ from pathlib import Path
 from bench import curl
 from bench.content import MIB
 from bench.plan import Plan
-from bench.results import take_turns
 from bench.workers import Result, Task, Worker, python_worker
 
 WORKS = ("upload", "download")
@@ -49,7 +48,7 @@ def run(plan: Plan) -> None:
                     candidates += [sha256, plan.results.tolerant(name, once)]
             if curl.has_curl():
                 candidates.append(partial(transfer, work, "curl", partial(_curl, plan, work)))
-        take_turns(plan.large_rounds, candidates)
+        plan.results.take_turns(plan.large_rounds, candidates)
     plan.results.unavailable |= {f"{name}: {work}": why for (name, work), why in CANNOT.items()}
     if not curl.has_curl():
         plan.results.unavailable["curl"] = curl.REASON

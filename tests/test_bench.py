@@ -4,10 +4,11 @@ import json
 import xml.etree.ElementTree as ET
 
 import pytest
+from bench import steal
 from bench.goals import GOALS
 from bench.plots import Bar, Group, bar_chart
 from bench.report import DOCS, RESULTS, make_page, make_plots, write_report
-from bench.results import Ratio, Results, take_turns
+from bench.results import Ratio, Results
 
 SVG = "{http://www.w3.org/2000/svg}"
 ABOUT = {
@@ -80,10 +81,64 @@ def test_no_goal_is_named_twice():
     assert sorted(set(titles)) == sorted(titles)
 
 
-def test_every_round_begins_with_another_candidate():
+@pytest.fixture
+def processors(monkeypatch, tmp_path):
+    """A function that sets the ticks of the processors: those of work, and those stolen."""
+    path = tmp_path / "stat"
+    monkeypatch.setattr(steal, "STAT", path)
+
+    def set_ticks(worked, stolen):
+        path.write_text(f"cpu  {worked} 0 0 1000 0 0 0 {stolen} 0 0\ncpu0 1 2 3\n")
+
+    set_ticks(0, 0)
+    return set_ticks
+
+
+def test_every_round_begins_with_another_candidate(processors):
     turns = []
-    take_turns(3, [lambda number, name=name: turns.append((number, name)) for name in "ab"])
+    candidates = [lambda number, name=name: turns.append((number, name)) for name in "ab"]
+    Results().take_turns(3, candidates)
     assert turns == [(0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("stolen", "kept"),
+    [
+        ([0, 50, 0, 30, 0], [0, 2, 4]),  # each is repeated until there are three calm ones
+        ([50, 60, 40, 60, 0, 30], [2, 4, 5]),  # no more than twice as many: the calmest are kept
+        ([5, 5, 5], [0, 1, 2]),
+    ],
+)
+def test_rounds_from_which_the_host_took_time_do_not_count(processors, stolen, kept):
+    results = Results()
+    ticks = {"worked": 0, "stolen": 0}
+
+    def candidate(number):
+        results.add("small", "work", "holdfast", "requests/s", float(number))
+        results.add("small", "work", "holdfast", "requests/s", float(number))
+        ticks["worked"] += 100 - stolen[number]
+        ticks["stolen"] += stolen[number]
+        processors(**ticks)
+
+    def fails_later(number):
+        if number < 1:
+            results.add("small", "work", "other", "requests/s", float(number))
+
+    results.take_turns(3, [candidate, fails_later])
+    values = results.figures["work", "holdfast"].values
+    assert values == [float(number) for number in kept for _ in range(2)]
+    assert (("work", "other") in results.figures) == (0 in kept)
+    assert sorted(results.steal) == sorted(stolen[number] / 100 for number in kept)
+
+
+def test_the_page_tells_what_the_host_took(results):
+    results.steal = [0.0, 0.012, 0.2]
+    assert "the median is 1.2%, the most 20.0%" in make_page(results, {})
+
+
+def test_a_system_without_such_a_file_takes_nothing(monkeypatch, tmp_path):
+    monkeypatch.setattr(steal, "STAT", tmp_path / "none")
+    assert steal.Steal().part == 0.0
 
 
 def test_bars_are_as_long_as_their_figures():

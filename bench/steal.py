@@ -1,0 +1,32 @@
+"""How much of the processors' time the host of a virtual machine gives to others."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+STAT = Path("/proc/stat")
+FIELDS = 8  # user, nice, system, idle, iowait, irq, softirq, steal
+IDLE = (3, 4)
+STEAL = 7
+
+
+def read_ticks() -> list[int]:
+    """Return the ticks of all processors since the start; none where Linux does not tell them."""
+    try:
+        first = STAT.read_text(encoding="ascii").partition("\n")[0]
+    except OSError:
+        return [0] * FIELDS
+    return [int(each) for each in first.split()[1 : FIELDS + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Steal:
+    """What was taken since this was made."""
+
+    start: list[int] = field(default_factory=read_ticks)
+
+    @property
+    def part(self) -> float:
+        """The part of the time that was asked for and not given: 0 on a quiet host."""
+        ticks = [now - then for now, then in zip(read_ticks(), self.start, strict=True)]
+        wanted = sum(ticks) - sum(ticks[number] for number in IDLE)
+        return ticks[STEAL] / wanted if wanted else 0.0
