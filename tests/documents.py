@@ -40,6 +40,8 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJkb2NzIn0.c2lnbmF0dXJl"
 API, GATEWAY = "https://api.pinata.cloud", "https://example.mypinata.cloud"
 ENGINE_PORT = re.compile(r"(127\.0\.0\.1(?::|/tcp/))19(0\d\d)\b")
+# An address in a variable is not saved, so that a login refuses it.
+LOGIN = "env -u HOLDFAST_PIN_API_URL holdfast login --pin-api-url {} "
 OF_THE_SERVICE = (API, GATEWAY, "PINATA_JWT", "pinning")
 
 # All are errors, but for what pytest-asyncio says about an option of its own.
@@ -187,7 +189,11 @@ class Page:
         """`text` with addresses on this machine."""
         if not self._places and any(words in text for words in OF_THE_SERVICE):
             node = self._open.enter_context(running_node(tokens=(NodeToken(token=TOKEN),)))
-            self._places = {API: node.api_url, GATEWAY: node.api_url}
+            self._places = {
+                API: node.api_url,
+                GATEWAY: node.api_url,
+                "holdfast login ": LOGIN.format(node.api_url),
+            }
             self._patch.setattr(ClientConfig, "pin_api_url", node.api_url)
             self._console.environment["HOLDFAST_PIN_API_URL"] = node.api_url
         for old, new in self._places.items():

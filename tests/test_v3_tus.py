@@ -373,6 +373,7 @@ class Killed:
         offset = int(head.headers["Upload-Offset"])
         # Nothing that was acknowledged is lost, and at most one piece is sent twice.
         assert self.acknowledged <= offset <= self.acknowledged + piece
+        self.acknowledged = offset
         self.cid = head.headers.get("upload-cid")
         while self.cid is None:
             reply = call.patch(self.location, offset, self.content[offset : offset + piece])
