@@ -125,8 +125,10 @@ def test_an_empty_folder(local, node, tmp_path):
         with pytest.raises(UnsupportedError, match=r"an empty folder; add a file to it$"):
             client.upload(tmp_path)
         (tmp_path / ".hidden").write_bytes(b"x")
-        with pytest.raises(UnsupportedError, match="hidden names were left out"):
+        with pytest.raises(UnsupportedError, match="an empty folder") as caught:
             client.upload(tmp_path)
+        note = "hidden names were left out: 1; include_hidden=True uploads them"
+        assert caught.value.__notes__ == [note]
 
 
 def test_hidden_names_are_left_out_unless_they_are_asked_for(local, node, folder):
