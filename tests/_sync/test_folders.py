@@ -360,10 +360,11 @@ def replaced_by_a_link(path):
     [
         (lambda path: os.truncate(path, 1), "was written to"),
         (lambda path: path.write_bytes(b"z" * 2_000_000), "was written to"),
+        (lambda path: path.write_bytes(b"y" * 1_000_000), "was written to"),
         (replaced_by_a_link, "became a link"),
         (Path.unlink, "No such file"),
     ],
-    ids=["shrinks", "grows", "a link", "gone"],
+    ids=["shrinks", "grows", "keeps its size", "a link", "gone"],
 )
 def test_a_file_that_changes_meanwhile_is_an_error(node, local, tmp_path, change, words):
     before = len(node.repository.pins())
