@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from holdfast import compute_cid
+from holdfast import Client, compute_cid
 from holdfast.files.sources import TEXT_HINT
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import BARS_AT_ONCE
@@ -113,6 +113,35 @@ def test_ctrl_c_says_what_was_done(commands):
         "interrupted",
     ]
     assert len(server.requests) == 45
+
+
+@pytest.mark.slow
+def test_after_ctrl_c_there_is_a_line_for_all_that_was_done(commands):
+    """Also for what was under way, and could not be stopped."""
+    store = commands.folder / "store"
+    names = [f"{number}" for number in range(1500)]
+    write(commands.folder, **{name: name * 5000 for name in names})
+    shown, _ = interrupted(commands, "upload", *names, "--path", store)
+    with Client.init(path=store) as client:
+        assert {line.split()[0] for line in shown} == {pin.cid for pin in client.iter_pins()}
+        cids = [outcome.result().cid for outcome in client.upload_many(map(str.encode, names))]
+        shown, errors = interrupted(commands, "revoke", *cids, "--path", store)
+        left = {pin.cid for pin in client.iter_pins()}
+    done = set(cids) - left
+    assert {line.split()[1] for line in shown} == done
+    assert errors == [f"revoked {len(done):,} of 1,500", "interrupted"]
+
+
+def interrupted(commands, *arguments):
+    """The lines of a command that was interrupted when it had written some."""
+    with commands.start(*arguments) as process:
+        shown = [process.stdout.readline()]
+        process.send_signal(signal.SIGINT)
+        shown += process.stdout.readlines()
+        errors = process.stderr.read().splitlines()
+    assert process.returncode == 130
+    assert len(shown) < 1500
+    return shown, errors
 
 
 def test_one_bar_counts_the_files_and_their_bytes(commands):

@@ -101,6 +101,7 @@ class _Several:
         self._done = 0
         self._hidden = 0
         self._held: list[tuple[str, Any]] | None = None
+        self._untold: list[tuple[str, Any]] = []  # done on threads; after an interrupt, some remain
         self.code = 0
 
     def run(
@@ -119,8 +120,9 @@ class _Several:
             progress = None if bar is None else bar.progress_of(source)
             telling = telling_resumes(self._run, client, file)
             record = telling.upload(source, keyvalues=keyvalues, progress=progress)
-            self._done += 1
-            return record, getattr(source, "hidden", 0)
+            found = record, getattr(source, "hidden", 0)
+            self._untold.append((file, found))
+            return found
 
         if bar is not None:
             self._held = []  # while there is a bar, nothing else can be written
@@ -133,15 +135,18 @@ class _Several:
                     bar.count_file()
 
     def _tell(self, file: str, found: Any) -> None:
-        if isinstance(found, Exception):
+        is_failure = isinstance(found, Exception)
+        if is_failure:
             self.code = self.code or exit_codes.family_of(found).code
-            found = exit_codes.describe(found)
-        else:
-            self._hidden += found[1]
+        told = exit_codes.describe(found) if is_failure else found
         if self._held is None:
-            self._write(file, found)
+            self._write(file, told)
         else:
-            self._held.append((file, found))
+            self._held.append((file, told))
+        if not is_failure:
+            self._untold.remove((file, found))  # at the end: an interrupt may come at any time
+            self._done += 1
+            self._hidden += found[1]
 
     def _write(self, file: str, found: Any) -> None:
         if isinstance(found, dict):
@@ -156,6 +161,8 @@ class _Several:
         try:
             yield
         finally:
+            for file, found in [*self._untold]:
+                self._tell(file, found)
             for file, found in self._held or ():
                 self._write(file, found)
             _tell_hidden(self._run, self._hidden)
