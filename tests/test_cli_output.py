@@ -226,6 +226,27 @@ def test_a_download_that_continues_says_from_where(tmp_path, node):
     assert re.search(r"copy \(from 3.00 MiB on\) ━+ 4.77 MiB of 4.77 MiB", shown)
 
 
+LONG_LABEL = """
+import time
+from holdfast.cli.progress import progress_bar
+with progress_bar("a-file-whose-name-is-rather-long.bin") as show:
+    show.resume(56 << 20)
+    time.sleep(1)
+    for done in (60 << 20, 100 << 20, 200 << 20):
+        show(done, 200 << 20)
+        time.sleep(0.2)
+"""
+
+
+def test_a_bar_with_a_long_label_is_one_line(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(LONG_LABEL)
+    code, shown = Commands(tmp_path, command=(sys.executable, script)).on_terminal()
+    last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).rstrip().splitlines()[-1]
+    assert code == 0
+    assert re.search(r"a-file.*… ━+ 200 MiB of 200 MiB  [0-9.]+ [KM]iB/s 0:00:00$", last)
+
+
 SHOWS_A_BAR = """
 import time
 from holdfast.cli.progress import progress_bar
