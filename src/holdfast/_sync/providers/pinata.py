@@ -24,6 +24,7 @@ from holdfast.files.resumable_source import identify, spool
 from holdfast.files.sources import Progress, Source
 from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.files.upload_check import WrittenLayout
+from holdfast.hints import advise
 from holdfast.protocol import pinata_uploads
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.http import SignedURL
@@ -190,7 +191,11 @@ class PinataProvider(PinProvider, Signing):
     def url(self, cid: str) -> str:
         """Return the address of public content at the first gateway."""
         if self._is_private:
-            raise UnsupportedError("private content has no public address; use signed_url")
+            raise advise(
+                UnsupportedError("private content has no public address; use signed_url"),
+                "signed_url returns a link that anybody can use until it expires",
+                "`holdfast link CID` writes a link that anybody can use until it expires",
+            )
         return super().url(cid)
 
     def signed_url(self, cid: str, *, expires: int) -> str:
