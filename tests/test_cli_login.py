@@ -205,6 +205,8 @@ def test_a_folder_is_that_of_the_shell_and_not_of_the_file(commands):
         ("on_event", "x", "is for Python programs"),
         ("vreify", "1", "did you mean 'verify'?"),
         ("use", "nowhere", "unknown connection 'nowhere'"),
+        ("use", "kubu", "did you mean 'kubo'?"),
+        ("use", "secret-on-a-command-line-" * 3, "of 40 characters or less"),
         ("path", "", "path"),
     ],
 )

@@ -100,7 +100,7 @@ def checked(name: str, value: Any, source: str) -> Setting:
 
 def _check(name: str, value: Any) -> Any:
     if name == USE:
-        return _connection_name(value)
+        return connection_name(value)
     if name == CONNECTIONS:
         return _tables(value)
     if name not in FIELDS:
@@ -110,7 +110,8 @@ def _check(name: str, value: Any) -> Any:
     return FIELDS[name].check(name, value)
 
 
-def _connection_name(value: Any) -> str:
+def connection_name(value: Secret) -> str:
+    """Return the name of a connection; a longer text, which may be a token, is a ConfigError."""
     if not isinstance(value.reveal(), str) or not value.reveal().strip():
         raise ConfigError(f"{USE} must be the name of a connection")
     if len(value.reveal().strip()) > MAX_NAME:
