@@ -12,6 +12,7 @@ from holdfast.cli import exit_codes, output
 from holdfast.cli.help_topics import FIRST_SCREEN, TOPICS
 from holdfast.cli.other_names import ALIASES
 from holdfast.cli.unknown_words import CommandGroup, check_habits, usage_error
+from holdfast.hints import advise
 
 COMMAND_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "content": ("store", "retrieve", "send", "receive"),
@@ -101,7 +102,7 @@ def call(arguments: list[str]) -> int:
         return 0
     if arguments == ["-v"]:  # with many tools, it shows the version
         wrong = exit_codes.UsageError("-v needs a command")
-        raise exit_codes.advise(wrong, "`holdfast -V` shows the version")
+        raise advise(wrong, "`holdfast -V` shows the version")
     parser = typer.main.get_command(app)
     try:
         with parser.make_context("holdfast", list(arguments)) as context:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.login import tell_stronger
 from holdfast.cli.options import USE
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast.cli.settings_file import Keys, SettingsFile

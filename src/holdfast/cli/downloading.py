@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
-from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import CONNECTED, OUTPUT, PATH_ARGUMENT, not_empty, one_target
 from holdfast.cli.reports import telling_resumes
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import NotAFileError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast import Blob, Client

@@ -4,7 +4,6 @@ import math
 from typing import Any, Final, NamedTuple
 
 from holdfast import errors
-from holdfast.hints import advise as advise  # noqa: PLC0414 - for the commands
 from holdfast.hints import hint_of
 
 FAILED: Final = 1

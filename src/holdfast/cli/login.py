@@ -7,12 +7,13 @@ import typer
 
 import holdfast
 from holdfast.cli import tokens
-from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import USE
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 from holdfast.config.secret import Secret
 from holdfast.errors import ClientError, ConfigError
+from holdfast.hints import advise
 
 commands: Final = group()
 USUAL: Final = "pinata"

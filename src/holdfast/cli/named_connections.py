@@ -89,7 +89,9 @@ def choose(layers: Sequence[Layer], tables: Tables) -> Setting | None:
         return None  # the name of the provider that is used without a connection
     else:
         known = providers_without_token()
-        error = "" if use.value in known else f"{use.source}: {unknown_connection(use.value, tables)}"
+        error = (
+            "" if use.value in known else f"{use.source}: {unknown_connection(use.value, tables)}"
+        )
     return use._replace(error=error)
 
 

@@ -13,11 +13,12 @@ from typer.core import TyperCommand
 
 import holdfast
 from holdfast.cli import output
-from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import USE, Options, connection_options, output_options, use_options
 from holdfast.cli.progress import ProgressBar, progress_bar
 from holdfast.cli.unknown_words import CommandGroup
 from holdfast.errors import ConfigError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -5,11 +5,11 @@ from typing import Annotated, Final
 
 import typer
 
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError, UnsupportedError
+from holdfast.hints import advise
 
 commands: Final = group()
 EXPIRES = Annotated[

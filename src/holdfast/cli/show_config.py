@@ -3,10 +3,10 @@
 from typing import Any, Final
 
 from holdfast.cli.change_config import config_commands
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED, USE
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
+from holdfast.hints import advise
 
 commands: Final = group()
 commands.add_typer(config_commands, name="config")

@@ -6,9 +6,9 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.other_names import EXTRA_ARGUMENT_POINTERS, OPTION_POINTERS, POINTERS
-from holdfast.hints import did_you_mean
+from holdfast.hints import advise, did_you_mean
 
 EXTRA_ARGUMENT = "unexpected extra argument"  # in the message of the parser
 
