@@ -218,6 +218,29 @@ def test_wrong_settings_change_nothing(commands, key, value, words):
     assert commands.user_file.read_text() == OTHERS
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("--provider", "kubo"), ("set", "verify", "no")),
+        (("--use", "disk"), ("unset", "cid_version")),
+        (("--no-verify",), ("set", "cid_version", "1")),
+    ],
+)
+def test_flags_before_set_and_unset_are_refused(commands, before, after):
+    """They describe a client. Some would expect that they say which settings are changed."""
+    commands.write_user_file(OTHERS)
+    code, lines = commands.failure("config", *before, *after)
+    assert (code, lines) == (
+        2,
+        [
+            f"error: `holdfast config {after[0]}` does not take {before[0]}: leave it out",
+            f"hint: `holdfast config {after[0]} --help` shows the usage",
+        ],
+    )
+    assert commands.user_file.read_text() == OTHERS
+    assert commands.json("config", "--json", "set", "cid_version", "1")["value"] == 1
+
+
 UNUSUAL = {
     "several lines": ('gateway_url = [\n  "https://a.example",\n]\npath = "x"\n', None),
     "quoted": ('"gateway_url" = "https://a.example"\n', "cannot be changed safely"),

@@ -49,7 +49,7 @@ class Run:
         """Keep the flags. `fields` are the configuration fields that are read; None for all."""
         self.as_json = as_json
         self.verbose = verbose
-        self._flags = {name: value for name, value in flags.items() if value not in (None, [])}
+        self._flags = _given(flags)
         self._fields = fields
         self._input_taken = False
 
@@ -165,6 +165,18 @@ def _flag(name: str, value: Any) -> str:
     return f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
 
 
+def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if value not in (None, [])}
+
+
+def _refuse_flags(context: typer.Context, flags: Mapping[str, Any]) -> None:
+    """Raise UsageError if a flag stands before a command of the group, which does not take it."""
+    for name, value in _given(flags).items():
+        called = f"{context.command_path} {context.invoked_subcommand}"
+        wrong = UsageError(f"`{called}` does not take {_flag(name, value)}: leave it out")
+        raise advise(wrong, f"`{called} --help` shows the usage")
+
+
 def _is_given(context: Any, flag: str) -> bool:
     """Return whether `flag` is given to the command, or before its name."""
     while context is not None and not context.params.get(flag):
@@ -211,9 +223,10 @@ def command(
 
         @functools.wraps(function)
         def call(context: typer.Context, **given: Any) -> None:
-            if is_group and context.invoked_subcommand is not None:
-                return
             flags = {each.name: given[each.name] for each in settings}
+            if is_group and context.invoked_subcommand is not None:
+                _refuse_flags(context, flags)
+                return
             how = {each.name: _is_given(context, each.name) for each in output_options}
             if how["verbose"]:
                 from holdfast.cli import logs
