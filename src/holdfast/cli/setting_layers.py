@@ -61,6 +61,11 @@ def project_file() -> Path | None:
     return found
 
 
+def is_from_project(setting: Setting) -> bool:
+    """Return whether the file of a project gave this setting."""
+    return Path(setting.source).name == FILE_NAME and setting.source != str(user_file())
+
+
 def user_layer() -> Layer:
     """Return the settings of the user's file, and its connections."""
     file = user_file()
