@@ -10,6 +10,7 @@ import pytest
 from holdfast import compute_cid
 from holdfast.cli.tables import Column, write_table
 from holdfast.content.reference import Reference
+from holdfast.files.folder_target.work_folder import WorkFolder
 from holdfast.files.partial import PartialFile
 from holdfast.files.readable_size import readable_size
 from tests.commands import BARS_AT_ONCE, Commands, install_provider, node_variables
@@ -224,6 +225,27 @@ def test_a_download_that_continues_says_from_where(tmp_path, node):
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
     assert (code, "copy: continues after 3.00 MiB" in shown) == (0, True)
     assert re.search(r"copy \(from 3.00 MiB on\) ━+ 4.77 MiB of 4.77 MiB", shown)
+
+
+def test_the_download_of_a_folder_that_continues_says_how_much_is_there(tmp_path, node):
+    commands = Commands(tmp_path, **node_variables(node))
+    photos = commands.folder / "photos"
+    photos.mkdir()
+    for name, size in {"a": 3 << 20, "b": 10, "c": 2 << 20}.items():
+        (photos / name).write_bytes(os.urandom(size))
+    cid = commands.text("upload", "photos")
+    work = WorkFolder(commands.folder / "copy", Reference.parse(cid))
+    work.open()
+    for name in "ab":
+        with work.tree.create(("files", name)) as file:
+            file.write((photos / name).read_bytes())
+    work.close()
+    result = commands.run("download", cid, "copy")
+    assert (result.returncode, result.stderr) == (0, b"copy: continues after 3.00 MiB\n")
+    for name in "abc":
+        assert (commands.folder / "copy" / name).read_bytes() == (photos / name).read_bytes()
+    result = commands.run("download", cid, "again")
+    assert (result.returncode, result.stderr) == (0, b"")
 
 
 SHOWS_A_BAR = """

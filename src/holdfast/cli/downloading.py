@@ -72,7 +72,8 @@ def download(
                 blob = telling.download(cid, to=target, progress=progress)
             except NotAFileError:
                 options = {"symlinks": symlinks, "portable": portable}
-                about = _download_folder(client, reference, target, options, progress)
+                telling = telling_resumes(run, client, target.name)
+                about = _download_folder(telling, reference, target, options, progress)
             else:
                 about = {"size": blob.size, "type": blob.type}
     run.emit({"cid": str(reference), "path": str(target), **about}, str(target))

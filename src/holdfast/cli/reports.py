@@ -41,10 +41,16 @@ def write_failure(run: Run, kind: str, item: str, report: dict[str, Any]) -> Non
 def telling_resumes(
     run: Run, client: "Client", label: str, bar: "ProgressBar | None" = None
 ) -> "Client":
-    """Return a client that says where an interrupted upload or download continues."""
+    """Return a client that says where an interrupted upload or download continues.
+
+    It says so once. A folder's next events are for its files.
+    """
+    told = False
 
     def tell(event: "Event") -> None:
-        if event.kind == "resume" and event.position:
+        nonlocal told
+        if event.kind == "resume" and event.position and not told:
+            told = True
             note(run, f"{label}: continues after {output.size_text(event.position)}")
             if bar is not None:
                 bar.resume(event.position)
