@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
@@ -125,9 +126,9 @@ def _target(reference: "Reference", to: str | None) -> Path:
         return folder
     target = folder / (reference.path[-1] if reference.path else reference.text)
     if target.is_dir():
-        taken = "the folder exists; give the path of a new folder"
-        raise FileExistsError(errno.EEXIST, taken, target)
+        taken = FileExistsError(errno.EEXIST, "the folder exists", target)
+        raise advise(taken, FOLDER_REMEDY)
     if target.exists():
-        taken = "the file exists; name it to replace it"
-        raise FileExistsError(errno.EEXIST, taken, target)
+        taken = FileExistsError(errno.EEXIST, "the file exists", target)
+        raise advise(taken, f"`holdfast download CID {shlex.quote(str(target))}` replaces it")
     return target
