@@ -94,6 +94,7 @@ def test_a_token_that_is_not_accepted_is_not_saved(commands, status, given, code
         found, lines = commands.failure(*login_to(server), given=given)
     assert found == code
     assert ("nothing was saved" in lines) == (status != 200)
+    assert ("hint: copy the whole token again, or make another one" in lines) == (status == 401)
     assert TOKEN not in "".join(lines)
     assert commands.user_file.read_text() == OTHERS
 
