@@ -36,6 +36,22 @@ def test_sizes_have_three_digits_or_more():
     assert {size: readable_size(size) for size in SIZES} == SIZES
 
 
+def test_a_shortened_cid_is_named_as_such(pinned):
+    """People copy it from the list."""
+    _, shown = pinned.on_terminal("list", COLUMNS="80")
+    short = re.search(r"baf\w+…\w+", shown)[0]
+    for given in (short, short.replace("…", "..."), f"https://ipfs.io/ipfs/{short}/a"):
+        code, lines = pinned.failure("download", given)
+        assert (code, lines[0]) == (4, "error: Invalid CID (its middle is missing: copy all of it)")
+        assert "`holdfast list --name TEXT | cat` finds a pin by its name" in lines[1]
+
+
+def test_that_there_are_no_unfinished_uploads_is_said_to_people_only(commands):
+    assert commands.on_terminal("uploads") == (0, "there are no unfinished uploads\n")
+    assert commands.text("uploads") == ""
+    assert commands.json("uploads") == []
+
+
 def test_the_same_size_is_written_everywhere(commands):
     (commands.folder / "site").mkdir()
     (commands.folder / "site/tide.bin").write_bytes(os.urandom(200_000))

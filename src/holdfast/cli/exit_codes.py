@@ -53,7 +53,7 @@ FAMILIES: Final = (
         4,
         "the argument is not a CID",
         "copy it again: a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it; "
-        "`holdfast list --name TEXT` finds the CID of a name",
+        "`holdfast list --name TEXT | cat` finds a pin by its name, and shows its whole CID",
     ),
     Family(
         errors.SerializationError,
@@ -96,7 +96,7 @@ FAMILIES: Final = (
         errors.ProviderError,
         12,
         "the provider or gateway refused or failed",
-        "the message comes from it; `holdfast config` shows its address, `holdfast list` its pins",
+        "the provider says so; `holdfast config` shows its address, `holdfast list` its pins",
     ),
     Family(
         errors.UnprovenError,
@@ -149,7 +149,9 @@ def describe(error: BaseException) -> dict[str, Any]:
         message = family.meaning
     elif isinstance(error, ImportError):
         message, _, remedy = message.partition(": ")
-        remedy = remedy or f"pip install 'holdfast[{EXTRAS[error.name or '']}]'"
+        if not remedy:  # Python's own message
+            message = f"the package {error.name!r} is not installed"
+            remedy = f"pip install 'holdfast[{EXTRAS[error.name or '']}]'"
     elif isinstance(error, errors.ProviderError) and error.retry_after:
         remedy = f"wait {_seconds(error.retry_after)}, and try again"
     elif (
