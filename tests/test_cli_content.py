@@ -103,6 +103,12 @@ def test_download_makes_up_a_name_but_replaces_nothing_then(commands):
     assert (commands.folder / cid).read_bytes() == b"hello"
 
 
+def test_the_same_hint_is_written_once_for_several(commands):
+    code, lines = commands.failure("revoke", "one", "two", "three")
+    words = [line.partition(":")[0] for line in lines]
+    assert (code, words) == (4, ["error", "hint", "error", "error", "revoked 0 of 3"])
+
+
 def test_send_and_receive(commands):
     cid = commands.text("send", "alice", "Low tide at six.")
     lines = commands.text("receive", cid).splitlines()

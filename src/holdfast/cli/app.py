@@ -11,7 +11,7 @@ import holdfast
 from holdfast.cli import exit_codes, output
 from holdfast.cli.help_topics import FIRST_SCREEN, TOPICS
 from holdfast.cli.other_names import ALIASES
-from holdfast.cli.unknown_words import CommandGroup, check_habits, usage_error
+from holdfast.cli.unknown_words import CommandGroup, Refused, check_habits, usage_error
 from holdfast.hints import advise
 
 COMMAND_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -50,8 +50,6 @@ More: holdfast help COMMAND, or holdfast help {" | ".join(TOPICS)}
 """
 
 COMPLETION: Final = "_HOLDFAST_COMPLETE"
-Refused: Any = typer.BadParameter.__base__
-"""The error of the parser. Newer versions of Typer have their own class of it."""
 
 
 class Commands(CommandGroup):

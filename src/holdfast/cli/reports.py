@@ -27,6 +27,8 @@ def note(run: Run, text: str) -> None:
 def write_failure(run: Run, kind: str, item: str, report: dict[str, Any]) -> None:
     """Write the error of one item; with --json, `kind` is the name of the field for the item.
 
+    A hint is written once for all items in a row that have it.
+
     `report` comes from `exit_codes.describe`. Errors that are held for later would hold much more:
     their tracebacks refer to all that was being read.
     """
@@ -35,7 +37,11 @@ def write_failure(run: Run, kind: str, item: str, report: dict[str, Any]) -> Non
         return
     message = report["message"]
     where = "" if item in message else f"{item}: "
-    output.write_error(f"error: {where}{message}", f"hint: {report['remedy']}")
+    hint = report["remedy"]
+    output.write_error(
+        f"error: {where}{message}", *([] if hint == run.last_hint else [f"hint: {hint}"])
+    )
+    run.last_hint = hint
 
 
 def telling_resumes(

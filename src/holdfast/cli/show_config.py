@@ -15,7 +15,7 @@ WRONG = "(wrong)"
 
 @command(config_commands, *CONNECTED, is_group=True)
 def config(run: Run) -> None:
-    """Show each setting, and where it came from; or change yours."""
+    """Show each setting and where it came from; change yours."""
     from holdfast.cli.setting_layers import Setting
     from holdfast.config import ClientConfig
     from holdfast.config.fields import FIELDS

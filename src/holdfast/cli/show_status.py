@@ -33,7 +33,7 @@ def status(
 ) -> None:
     """Show the provider, the store, the node and the disk.
 
-    It tests the connection to the provider, whose error is the exit code.
+    It tests the connection to the provider; if that fails, the exit code says how.
     """
     from holdfast.cli.setting_layers import Setting
     from holdfast.files.locations import store_folder
