@@ -300,6 +300,7 @@ sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.me
     code, lines = commands.failure(*arguments, PYTHONPATH=str(tmp_path))
     assert (code, lines[-1]) == (3, f"hint: pip install 'holdfast[{extra}]'")
     assert missing in lines[0]
+    assert "No module" not in lines[0]
     code, (line,) = commands.failure(*arguments, "--json", PYTHONPATH=str(tmp_path))
     assert json.loads(line)["error"]["name"] == "ConfigError"
 

@@ -288,6 +288,30 @@ def test_what_is_like_nothing_gets_no_suggestion(commands):
     )
 
 
+@pytest.mark.parametrize("option", ["--provider", "--use", "--no-verify", "--token-file", "--path"])
+def test_an_option_of_the_commands_belongs_after_them(commands, option):
+    code, lines = commands.failure(option, "x", "list")
+    hint = f"hint: write it after the command: `holdfast COMMAND {option} …`"
+    assert (code, lines) == (2, [f"error: unknown option {option}", hint])
+
+
+def test_an_option_without_its_value_names_the_help_of_its_command(commands):
+    code, lines = commands.failure("upload", "x", "--name")
+    assert (code, lines[1]) == (2, "hint: `holdfast upload --help` shows the usage")
+
+
+def test_hints_of_the_store_on_disk_speak_of_no_gateway(commands):
+    (commands.folder / "notes").mkdir()
+    folder = commands.text("upload", "notes")
+    for arguments, hint in {
+        ("retrieve", HELLO_CID): "`holdfast list` shows what is here",
+        ("pin", HELLO_CID): "see `holdfast car import`",
+        ("download", f"{folder}/a.txt"): "`holdfast ls CID` lists its names",
+    }.items():
+        code, lines = commands.failure(*arguments)
+        assert (code, lines[1:]) == (10, [f"hint: {hint}"])
+
+
 # Commands and options of other tools.
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED, cid_argument
 from holdfast.cli.pins import list_pins
 from holdfast.cli.run import Run, command, group
 from holdfast.cli.tables import Column, write_table
 from holdfast.errors import NotFoundError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast.records import Entry

@@ -96,11 +96,12 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
 
     async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Store the JSON `text` as a file. Raise VerificationError if the CID is of other bytes."""
-        added = await self.run(self._api.add_json(text, info), call)
+        data = text.encode()
+        added = await self.run(self._api.add_json(data, info), call)
         if self.config.verify:
             call.cid = added.cid
             cid = Reference.parse(added.cid).cid
-            await compute(len(text), self._layout.compare_data, text.encode(), cid)
+            await compute(len(data), self._layout.compare_data, data, cid)
         return added
 
     async def add_file(

@@ -98,11 +98,12 @@ class PinataProvider(PinProvider, Signing):
 
     def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Store the JSON `text` as a file. Raise VerificationError if the CID is of other bytes."""
-        added = self.run(self._api.add_json(text, info), call)
+        data = text.encode()
+        added = self.run(self._api.add_json(data, info), call)
         if self.config.verify:
             call.cid = added.cid
             cid = Reference.parse(added.cid).cid
-            compute(len(text), self._layout.compare_data, text.encode(), cid)
+            compute(len(data), self._layout.compare_data, data, cid)
         return added
 
     def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:
