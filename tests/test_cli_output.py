@@ -146,7 +146,6 @@ def test_states_are_told_where_there_is_something_to_tell(tmp_path):
 
 def test_an_empty_list_says_so_on_a_terminal(commands):
     assert commands.on_terminal("list") == (0, "there are no pins\n")
-    assert commands.on_terminal("uploads") == (0, "there are no unfinished uploads\n")
     assert commands.on_terminal("list", "--name", "x") == (0, "there are no such pins\n")
     assert commands.text("list") == ""
 

@@ -226,6 +226,7 @@ async def test_a_reply_that_is_no_link_is_an_error(server, data):
         ({"expires": 60, "types": "image/*"}, TypeError),
         ({"expires": 60, "types": [5]}, TypeError),
         ({"expires": 60, "types": []}, ValueError),
+        ({"expires": 60, "types": ["png"]}, ValueError),
     ],
     ids=str,
 )
