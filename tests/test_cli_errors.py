@@ -14,6 +14,7 @@ from holdfast.cli import exit_codes
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import HOLDFAST, Commands, install_provider
 from tests.content import DATA
+from tests.psa import results, row
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, closed_port_url
 
 ONCE = "[retries]\nattempts = 1\n"
@@ -83,6 +84,16 @@ def test_details_of_a_401_and_the_wait_of_a_429_are_told(scripted, server):
     server.reply(429, {"error": "slow down"}, headers={"Retry-After": "1"})
     _, lines = scripted.failure("store", "1")
     assert lines == ["error: slow down", "hint: wait a second, and try again"]
+
+
+def test_a_reason_is_told_once(scripted, server):
+    server.reply(200, results())
+    server.reply(202, row(status="failed", info={"status_details": "the disk is full"}))
+    _, lines = scripted.failure("pin", HELLO_CID, "--provider", "psa")
+    assert lines == [
+        f"error: the provider could not pin {HELLO_CID}: the disk is full",
+        "hint: `holdfast config` shows the address of the provider, `holdfast list` its pins",
+    ]
 
 
 def test_the_token_that_a_provider_echoes_is_not_shown(scripted, server):

@@ -78,6 +78,15 @@ def test_ls_alone_lists_the_pins_and_with_a_cid_its_entries(filled):
     assert "hello.txt" in filled.text("ls", folder)
 
 
+def test_a_second_cid_does_not_become_the_name_of_a_file(filled):
+    other = filled.text("store", "5")
+    for command in ("get", "cat"):
+        result = filled.run(command, HELLO_CID, other)
+        assert (result.returncode, result.stdout) == (2, b"")
+        assert result.stderr.startswith(b"error: download takes one CID at a time\n")
+    assert not (filled.folder / other).exists()
+
+
 def test_several_are_revoked_and_one_that_fails_stops_no_other(filled):
     other = filled.text("store", "5")
     result = filled.run("rm", HELLO_CID, "nonsense", other)

@@ -194,6 +194,7 @@ def test_a_folder_is_that_of_the_shell_and_not_of_the_file(commands):
         ("gateway_token", "secret-on-a-command-line", "may hold a secret"),
         ("proxy", "http://user:secret-on-a-command-line@host:1", "may hold a secret"),
         ("provider_options", '{"a": "secret-on-a-command-line"}', "may hold a secret"),
+        ("provider_options.a", "secret-on-a-command-line", "may hold a secret"),
         ("pin_api_url", "https://secret-on-a-command-line@host", "must be a plain address"),
         ("provider", "secret-on-a-command-line-" * 3, "provider must be"),
         ("cid_version", "2", "cid_version must be"),

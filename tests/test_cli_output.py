@@ -146,6 +146,7 @@ def test_states_are_told_where_there_is_something_to_tell(tmp_path):
 
 def test_an_empty_list_says_so_on_a_terminal(commands):
     assert commands.on_terminal("list") == (0, "there are no pins\n")
+    assert commands.on_terminal("uploads") == (0, "there are no unfinished uploads\n")
     assert commands.on_terminal("list", "--name", "x") == (0, "there are no such pins\n")
     assert commands.text("list") == ""
 
@@ -241,6 +242,27 @@ def test_a_download_that_continues_says_from_where(tmp_path, node):
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
     assert (code, "copy: continues after 3.00 MiB" in shown) == (0, True)
     assert re.search(r"copy \(from 3.00 MiB on\) ━+ 4.77 MiB of 4.77 MiB", shown)
+
+
+LONG_LABEL = """
+import time
+from holdfast.cli.progress import progress_bar
+with progress_bar("a-file-whose-name-is-rather-long.bin") as show:
+    show.resume(56 << 20)
+    time.sleep(1)
+    for done in (60 << 20, 100 << 20, 200 << 20):
+        show(done, 200 << 20)
+        time.sleep(0.2)
+"""
+
+
+def test_a_bar_with_a_long_label_is_one_line(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(LONG_LABEL)
+    code, shown = Commands(tmp_path, command=(sys.executable, script)).on_terminal()
+    last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).rstrip().splitlines()[-1]
+    assert code == 0
+    assert re.search(r"a-file.*… ━+ 200 MiB of 200 MiB  [0-9.]+ [KM]iB/s 0:00:00$", last)
 
 
 def test_the_download_of_a_folder_that_continues_says_how_much_is_there(tmp_path, node):

@@ -104,6 +104,14 @@ def test_a_directory_of_the_embedded_store(dag, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep", "photos", "store"]
 
 
+def test_equal_folders_and_links_that_come_at_the_same_time(dag, tmp_path):
+    equal = [dag.folder(), dag.folder(a=dag.file(b"x")), dag.link("a")]
+    root = dag.folder(*((f"{n}", equal[n // 30]) for n in range(90)))
+    with ScriptedServer(serving(dag, kinds=("raw", "plain"))) as server:
+        download(server, root, tmp_path / "photos", symlinks=True)
+    assert on_disk(tmp_path / "photos") == dag.tree(root)
+
+
 def test_a_path_below_a_root(dag, tmp_path):
     root = everything(dag)
     with ScriptedServer(serving(dag)) as server:

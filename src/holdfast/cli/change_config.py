@@ -104,6 +104,8 @@ def _keys(key: str) -> "Keys":
         raise ConfigError(f"{first} is for Python programs")
     if "=" in key:
         raise ConfigError(f"write holdfast config set {first} VALUE, without =")
+    if FIELDS[first].secret:
+        return (first, *rest)  # which `_checked` refuses, with or without fields
     if len(rest) > (first in TABLES) or not all(rest):
         raise ConfigError(f"{first} has no fields: write holdfast config set {first} VALUE")
     return (first, *rest)

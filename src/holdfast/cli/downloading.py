@@ -54,6 +54,7 @@ def download(
     """
     from holdfast.content.reference import Reference
 
+    _check_is_no_cid(to)
     to = one_target(to, output_file)
     out = run.standard_output() if to == "-" else None
     with run.client() as client:
@@ -78,6 +79,18 @@ def download(
             else:
                 about = {"size": blob.size, "type": blob.type}
     run.emit({"cid": str(reference), "path": str(target), **about}, str(target))
+
+
+def _check_is_no_cid(to: str | None) -> None:
+    """Raise UsageError for a second CID, which would otherwise be the name of the file."""
+    from holdfast.content.cid import CID
+    from holdfast.errors import InvalidCIDError
+
+    try:
+        CID.parse(to or "")
+    except InvalidCIDError:
+        return
+    raise advise(UsageError("download takes one CID at a time"), "`-o FILE` names the file")
 
 
 def _download_folder(

@@ -96,7 +96,7 @@ FAMILIES: Final = (
         errors.ProviderError,
         12,
         "the provider or gateway refused or failed",
-        "the provider says so; `holdfast config` shows its address, `holdfast list` its pins",
+        "`holdfast config` shows the address of the provider, `holdfast list` its pins",
     ),
     Family(
         errors.UnprovenError,

@@ -25,7 +25,10 @@ LONG: Final = (
     Column("SIZE", "number"),
     Column("CID", "cid"),
 )
-REMEDY = "`ls` lists directories: check the path; new pins may take a while to reach other gateways"
+REMEDY = (
+    "`ls` lists directories, and `holdfast info` tells what a CID or a path names; "
+    "new pins may take a while to reach other gateways"
+)
 
 
 @command(commands, *CONNECTED, name="ls")

@@ -36,7 +36,7 @@ def uploads(
         is_free = unfinished.forget(key) if clear else not unfinished.is_busy(key)
         rows.append(_row(state, is_busy=not is_free, is_removed=clear and is_free))
     run.emit(rows, *map(_line, rows))
-    if not rows and sys.stdout.isatty() and not run.as_json:
+    if not rows and not run.as_json and sys.stdout.isatty():
         note(run, "there are no unfinished uploads")
 
 

@@ -21,9 +21,10 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO, Final
 
-from holdfast.content.blocks import check_block
+from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import VerificationError
@@ -62,6 +63,7 @@ class WorkFolder:
         self.tree: TargetTree
         self._lock: BinaryIO | None = None
         self._mode: int | None = None
+        self._saving = Lock()
 
     def open(self) -> None:
         """Check the target, then make or open the folder and lock it."""
@@ -126,18 +128,20 @@ class WorkFolder:
     def save_block(self, cid: CID, block: bytes) -> None:
         """Save a verified block for a later download."""
         part = (PARTS, bytes(cid).hex()[-80:])
-        self.tree.remove(part)
-        with self.tree.create(part) as file:
-            file.write(block)
-        self.tree.move(part, (BLOCKS, bytes(cid).hex()[-80:]))
+        with self._saving:  # many folders of a directory may have the same block
+            self.tree.remove(part)
+            with self.tree.create(part) as file:
+                file.write(block)
+            self.tree.move(part, (BLOCKS, bytes(cid).hex()[-80:]))
 
     def saved_block(self, cid: CID) -> bytes | None:
         """Return a block that was saved, hashed again; None if it is not there."""
-        file = self.tree.open((BLOCKS, bytes(cid).hex()[-80:]))
+        with self._saving:
+            file = self.tree.open((BLOCKS, bytes(cid).hex()[-80:]))
         if file is None:
             return None
         with file:
-            block = file.read()
+            block = file.read(MAX_BLOCK + 1)
         try:
             check_block(cid, block)
         except VerificationError:
