@@ -107,7 +107,7 @@ def entries(name: str, command: Any, level: int = 3) -> str:
 def entry(name: str, command: Any, level: int) -> str:
     """Return the usage of a command, what it says of itself, and the table of its options."""
     context = command.context_class(command, info_name=f"holdfast {name}")
-    usage = re.sub(r"[{}]", "", " ".join(command.collect_usage_pieces(context)))
+    usage = " ".join(command.collect_usage_pieces(context))
     words = re.sub(r"(?<!\n)\n(?!\n)", " ", command.help or "")
     own, shared = [], {}
     for each in parameters(command):

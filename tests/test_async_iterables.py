@@ -240,3 +240,12 @@ def test_init_runs_by_itself(tmp_path):
 async def test_an_opening_that_is_never_awaited_warns_as_any_coroutine():
     with pytest.warns(RuntimeWarning, match="never awaited"):
         AsyncClient.init()
+
+
+async def test_a_forgotten_await_is_named(tmp_path):
+    opening = AsyncClient.init(path=tmp_path)
+    with pytest.raises(AttributeError, match="has no 'store': write `await` before it"):
+        opening.store([1])
+    assert not hasattr(opening, "__len__")
+    async with opening as client:
+        assert (await client.store([1])).size == 3

@@ -82,13 +82,10 @@ def test_upload_and_download_a_folder(commands):
     assert commands.text("download", cid) == cid
     assert on_disk(commands.folder / cid) == expected
     code, lines = commands.failure("download", cid)
-    taken = "error: the folder exists; give the path of a new folder:"
-    assert (code, lines[0]) == (1, f"{taken} {cid}")
+    remedy = "hint: `holdfast download CID FOLDER` writes all of it to a new folder"
+    assert (code, lines) == (1, [f"error: the folder exists: {cid}", remedy])
     code, lines = commands.failure("download", cid, "-")
-    assert (code, lines[-1]) == (
-        7,
-        "hint: `holdfast download CID FOLDER` writes all of it to a new folder",
-    )
+    assert (code, lines[-1]) == (7, remedy)
 
 
 def test_download_makes_up_a_name_but_replaces_nothing_then(commands):
@@ -99,11 +96,17 @@ def test_download_makes_up_a_name_but_replaces_nothing_then(commands):
     assert (commands.folder / "inbox" / cid).read_bytes() == b"hello"
     (commands.folder / cid).write_bytes(b"mine")
     code, lines = commands.failure("download", cid)
-    assert code == 1
-    assert lines[0] == f"error: the file exists; name it to replace it: {cid}"
+    assert (code, lines[0]) == (1, f"error: the file exists: {cid}")
+    assert lines[1] == f"hint: `holdfast download CID -o {cid}` replaces it"
     assert (commands.folder / cid).read_bytes() == b"mine"
-    assert commands.text("download", cid, cid) == cid
+    assert commands.text("download", cid, "-o", cid) == cid
     assert (commands.folder / cid).read_bytes() == b"hello"
+
+
+def test_the_same_hint_is_written_once_for_several(commands):
+    code, lines = commands.failure("revoke", "one", "two", "three")
+    words = [line.partition(":")[0] for line in lines]
+    assert (code, words) == (4, ["error", "hint", "error", "error", "revoked 0 of 3"])
 
 
 def test_send_and_receive(commands):
@@ -221,3 +224,7 @@ def test_links_are_signed_and_written(commands, empty_node):
     code, lines = commands.failure("link", cid)
     assert code == 3
     assert "makes no signed links; share the address of url()" in lines[0]
+    _, lines = commands.failure("url", cid, **variables)
+    assert lines[1].startswith("hint: `holdfast link CID` writes a link")
+    _, lines = commands.failure("upload-link")
+    assert lines[0].endswith("or let pinata sign uploads")

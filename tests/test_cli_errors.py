@@ -14,6 +14,7 @@ from holdfast.cli import exit_codes
 from holdfast.testing import Scripted, ScriptedServer
 from tests.commands import HOLDFAST, Commands, install_provider
 from tests.content import DATA
+from tests.psa import results, row
 from tests.support import EMPTY_DIRECTORY_V0, HELLO_CID, TOKEN, closed_port_url
 
 ONCE = "[retries]\nattempts = 1\n"
@@ -83,6 +84,16 @@ def test_details_of_a_401_and_the_wait_of_a_429_are_told(scripted, server):
     server.reply(429, {"error": "slow down"}, headers={"Retry-After": "1"})
     _, lines = scripted.failure("store", "1")
     assert lines == ["error: slow down", "hint: wait a second, and try again"]
+
+
+def test_a_reason_is_told_once(scripted, server):
+    server.reply(200, results())
+    server.reply(202, row(status="failed", info={"status_details": "the disk is full"}))
+    _, lines = scripted.failure("pin", HELLO_CID, "--provider", "psa")
+    assert lines == [
+        f"error: the provider could not pin {HELLO_CID}: the disk is full",
+        "hint: `holdfast config` shows the address of the provider, `holdfast list` its pins",
+    ]
 
 
 def test_the_token_that_a_provider_echoes_is_not_shown(scripted, server):
@@ -289,6 +300,7 @@ sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.me
     code, lines = commands.failure(*arguments, PYTHONPATH=str(tmp_path))
     assert (code, lines[-1]) == (3, f"hint: pip install 'holdfast[{extra}]'")
     assert missing in lines[0]
+    assert "No module" not in lines[0]
     code, (line,) = commands.failure(*arguments, "--json", PYTHONPATH=str(tmp_path))
     assert json.loads(line)["error"]["name"] == "ConfigError"
 

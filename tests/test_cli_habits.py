@@ -78,6 +78,15 @@ def test_ls_alone_lists_the_pins_and_with_a_cid_its_entries(filled):
     assert "hello.txt" in filled.text("ls", folder)
 
 
+def test_a_second_cid_does_not_become_the_name_of_a_file(filled):
+    other = filled.text("store", "5")
+    for command in ("get", "cat"):
+        result = filled.run(command, HELLO_CID, other)
+        assert (result.returncode, result.stdout) == (2, b"")
+        assert result.stderr.startswith(b"error: download takes one CID at a time\n")
+    assert not (filled.folder / other).exists()
+
+
 def test_several_are_revoked_and_one_that_fails_stops_no_other(filled):
     other = filled.text("store", "5")
     result = filled.run("rm", HELLO_CID, "nonsense", other)
@@ -277,6 +286,30 @@ def test_what_is_like_nothing_gets_no_suggestion(commands):
         2,
         ["error: unknown option --zzzzzz", "hint: `holdfast list --help` shows the usage"],
     )
+
+
+@pytest.mark.parametrize("option", ["--provider", "--use", "--no-verify", "--token-file", "--path"])
+def test_an_option_of_the_commands_belongs_after_them(commands, option):
+    code, lines = commands.failure(option, "x", "list")
+    hint = f"hint: write it after the command: `holdfast COMMAND {option} …`"
+    assert (code, lines) == (2, [f"error: unknown option {option}", hint])
+
+
+def test_an_option_without_its_value_names_the_help_of_its_command(commands):
+    code, lines = commands.failure("upload", "x", "--name")
+    assert (code, lines[1]) == (2, "hint: `holdfast upload --help` shows the usage")
+
+
+def test_hints_of_the_store_on_disk_speak_of_no_gateway(commands):
+    (commands.folder / "notes").mkdir()
+    folder = commands.text("upload", "notes")
+    for arguments, hint in {
+        ("retrieve", HELLO_CID): "`holdfast list` shows what is here",
+        ("pin", HELLO_CID): "see `holdfast car import`",
+        ("download", f"{folder}/a.txt"): "`holdfast ls CID` lists its names",
+    }.items():
+        code, lines = commands.failure(*arguments)
+        assert (code, lines[1:]) == (10, [f"hint: {hint}"])
 
 
 # Commands and options of other tools.

@@ -117,6 +117,21 @@ def test_addresses_without_a_scheme(commands):
     assert commands.json("config")["gateway_url"]["value"] == expected[:1]
 
 
+def test_a_multiaddr_of_kubo(commands):
+    api = ("--provider", "kubo", "--pin-api-url", "/ip4/127.0.0.1/tcp/5001")
+    _, lines = commands.failure("list", *api)
+    words = "pin_api_url is a multiaddr: write http://127.0.0.1:5001"
+    assert lines[0] == f"error: --pin-api-url: {words}"
+
+
+def test_a_port_that_is_taken(commands, node):
+    port = node.api_url.rpartition(":")[2]
+    code, lines = commands.failure("node", "--port", port)
+    assert (code, lines[0].startswith(f"error: cannot listen on 127.0.0.1:{port}: ")) == (3, True)
+    words = "another program listens there, perhaps a node: give another --port"
+    assert lines[1] == f"hint: {words}"
+
+
 def test_a_gateway_with_a_cid(commands):
     _, lines = commands.failure("retrieve", HELLO_CID, "--gateway-url", f"ipfs.io/ipfs/{HELLO_CID}")
     alone = "give the gateway alone, https://ipfs.io/ipfs"

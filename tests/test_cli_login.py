@@ -94,6 +94,7 @@ def test_a_token_that_is_not_accepted_is_not_saved(commands, status, given, code
         found, lines = commands.failure(*login_to(server), given=given)
     assert found == code
     assert ("nothing was saved" in lines) == (status != 200)
+    assert ("hint: copy the whole token again, or make another one" in lines) == (status == 401)
     assert TOKEN not in "".join(lines)
     assert commands.user_file.read_text() == OTHERS
 
@@ -193,6 +194,7 @@ def test_a_folder_is_that_of_the_shell_and_not_of_the_file(commands):
         ("gateway_token", "secret-on-a-command-line", "may hold a secret"),
         ("proxy", "http://user:secret-on-a-command-line@host:1", "may hold a secret"),
         ("provider_options", '{"a": "secret-on-a-command-line"}', "may hold a secret"),
+        ("provider_options.a", "secret-on-a-command-line", "may hold a secret"),
         ("pin_api_url", "https://secret-on-a-command-line@host", "must be a plain address"),
         ("provider", "secret-on-a-command-line-" * 3, "provider must be"),
         ("cid_version", "2", "cid_version must be"),
@@ -205,6 +207,8 @@ def test_a_folder_is_that_of_the_shell_and_not_of_the_file(commands):
         ("on_event", "x", "is for Python programs"),
         ("vreify", "1", "did you mean 'verify'?"),
         ("use", "nowhere", "unknown connection 'nowhere'"),
+        ("use", "kubu", "did you mean 'kubo'?"),
+        ("use", "secret-on-a-command-line-" * 3, "of 40 characters or less"),
         ("path", "", "path"),
     ],
 )
@@ -214,6 +218,29 @@ def test_wrong_settings_change_nothing(commands, key, value, words):
     assert (code, words in lines[0]) == (3, True), lines
     assert "secret-on-a-command-line" not in "".join(lines)
     assert commands.user_file.read_text() == OTHERS
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("--provider", "kubo"), ("set", "verify", "no")),
+        (("--use", "disk"), ("unset", "cid_version")),
+        (("--no-verify",), ("set", "cid_version", "1")),
+    ],
+)
+def test_flags_before_set_and_unset_are_refused(commands, before, after):
+    """They describe a client. Some would expect that they say which settings are changed."""
+    commands.write_user_file(OTHERS)
+    code, lines = commands.failure("config", *before, *after)
+    assert (code, lines) == (
+        2,
+        [
+            f"error: `holdfast config {after[0]}` does not take {before[0]}: leave it out",
+            f"hint: `holdfast config {after[0]} --help` shows the usage",
+        ],
+    )
+    assert commands.user_file.read_text() == OTHERS
+    assert commands.json("config", "--json", "set", "cid_version", "1")["value"] == 1
 
 
 UNUSUAL = {

@@ -10,6 +10,7 @@ import pytest
 from holdfast import compute_cid
 from holdfast.cli.tables import Column, write_table
 from holdfast.content.reference import Reference
+from holdfast.files.folder_target.work_folder import WorkFolder
 from holdfast.files.partial import PartialFile
 from holdfast.files.readable_size import readable_size
 from tests.commands import BARS_AT_ONCE, Commands, install_provider, node_variables
@@ -33,6 +34,22 @@ def cells(text):
 
 def test_sizes_have_three_digits_or_more():
     assert {size: readable_size(size) for size in SIZES} == SIZES
+
+
+def test_a_shortened_cid_is_named_as_such(pinned):
+    """People copy it from the list."""
+    _, shown = pinned.on_terminal("list", COLUMNS="80")
+    short = re.search(r"baf\w+…\w+", shown)[0]
+    for given in (short, short.replace("…", "..."), f"https://ipfs.io/ipfs/{short}/a"):
+        code, lines = pinned.failure("download", given)
+        assert (code, lines[0]) == (4, "error: Invalid CID (its middle is missing: copy all of it)")
+        assert "`holdfast list --name TEXT | cat` finds a pin by its name" in lines[1]
+
+
+def test_that_there_are_no_unfinished_uploads_is_said_to_people_only(commands):
+    assert commands.on_terminal("uploads") == (0, "there are no unfinished uploads\n")
+    assert commands.text("uploads") == ""
+    assert commands.json("uploads") == []
 
 
 def test_the_same_size_is_written_everywhere(commands):
@@ -224,6 +241,48 @@ def test_a_download_that_continues_says_from_where(tmp_path, node):
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown)
     assert (code, "copy: continues after 3.00 MiB" in shown) == (0, True)
     assert re.search(r"copy \(from 3.00 MiB on\) ━+ 4.77 MiB of 4.77 MiB", shown)
+
+
+LONG_LABEL = """
+import time
+from holdfast.cli.progress import progress_bar
+with progress_bar("a-file-whose-name-is-rather-long.bin") as show:
+    show.resume(56 << 20)
+    time.sleep(1)
+    for done in (60 << 20, 100 << 20, 200 << 20):
+        show(done, 200 << 20)
+        time.sleep(0.2)
+"""
+
+
+def test_a_bar_with_a_long_label_is_one_line(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(LONG_LABEL)
+    code, shown = Commands(tmp_path, command=(sys.executable, script)).on_terminal()
+    last = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown).rstrip().splitlines()[-1]
+    assert code == 0
+    assert re.search(r"a-file.*… ━+ 200 MiB of 200 MiB  [0-9.]+ [KM]iB/s 0:00:00$", last)
+
+
+def test_the_download_of_a_folder_that_continues_says_how_much_is_there(tmp_path, node):
+    commands = Commands(tmp_path, **node_variables(node))
+    photos = commands.folder / "photos"
+    photos.mkdir()
+    for name, size in {"a": 3 << 20, "b": 10, "c": 2 << 20}.items():
+        (photos / name).write_bytes(os.urandom(size))
+    cid = commands.text("upload", "photos")
+    work = WorkFolder(commands.folder / "copy", Reference.parse(cid))
+    work.open()
+    for name in "ab":
+        with work.tree.create(("files", name)) as file:
+            file.write((photos / name).read_bytes())
+    work.close()
+    result = commands.run("download", cid, "copy")
+    assert (result.returncode, result.stderr) == (0, b"copy: continues after 3.00 MiB\n")
+    for name in "abc":
+        assert (commands.folder / "copy" / name).read_bytes() == (photos / name).read_bytes()
+    result = commands.run("download", cid, "again")
+    assert (result.returncode, result.stderr) == (0, b"")
 
 
 SHOWS_A_BAR = """

@@ -206,8 +206,8 @@ main()
 
 def test_version_and_help(commands):
     assert commands.text("--version") == f"holdfast {holdfast.__version__}"
-    text = commands.text("--help")
-    assert text == commands.text("-h")
+    text = commands.text("--help", COLUMNS="80")
+    assert text == commands.text("-h", COLUMNS="80")
     listed = re.findall(r"^  ([a-z][a-z-]+)  +[A-Z]", text, re.MULTILINE)
     assert listed == [name for names in COMMAND_MODULES.values() for name in names]
     assert not any(line.endswith("...") for line in text.splitlines()[1:])
@@ -218,6 +218,7 @@ def test_every_command_has_help_and_json(commands, command):
     text = commands.text(*command, "--help")
     assert text.startswith(f"Usage: holdfast {' '.join(command)} ")
     assert re.search(r"--json +Write JSON, for machines\.", text)
+    assert not set("{}") & set(text.splitlines()[0])
     assert "<str>" not in text
     assert "<list" not in text
 

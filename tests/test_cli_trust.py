@@ -1,5 +1,6 @@
 """Whom the command line believes: where tokens come from and go, what strangers can make it say."""
 
+import json
 import os
 import pty
 import shutil
@@ -103,6 +104,24 @@ def test_a_project_cannot_choose_who_gets_links_to_private_files(commands, serve
     server.reply(401, {"error": {"code": 401, "message": "Not Authorized"}})
     gateway = ("--gateway-url", server.url)
     assert commands.failure("retrieve", HELLO_CID, *gateway, **variables)[0] == 8
+
+
+@pytest.mark.parametrize("command", [["url"], ["open", "--show"]])
+def test_a_project_that_chooses_the_gateway_of_a_link_is_named(commands, command):
+    """Browsers do not verify what a gateway sends, and a cloned repository may be hostile."""
+    project = write_project_file(commands, 'gateway_url = "https://other.example"\n')
+    warning = f"{project} chooses the gateway of this link; browsers do not verify content"
+    result = commands.run(*command, HELLO_CID)
+    assert result.stdout.decode() == f"https://other.example/ipfs/{HELLO_CID}\n"
+    assert result.stderr.decode() == f"warning: {warning}\n"
+    result = commands.run(*command, HELLO_CID, "--json")
+    assert json.loads(result.stderr) == {"warning": warning}
+    gateway = "https://mine.example"
+    result = commands.run(*command, HELLO_CID, "--gateway-url", gateway)
+    assert (result.stdout.decode(), result.stderr) == (f"{gateway}/ipfs/{HELLO_CID}\n", b"")
+    project.unlink()
+    commands.write_user_file(f'gateway_url = "{gateway}"\n')
+    assert commands.run(*command, HELLO_CID).stderr == b""
 
 
 def test_a_project_file_that_others_may_write_is_ignored(commands):

@@ -94,8 +94,14 @@ print(len(pydoc.render_doc(holdfast)) > 5000, AsyncPinProvider.__name__)
     assert run(code).stdout == "True AsyncPinProvider\n"
 
 
-@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "multipart"])
-def test_the_node_without_its_extra_says_what_to_install(missing):
+@pytest.mark.parametrize(
+    ("missing", "module", "what", "extra"),
+    [
+        *((each, "node", "the node", "node") for each in ("starlette", "uvicorn", "multipart")),
+        ("fsspec", "filesystem", "the file system", "fsspec"),
+    ],
+)
+def test_a_module_without_its_extra_says_what_to_install(missing, module, what, extra):
     code = f"""
 import sys
 from importlib.machinery import PathFinder
@@ -105,13 +111,12 @@ class Hidden(PathFinder):
         return None if name == "{missing}" else super().find_spec(name, path, target)
 sys.meta_path = [Hidden if finder is PathFinder else finder for finder in sys.meta_path]
 from holdfast.testing import ScriptedServer
-import holdfast.node
+import holdfast.{module}
 """
     result = run(code)
     assert result.returncode == 1
-    last = result.stderr.splitlines()[-1]
-    assert last.startswith("ModuleNotFoundError: the node needs")
-    assert "pip install 'holdfast[node]'" in last
+    words = f"ModuleNotFoundError: {what} needs {missing}: pip install 'holdfast[{extra}]'"
+    assert result.stderr.splitlines()[-1] == words
 
 
 def signatures(kind):

@@ -416,6 +416,40 @@ def test_a_gateway_that_holds_a_cid_is_refused_with_the_right_one(given, right):
     assert ClientConfig(gateway_url=right).gateway_url == (right,)
 
 
+@pytest.mark.parametrize(
+    ("given", "right"),
+    [
+        ("/ip4/127.0.0.1/tcp/5001", "http://127.0.0.1:5001"),
+        ("/ip4/127.0.0.1/tcp/5001/http\n", "http://127.0.0.1:5001"),
+        ("/ip6/::1/tcp/5001", "http://[::1]:5001"),
+        ("/dns4/node.example/tcp/443/tls/http", "https://node.example:443"),
+        ("/dns/node.example/tcp/443/https", "https://node.example:443"),
+    ],
+)
+def test_a_multiaddr_is_refused_with_the_url_that_it_stands_for(given, right):
+    """Kubo shows it, and has it in its file `api`."""
+    with pytest.raises(ConfigError) as caught:
+        ClientConfig(provider="kubo", pin_api_url=given)
+    assert str(caught.value) == f"pin_api_url is a multiaddr: write {right}"
+    assert ClientConfig(provider="kubo", pin_api_url=right).pin_api_url == right
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "/ip4/127.0.0.1/udp/4001/quic-v1",
+        "/ip4/127.0.0.1/tcp/99999",
+        "/ip6/1:2/tcp/5001",
+        "/dns4/user:secret@node.example/tcp/1",
+    ],
+)
+def test_a_multiaddr_that_is_not_one_of_an_api_is_not_shown(given):
+    with pytest.raises(ConfigError) as caught:
+        ClientConfig(provider="kubo", pin_api_url=given)
+    assert "multiaddr" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_path_before_the_cid_is_not_shown_because_it_may_be_a_key():
     with pytest.raises(ConfigError) as caught:
         ClientConfig(gateway_url=f"https://gateway.example/my-key/ipfs/{CID_V1}/a")

@@ -254,6 +254,8 @@ def test_groups(fresh):
     for path in (address, f"/v3/groups/private/{made[1]['id']}"):
         assert error_of(fresh("GET", path))[0] == 404
     assert error_of(fresh("PUT", f"{address}/ids/{file['id']}"))[0] == 404
+    unclear = {"name": "x", "is_public": []}
+    assert error_of(fresh("POST", "/v3/groups/public", json=unclear))[0] == 400
     assert error_of(fresh("POST", "/v3/groups/public", json={}))[0] == 400
 
 
@@ -380,7 +382,9 @@ def test_a_signed_address_that_was_changed_or_has_expired_is_refused(call):
     for bad in (f"{payload}x.{signature}", f"{payload}.{'0' * 64}", f"{payload}.é", old):
         assert error_of(call("POST", bad, token="", fields=[("file", ("x", b"x"))]))[0] == 403
     assert call("GET", address, token="").status == 405
-    for body in ({}, {"date": 1}, {"date": 1, "expires": "soon"}, {"date": True, "expires": 1}):
+    no_network = {"date": 1, "expires": 1, "network": []}
+    no_date = {"date": True, "expires": 1}
+    for body in ({}, {"date": 1}, {"date": 1, "expires": "soon"}, no_date, no_network):
         assert error_of(call("POST", "/v3/files/sign", json=body))[0] == 400
 
 
@@ -447,8 +451,16 @@ def test_a_link_that_was_changed_or_has_expired_is_refused(call):
     for before, after in changes:
         assert call("GET", link.replace(before, after), token="").status == 403
     assert call("GET", call.link(one, date=1, expires=60), token="").status == 403
-    for body in ({}, {"url": "http://x/ipfs/bafkqaaa", "date": 1, "expires": 1}):
+    for url in (None, [], "http://x/ipfs/bafkqaaa", "http://[x/files/bafkqaaa"):
+        body = {"url": url, "date": 1, "expires": 1}
         assert error_of(call("POST", "/v3/files/private/download_link", json=body))[0] == 400
+
+
+def test_no_header_makes_a_link_open_another_file(call):
+    one, other = (call.stored(content, network="private")["cid"] for content in (b"1", b"2"))
+    link = call.link(one).replace(one, other)
+    for host in (f"x/files/{one}?", f"x/files/{one}#", f"x/files/{one}"):
+        assert call("GET", link, token="", headers={"Host": host}).status == 403
 
 
 def test_the_key_of_links_can_only_be_read_by_its_owner(call):

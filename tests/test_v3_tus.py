@@ -132,6 +132,8 @@ def test_what_the_protocol_refuses(call):
     assert error_of(call.create("many"))[0] == 400
     bad = {"Upload-Length": "1", "Upload-Metadata": "filename ?"}
     assert error_of(call("POST", "/v3/files", headers=bad))[0] == 400
+    twice = {"Upload-Length": "1", "Upload-Metadata": "network cHJpdmF0ZQ==,network cHVibGlj"}
+    assert error_of(call("POST", "/v3/files", headers=twice))[0] == 400
     deferred = {"Tus-Resumable": "1.0.0", "Upload-Defer-Length": "1"}
     assert error_of(call("POST", "/v3/files", headers=deferred))[0] == 400
     assert error_of(call("GET", location))[0] == 405

@@ -13,6 +13,7 @@ from holdfast.records import PinFilter, PinInfo, StoreOptions, now_ms
 
 DEFAULT_FILE_NAME: Final = "client-file"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+FOLDERS: Final = "directory"  # stands for folders in the media types of links for uploads
 MAX_SECONDS: Final = 10**9  # of a link, some 30 years
 LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 DEFAULT_FOLDER_NAME: Final = "client-folder"  # of the root of a file system, which has no name
@@ -185,6 +186,11 @@ def media_types(types: Any) -> tuple[str, ...]:
     found = tuple(types)
     for each in found:
         check_text("a media type of types", each)
+        if "/" not in each and each != FOLDERS:
+            raise ValueError(
+                "a media type of types must be one such as image/png or image/*, or "
+                f"{FOLDERS} for folders, not {each!r}"
+            )
     if not found:
         raise ValueError("types has no media type; leave it out to allow all")
     return found

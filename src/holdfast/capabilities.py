@@ -291,7 +291,7 @@ REFUSALS: Final[Mapping[str, str]] = {
     "Directories": "cannot store directories; upload the files one by one",
     "CarImport": "cannot import archives; upload the files",
     "CarExport": "cannot export archives; download the files",
-    "Signing": "makes no signed links; share the address of url()",
+    "Signing": "makes no signed links; share the address of url(), or let pinata sign uploads",
     "Exporting": "cannot give content block by block; download it and upload it there",
     "Importing": "cannot store archives; download the content and upload it there",
 }

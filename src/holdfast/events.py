@@ -23,8 +23,9 @@ class Event:
     Attributes:
         kind: ``request``: a request was answered or failed. ``retry``: it will be sent again, after
             `delay` seconds. ``gateway``: a gateway did not send what the CID names. ``resume``: an
-            upload or download that was interrupted continues at byte `position`. ``call``: the
-            whole operation has ended.
+            upload or download that was interrupted continues at byte `position`; the download of a
+            folder tells that for all its files together, and then for each file that it continues,
+            with the CID of the file. ``call``: the whole operation has ended.
         operation: ``store``, ``retrieve``, ``upload``, ``download``, ``open``, ``revoke`` or
             ``test_connection``; messages are stored and retrieved.
         cid: The CID of the content, if it is known.

@@ -87,6 +87,19 @@ async def test_the_reason_why_something_is_not_a_cid_is_an_attribute(client):
     assert copied.reason == caught.value.reason
 
 
+async def test_a_record_in_place_of_its_cid(tmp_path):
+    async with await AsyncClient.init(path=tmp_path) as client:
+        record = await client.store([1])
+        for call in (client.retrieve, client.download, client.revoke):
+            with pytest.raises(InvalidCIDError) as caught:
+                await call(record)
+            assert str(caught.value) == "Invalid CID"
+            assert caught.value.reason == "a CID is a string, not ClientRecord"
+            assert caught.value.__notes__ == [
+                "give the CID of the ClientRecord: its attribute `cid`"
+            ]
+
+
 @pytest.mark.parametrize(
     ("fields", "source"),
     [

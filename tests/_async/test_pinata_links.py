@@ -13,6 +13,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
+from holdfast.hints import hint_of
 from holdfast.provider import AsyncExporting, ask
 from holdfast.testing import Scripted, ScriptedServer
 from tests.pinata import GROUP, LINK_QUERY, v3_config
@@ -180,8 +181,9 @@ async def test_a_signed_url_is_for_private_content(server):
             await client.signed_url(HELLO_CID, expires=5)
         assert client.url(HELLO_CID) == f"{server.url}/ipfs/{HELLO_CID}"
     async with AsyncClient.init(v3_config(server, network="private")) as client:
-        with pytest.raises(UnsupportedError, match="no public address; use signed_url"):
+        with pytest.raises(UnsupportedError, match="no public address; use signed_url") as caught:
             client.url(HELLO_CID)
+    assert "holdfast link CID" in hint_of(caught.value).on_command_line
     assert server.requests == []
 
 
@@ -224,6 +226,7 @@ async def test_a_reply_that_is_no_link_is_an_error(server, data):
         ({"expires": 60, "types": "image/*"}, TypeError),
         ({"expires": 60, "types": [5]}, TypeError),
         ({"expires": 60, "types": []}, ValueError),
+        ({"expires": 60, "types": ["png"]}, ValueError),
     ],
     ids=str,
 )

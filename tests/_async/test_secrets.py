@@ -166,7 +166,7 @@ async def test_no_repr_shows_a_secret(server):
     async with await AsyncClient.init(config) as client:
         for each in (client, client.config, client.provider, client.provider._api):
             assert_clean(repr(each) + str(each))
-        request = next(client.provider._api.add_json("1", PinInfo(name="x")))
+        request = next(client.provider._api.add_json(b"1", PinInfo(name="x")))
         assert_clean(repr(request) + repr(client.provider._first_gateway))
 
 

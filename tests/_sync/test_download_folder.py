@@ -74,8 +74,8 @@ def interrupted(dag, root, broken, target):
     return left
 
 
-def download(server, cid, target, **options):
-    with Client.init(config_for(server)) as client:
+def download(server, cid, target, *, on_event=None, **options):
+    with Client.init(config_for(server), on_event=on_event) as client:
         return client.download_folder(str(cid), target, **options)
 
 
@@ -185,8 +185,10 @@ def test_what_is_there_is_not_fetched_again(dag, tmp_path):
     root = dag.folder(*files.items(), ("sub", dag.folder(("x", dag.file(b"x")))))
     left = interrupted(dag, root, files["5.txt"], tmp_path / "photos")
     there = set(on_disk(left / "files"))
+    saved = sum(path.stat().st_size for path in (left / "files").rglob("*") if path.is_file())
+    events = []
     with ScriptedServer(serving(dag)) as server:
-        download(server, root, tmp_path / "photos")
+        download(server, root, tmp_path / "photos", on_event=events.append)
         asked = [request.target.partition("?")[0][6:] for request in server.requests]
     missing = {str(cid) for name, cid in files.items() if name not in there}
     assert str(root) not in asked
@@ -194,6 +196,8 @@ def test_what_is_there_is_not_fetched_again(dag, tmp_path):
     assert missing <= set(asked)
     assert on_disk(tmp_path / "photos") == dag.tree(root)
     assert list(tmp_path.iterdir()) == [tmp_path / "photos"]
+    told = [(each.cid, each.position) for each in events if each.kind == "resume"]
+    assert (told, saved > 0) == ([(str(root), saved)], True)
 
 
 def test_a_file_that_was_changed_meanwhile_is_fetched_again(dag, tmp_path):

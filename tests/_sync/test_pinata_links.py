@@ -15,6 +15,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
+from holdfast.hints import hint_of
 from holdfast.provider import Exporting, ask
 from holdfast.testing import Scripted, ScriptedServer
 from tests.pinata import GROUP, LINK_QUERY, v3_config
@@ -182,8 +183,9 @@ def test_a_signed_url_is_for_private_content(server):
             client.signed_url(HELLO_CID, expires=5)
         assert client.url(HELLO_CID) == f"{server.url}/ipfs/{HELLO_CID}"
     with Client.init(v3_config(server, network="private")) as client:
-        with pytest.raises(UnsupportedError, match="no public address; use signed_url"):
+        with pytest.raises(UnsupportedError, match="no public address; use signed_url") as caught:
             client.url(HELLO_CID)
+    assert "holdfast link CID" in hint_of(caught.value).on_command_line
     assert server.requests == []
 
 
@@ -226,6 +228,7 @@ def test_a_reply_that_is_no_link_is_an_error(server, data):
         ({"expires": 60, "types": "image/*"}, TypeError),
         ({"expires": 60, "types": [5]}, TypeError),
         ({"expires": 60, "types": []}, ValueError),
+        ({"expires": 60, "types": ["png"]}, ValueError),
     ],
     ids=str,
 )

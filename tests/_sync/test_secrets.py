@@ -168,7 +168,7 @@ def test_no_repr_shows_a_secret(server):
     with Client.init(config) as client:
         for each in (client, client.config, client.provider, client.provider._api):
             assert_clean(repr(each) + str(each))
-        request = next(client.provider._api.add_json("1", PinInfo(name="x")))
+        request = next(client.provider._api.add_json(b"1", PinInfo(name="x")))
         assert_clean(repr(request) + repr(client.provider._first_gateway))
 
 

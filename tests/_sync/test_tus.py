@@ -311,6 +311,23 @@ def test_an_address_may_be_relative(client, between, file, cid):
     assert (client.upload(file)).cid == cid
 
 
+@pytest.mark.slow
+def test_an_address_without_a_path_will_do(client, between, file, cid):
+    real = []
+
+    def at_the_root(request, send):
+        reply = send(request)
+        real.append(reply.headers["location"].removeprefix(between.server.url))
+        return replace(reply, headers={**reply.headers, "location": f"{between.server.url}/"})
+
+    def there(request, send):
+        return send(replace(request, target=real[0]))
+
+    between.on("POST", at_the_root)
+    between.on("PATCH", *[there] * len(WHOLE))
+    assert (client.upload(file)).cid == cid
+
+
 @pytest.mark.parametrize(
     "location",
     [
@@ -638,7 +655,7 @@ def test_old_and_strange_states_are_swept(client, file, cid):
     week = time.time() - 8 * 24 * 3600
     for each in (path, other, lock, path.with_suffix(".lock"), note):
         os.utime(each, (week, week))
-    UnfinishedUploads().sweep()
+    assert UnfinishedUploads().listed() == []
     assert [each.name for each in path.parent.iterdir()] == ["note.txt"]
 
 

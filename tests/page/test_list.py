@@ -450,6 +450,11 @@ def test_text_that_is_no_json_becomes_a_file_after_a_word(visit, client):
     assert client.download(cid).read() == b"Dear diary,\n\n  no JSON.\n"
     tab.keyboard.press("j")
     expect(tab.locator("#json-text")).to_have_value("")
+    tab.keyboard.type("A name is not a path.")
+    tab.fill("#json-name", "2026/diary.txt")
+    tab.keyboard.press("Control+Enter")
+    tab.get_by_role("button", name="Pin as a text file").click()
+    expect(visit.row("2026/diary.txt").locator(".type")).to_have_text("text/plain")
 
 
 def test_control_and_enter_pin(visit, client):

@@ -383,9 +383,16 @@ def test_a_link_is_searched_for_by_its_cid(visit, client):
     record = client.upload(b"linked", name="linked")
     client.upload(b"other", name="other")
     tab = visit.open()
-    tab.fill("#search", f"{client.url(record.cid)}?download=true")
-    expect(tab.locator("#pins tbody tr")).to_have_count(1)
-    assert visit.names() == ["linked"]
+    for link in (
+        f"{client.url(record.cid)}?download=true",
+        f"ipfs://{record.cid}",
+        f"https://{record.cid}.ipfs.dweb.link/",
+    ):
+        tab.fill("#search", "")
+        expect(tab.locator("#pins tbody tr")).to_have_count(2)
+        tab.fill("#search", link)
+        expect(tab.locator("#pins tbody tr")).to_have_count(1)
+        assert visit.names() == ["linked"]
 
 
 def test_uploads_that_wait_or_failed_can_be_dropped_or_tried_again(visit, node, held, tmp_path):

@@ -3,7 +3,14 @@
 import functools
 from collections.abc import Callable, Coroutine, Generator
 from types import TracebackType
-from typing import Any, AsyncContextManager, ParamSpec, TypeVar  # noqa: UP035 - as in the twin
+from typing import (  # noqa: UP035 - as in the twin
+    TYPE_CHECKING,
+    Any,
+    AsyncContextManager,
+    NoReturn,
+    ParamSpec,
+    TypeVar,
+)
 
 P = ParamSpec("P")
 Opened = TypeVar("Opened", bound=AsyncContextManager[Any])
@@ -41,6 +48,15 @@ class AsyncOpening(Coroutine[Any, Any, Opened]):
     ) -> None:
         if self._opened is not None:
             await self._opened.__aexit__(kind, error, traceback)
+
+    if not TYPE_CHECKING:  # type checkers report the missing `await` only without it
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say what to do, to who forgot ``await``."""
+            raise AttributeError(
+                f"the call is not awaited yet, so it has no {name!r}: "
+                "write `await` before it, or use `async with`"
+            )
 
     # What asyncio needs to make a task of it.
 

@@ -11,7 +11,8 @@ import holdfast
 from holdfast.cli import exit_codes, output
 from holdfast.cli.help_topics import FIRST_SCREEN, TOPICS
 from holdfast.cli.other_names import ALIASES
-from holdfast.cli.unknown_words import CommandGroup, check_habits, usage_error
+from holdfast.cli.unknown_words import CommandGroup, Refused, check_habits, usage_error
+from holdfast.hints import advise
 
 COMMAND_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "content": ("store", "retrieve", "send", "receive"),
@@ -49,8 +50,6 @@ More: holdfast help COMMAND, or holdfast help {" | ".join(TOPICS)}
 """
 
 COMPLETION: Final = "_HOLDFAST_COMPLETE"
-Refused: Any = typer.BadParameter.__base__
-"""The error of the parser. Newer versions of Typer have their own class of it."""
 
 
 class Commands(CommandGroup):
@@ -101,7 +100,7 @@ def call(arguments: list[str]) -> int:
         return 0
     if arguments == ["-v"]:  # with many tools, it shows the version
         wrong = exit_codes.UsageError("-v needs a command")
-        raise exit_codes.advise(wrong, "`holdfast -V` shows the version")
+        raise advise(wrong, "`holdfast -V` shows the version")
     parser = typer.main.get_command(app)
     try:
         with parser.make_context("holdfast", list(arguments)) as context:

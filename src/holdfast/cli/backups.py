@@ -11,11 +11,12 @@ import typer
 
 from holdfast.cli import exit_codes, output
 from holdfast.cli.copying import Report, journal_for
-from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import CONNECTED, OUTPUT, not_empty, required_target
 from holdfast.cli.reports import note, write_failure
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ClientError, MalformedError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast import Client

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.login import tell_stronger
 from holdfast.cli.options import USE
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast.cli.settings_file import Keys, SettingsFile
@@ -104,6 +104,8 @@ def _keys(key: str) -> "Keys":
         raise ConfigError(f"{first} is for Python programs")
     if "=" in key:
         raise ConfigError(f"write holdfast config set {first} VALUE, without =")
+    if FIELDS[first].secret:
+        return (first, *rest)  # which `_checked` refuses, with or without fields
     if len(rest) > (first in TABLES) or not all(rest):
         raise ConfigError(f"{first} has no fields: write holdfast config set {first} VALUE")
     return (first, *rest)
@@ -114,6 +116,7 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
     from holdfast.config import readers
     from holdfast.config.fields import FIELDS
     from holdfast.config.wrapping import wrap_secret
+    from holdfast.registry import check_provider
 
     keys = _keys(key)
     if keys == (USE,):
@@ -138,7 +141,8 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
         value = value[0] if len(value) == 1 else list(value)
     field.check(key, wrap_secret(key, value))
     if key == "provider":
-        _check_provider(file, text)
+        _refuse_two_choices(file, USE)
+        check_provider(text)
     return keys, value
 
 
@@ -146,30 +150,25 @@ def _whole_if_possible(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _connection(file: "SettingsFile", name: str) -> str:
-    from holdfast.cli.named_connections import known_connections
-    from holdfast.config.wrapping import MAX_NAME
+def _connection(file: "SettingsFile", text: str) -> str:
+    from holdfast.cli.named_connections import known_connections, unknown_connection
+    from holdfast.cli.setting_layers import connection_name
+    from holdfast.config.secret import Secret
     from holdfast.registry import providers_without_token
 
-    if "provider" in file.values:
-        raise _two_choices(file, "provider")
-    known = sorted({*known_connections(), *providers_without_token()})
-    if name not in known:
-        shown = f" {name!r}" if len(name) <= MAX_NAME else ""  # a longer text may be a secret
-        raise ConfigError(f"unknown connection{shown}: there are {', '.join(known)}")
+    _refuse_two_choices(file, "provider")
+    name, known = connection_name(Secret(text)), known_connections()
+    if name not in {*known, *providers_without_token()}:
+        raise ConfigError(unknown_connection(name, known))
     return name
 
 
-def _check_provider(file: "SettingsFile", name: str) -> None:
-    from holdfast.registry import check_provider
+def _refuse_two_choices(file: "SettingsFile", other: str) -> None:
+    """Raise ConfigError if the file has the `other` setting that chooses where content goes."""
+    from holdfast.cli.named_connections import two_choices
 
-    if USE in file.values:
-        raise _two_choices(file, USE)
-    check_provider(name)
-
-
-def _two_choices(file: "SettingsFile", other: str) -> ConfigError:
-    return advise(
-        ConfigError(f"{file.path} has {other}, which chooses where content goes too"),
-        f"first run `holdfast config unset {other}`",
-    )
+    if other in file.values:
+        raise advise(
+            ConfigError(two_choices(str(file.path), str(file.path))),
+            f"first run `holdfast config unset {other}`",
+        )

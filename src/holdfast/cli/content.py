@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import (
     CONNECTED,
     KEYVALUES,
@@ -18,6 +17,7 @@ from holdfast.cli.options import (
 )
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import SerializationError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast import ClientRecord

@@ -3,17 +3,19 @@
 import errno
 import io
 import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
-from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import CONNECTED, OUTPUT, PATH_ARGUMENT, not_empty, one_target
 from holdfast.cli.reports import telling_resumes
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import NotAFileError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast import Blob, Client
@@ -52,6 +54,7 @@ def download(
     """
     from holdfast.content.reference import Reference
 
+    _check_is_no_cid(to)
     to = one_target(to, output_file)
     out = run.standard_output() if to == "-" else None
     with run.client() as client:
@@ -71,10 +74,25 @@ def download(
                 blob = telling.download(cid, to=target, progress=progress)
             except NotAFileError:
                 options = {"symlinks": symlinks, "portable": portable}
-                about = _download_folder(client, reference, target, options, progress)
+                telling = telling_resumes(run, client, target.name)
+                about = _download_folder(telling, reference, target, options, progress)
             else:
                 about = {"size": blob.size, "type": blob.type}
     run.emit({"cid": str(reference), "path": str(target), **about}, str(target))
+
+
+def _check_is_no_cid(to: str | None) -> None:
+    """Raise UsageError for a second CID, which would otherwise be the name of the file."""
+    from holdfast.content.cid import CID
+    from holdfast.errors import InvalidCIDError
+
+    if to is None or os.path.lexists(to):  # a file that is to be replaced may have such a name
+        return
+    try:
+        CID.parse(to)
+    except InvalidCIDError:
+        return
+    raise advise(UsageError("download takes one CID at a time"), "`-o FILE` names the file")
 
 
 def _download_folder(
@@ -123,9 +141,9 @@ def _target(reference: "Reference", to: str | None) -> Path:
         return folder
     target = folder / (reference.path[-1] if reference.path else reference.text)
     if target.is_dir():
-        taken = "the folder exists; give the path of a new folder"
-        raise FileExistsError(errno.EEXIST, taken, target)
+        taken = FileExistsError(errno.EEXIST, "the folder exists", target)
+        raise advise(taken, FOLDER_REMEDY)
     if target.exists():
-        taken = "the file exists; name it to replace it"
-        raise FileExistsError(errno.EEXIST, taken, target)
+        taken = FileExistsError(errno.EEXIST, "the file exists", target)
+        raise advise(taken, f"`holdfast download CID -o {shlex.quote(str(target))}` replaces it")
     return target

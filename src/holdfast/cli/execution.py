@@ -48,14 +48,15 @@ def _report(error: BaseException, as_json: bool) -> int:  # noqa: FBT001
     elif isinstance(error, KeyboardInterrupt):
         output.write_error(report["message"], *_notes(report))
     else:
-        details = f" ({report['details']})" if "details" in report else ""
-        output.write_error(
-            f"error: {report['message']}{details}",
-            *_notes(report),
-            *_hint(report),
-        )
+        output.write_error(f"error: {_message(report)}", *_notes(report), *_hint(report))
     code: int = report["exitCode"]
     return code
+
+
+def _message(report: dict[str, Any]) -> str:
+    """Return the message, with the details that it does not have."""
+    message, details = str(report["message"]), str(report.get("details", ""))
+    return message if details in message else f"{message} ({details})"
 
 
 def _hint(report: dict[str, Any]) -> list[str]:

@@ -4,7 +4,6 @@ import math
 from typing import Any, Final, NamedTuple
 
 from holdfast import errors
-from holdfast.hints import advise as advise  # noqa: PLC0414 - for the commands
 from holdfast.hints import hint_of
 
 FAILED: Final = 1
@@ -54,7 +53,7 @@ FAMILIES: Final = (
         4,
         "the argument is not a CID",
         "copy it again: a CID such as bafkrei…, a path under it, or a link with /ipfs/ in it; "
-        "`holdfast list --name TEXT` finds the CID of a name",
+        "`holdfast list --name TEXT | cat` finds a pin by its name, and shows its whole CID",
     ),
     Family(
         errors.SerializationError,
@@ -97,7 +96,7 @@ FAMILIES: Final = (
         errors.ProviderError,
         12,
         "the provider or gateway refused or failed",
-        "the message comes from it; `holdfast config` shows its address, `holdfast list` its pins",
+        "`holdfast config` shows the address of the provider, `holdfast list` its pins",
     ),
     Family(
         errors.UnprovenError,
@@ -150,7 +149,9 @@ def describe(error: BaseException) -> dict[str, Any]:
         message = family.meaning
     elif isinstance(error, ImportError):
         message, _, remedy = message.partition(": ")
-        remedy = remedy or f"pip install 'holdfast[{EXTRAS[error.name or '']}]'"
+        if not remedy:  # Python's own message
+            message = f"the package {error.name!r} is not installed"
+            remedy = f"pip install 'holdfast[{EXTRAS[error.name or '']}]'"
     elif isinstance(error, errors.ProviderError) and error.retry_after:
         remedy = f"wait {_seconds(error.retry_after)}, and try again"
     elif (

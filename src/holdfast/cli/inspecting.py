@@ -20,10 +20,10 @@ commands: Final = group()
 
 @command(commands, *CONNECTED)
 def info(run: Run, cid: PATH_ARGUMENT) -> None:
-    """Show the kind, size, blocks and layout of a CID, and where it is pinned.
+    """Show what a CID names, and where it is pinned.
 
-    Only the first blocks are read. The number of blocks follows from the layout, where that can be
-    told.
+    That is its kind and size, and for a file the number of its blocks and their layout. Only the
+    first blocks are read. The number of blocks follows from the layout, where that can be told.
     """
     with run.client() as client:
         entry = client.stat(cid)

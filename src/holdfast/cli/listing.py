@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED, cid_argument
 from holdfast.cli.pins import list_pins
 from holdfast.cli.run import Run, command, group
 from holdfast.cli.tables import Column, write_table
 from holdfast.errors import NotFoundError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast.records import Entry
@@ -25,7 +25,10 @@ LONG: Final = (
     Column("SIZE", "number"),
     Column("CID", "cid"),
 )
-REMEDY = "`ls` lists directories: check the path; new pins may take a while to reach other gateways"
+REMEDY = (
+    "`ls` lists directories, and `holdfast info` tells what a CID or a path names; "
+    "new pins may take a while to reach other gateways"
+)
 
 
 @command(commands, *CONNECTED, name="ls")

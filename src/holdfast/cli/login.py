@@ -7,12 +7,13 @@ import typer
 
 import holdfast
 from holdfast.cli import tokens
-from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import USE
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 from holdfast.config.secret import Secret
-from holdfast.errors import ClientError, ConfigError
+from holdfast.errors import AuthenticationError, ClientError, ConfigError
+from holdfast.hints import advise
 
 commands: Final = group()
 USUAL: Final = "pinata"
@@ -159,8 +160,10 @@ def _test(run: Run, config: "holdfast.ClientConfig", token: Secret) -> None:
 
     try:
         test_once(config.with_options(provider_token=token), SECONDS)
-    except ClientError:
+    except ClientError as error:
         note(run, "nothing was saved")
+        if isinstance(error, AuthenticationError):
+            advise(error, "copy the whole token again, or make another one")
         raise
 
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from holdfast.cli import output
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import store_options
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import VerificationError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast.repository import Damage, Repository

@@ -8,7 +8,7 @@ that works without a token is a connection too, unless the user defines one of t
 import os
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -80,7 +80,7 @@ def choose(layers: Sequence[Layer], tables: Tables) -> Setting | None:
     use, others = deciding[0][USE], deciding[1:2]
     is_usual = others and USE not in others[0] and others[0]["provider"].value == use.value
     if "provider" in deciding[0]:
-        error = _two_choices(use.source, deciding[0]["provider"].source)
+        error = two_choices(use.source, deciding[0]["provider"].source)
     elif use.error:
         error = use.error
     elif use.value in tables:
@@ -89,8 +89,27 @@ def choose(layers: Sequence[Layer], tables: Tables) -> Setting | None:
         return None  # the name of the provider that is used without a connection
     else:
         known = providers_without_token()
-        error = "" if use.value in known else f"{use.source}: {_unknown(use.value, tables)}"
+        error = (
+            "" if use.value in known else f"{use.source}: {unknown_connection(use.value, tables)}"
+        )
     return use._replace(error=error)
+
+
+def two_choices(use: str, provider: str) -> str:
+    """Return the error for a connection and a provider that are chosen in the same source."""
+    both = f"{use} and {provider}" if use != provider else f"{use}: {USE} and provider"
+    return f"{both} both choose where content goes: keep one of them"
+
+
+def unknown_connection(name: str, defined: Iterable[str]) -> str:
+    """Return the error for a name that is neither a connection nor a provider."""
+    known = sorted({*defined, *providers_without_token()})
+    question = did_you_mean(name, known)
+    question += " " if question else ""
+    return (
+        f"unknown connection {name!r}: {question}there are {', '.join(known)}, "
+        f"and you can add [{CONNECTIONS}.{name}] to {user_file()}"
+    )
 
 
 def may_be_chosen_by_projects(name: str, tables: Tables) -> bool:
@@ -167,18 +186,3 @@ def _token_in_variable(name: Secret, _: str) -> Secret:
         shown = f" {name.reveal()}" if _CLEARLY_A_VARIABLE.fullmatch(name.reveal()) else ""
         raise ConfigError(f"the variable{shown} is not set")
     return Secret(os.environ[name.reveal()])
-
-
-def _two_choices(use: str, provider: str) -> str:
-    both = f"{use} and {provider}" if use != provider else f"{use}: {USE} and provider"
-    return f"{both} both choose where content goes: keep one of them"
-
-
-def _unknown(name: str, tables: Tables) -> str:
-    known = sorted({*tables, *providers_without_token()})
-    question = did_you_mean(name, known)
-    question += " " if question else ""
-    return (
-        f"unknown connection {name!r}: {question}there are {', '.join(known)}, "
-        f"and you can add [{CONNECTIONS}.{name}] to {user_file()}"
-    )

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import not_empty, store_options
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from holdfast.node.foreground import Addresses

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 import typer
 
 import holdfast
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import INCLUDE_HIDDEN, layout_options, not_empty
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import InvalidCIDError, VerificationError
+from holdfast.hints import advise
 
 commands: Final = group()
 Source = Annotated[

@@ -115,6 +115,7 @@ EXTRA_ARGUMENT_POINTERS: Final = {
     "send": "put the message in quotes",
     "list": "`holdfast list --name TEXT` lists the pins with a text in the name",
     "retrieve": "`holdfast download CID FILE` writes to a file",
+    "download": "download one CID at a time",
     "pin": "pin one CID at a time",
     "login": _LOGIN,
 }

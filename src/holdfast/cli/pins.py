@@ -113,8 +113,10 @@ def list_pins(
 ) -> None:
     """List the pins, newest first.
 
-    A line says so if the content is not pinned yet. For a cluster, it says how many nodes have the
-    pin; --json names them.
+    On a terminal, CIDs are shortened to fit; in a pipe they are whole. The size is that of all
+    blocks. For folders, large files and CIDs of version 0 it is a little more than that of the
+    files, which `ls -l` shows. A line says so if the content is not pinned yet. For a cluster, it
+    says how many nodes have the pin; --json names them.
     """
     wanted: Mapping[str, Any] = {
         "name": name,

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress, Task
 
 DELAY: Final = 0.5  # seconds; what ends earlier shows no bar
+OTHER_COLUMNS: Final = 50  # of a terminal: the amounts, the rate, the time, and a short bar
+SHORTEST_LABEL: Final = 8
 
 
 @contextlib.contextmanager
@@ -93,10 +95,14 @@ def _bar(unit: str | None) -> "Progress":
         TextColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
     from rich.text import Text
 
     class BytesColumn(ProgressColumn):
         """The bytes that are done, of how many, and the rate."""
+
+        def get_table_column(self) -> Column:
+            return Column(no_wrap=True)
 
         def render(self, task: "Task") -> Text:
             total = "" if task.total is None else f" of {size_text(int(task.total))}"
@@ -105,11 +111,16 @@ def _bar(unit: str | None) -> "Progress":
             return Text(f"{size_text(int(task.completed))}{total}{rate}")
 
     amounts = (BytesColumn(),) if unit is None else (MofNCompleteColumn(), TextColumn(unit))
+    console = Console(stderr=True)
+    room = max(console.width - OTHER_COLUMNS, SHORTEST_LABEL)
     return Progress(
-        TextColumn("{task.description}", markup=False),
+        # A long label first makes the bar shorter; then the label is cut.
+        TextColumn(
+            "{task.description}", markup=False, table_column=Column(no_wrap=True, max_width=room)
+        ),
         BarColumn(),
         *amounts,
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         redirect_stdout=False,  # results go where the user sent them
     )

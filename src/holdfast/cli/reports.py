@@ -27,6 +27,8 @@ def note(run: Run, text: str) -> None:
 def write_failure(run: Run, kind: str, item: str, report: dict[str, Any]) -> None:
     """Write the error of one item; with --json, `kind` is the name of the field for the item.
 
+    A hint is written once for all items in a row that have it.
+
     `report` comes from `exit_codes.describe`. Errors that are held for later would hold much more:
     their tracebacks refer to all that was being read.
     """
@@ -35,16 +37,26 @@ def write_failure(run: Run, kind: str, item: str, report: dict[str, Any]) -> Non
         return
     message = report["message"]
     where = "" if item in message else f"{item}: "
-    output.write_error(f"error: {where}{message}", f"hint: {report['remedy']}")
+    hint = report["remedy"]
+    output.write_error(
+        f"error: {where}{message}", *([] if hint == run.last_hint else [f"hint: {hint}"])
+    )
+    run.last_hint = hint
 
 
 def telling_resumes(
     run: Run, client: "Client", label: str, bar: "ProgressBar | None" = None
 ) -> "Client":
-    """Return a client that says where an interrupted upload or download continues."""
+    """Return a client that says where an interrupted upload or download continues.
+
+    It says so once. A folder's next events are for its files.
+    """
+    told = False
 
     def tell(event: "Event") -> None:
-        if event.kind == "resume" and event.position:
+        nonlocal told
+        if event.kind == "resume" and event.position and not told:
+            told = True
             note(run, f"{label}: continues after {output.size_text(event.position)}")
             if bar is not None:
                 bar.resume(event.position)

@@ -6,18 +6,19 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import typer
 from typer.core import TyperCommand
 
 import holdfast
 from holdfast.cli import output
-from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import USE, Options, connection_options, output_options, use_options
 from holdfast.cli.progress import ProgressBar, progress_bar
-from holdfast.cli.unknown_words import CommandGroup
+from holdfast.cli.unknown_words import CommandGroup, Refused
 from holdfast.errors import ConfigError
+from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from holdfast.repository import Repository
 
 Command = Callable[..., None]
+NO_BRACES: Final = str.maketrans("", "", "{}")
 CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
 
@@ -35,6 +37,7 @@ class Run:
     Attributes:
         as_json: Whether the result is written as JSON.
         verbose: Whether the log is written too.
+        last_hint: The hint that was written last, for one of several items.
     """
 
     def __init__(
@@ -48,7 +51,8 @@ class Run:
         """Keep the flags. `fields` are the configuration fields that are read; None for all."""
         self.as_json = as_json
         self.verbose = verbose
-        self._flags = {name: value for name, value in flags.items() if value not in (None, [])}
+        self.last_hint = ""
+        self._flags = _given(flags)
         self._fields = fields
         self._input_taken = False
 
@@ -188,6 +192,18 @@ def _flag(name: str, value: Any) -> str:
     return f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
 
 
+def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in flags.items() if value not in (None, [])}
+
+
+def _refuse_flags(context: typer.Context, flags: Mapping[str, Any]) -> None:
+    """Raise UsageError if a flag stands before a command of the group, which does not take it."""
+    for name, value in _given(flags).items():
+        called = f"{context.command_path} {context.invoked_subcommand}"
+        wrong = UsageError(f"`{called}` does not take {_flag(name, value)}: leave it out")
+        raise advise(wrong, f"`{called} --help` shows the usage")
+
+
 def _is_given(context: Any, flag: str) -> bool:
     """Return whether `flag` is given to the command, or before its name."""
     while context is not None and not context.params.get(flag):
@@ -201,13 +217,25 @@ def group(**about: Any) -> typer.Typer:
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows the names of its arguments without their Python types."""
+    """A command whose help shows its arguments as other tools do: without types and braces."""
 
     def __init__(self, *args: Any, **about: Any) -> None:
         super().__init__(*args, **about)
         for parameter in self.params:
             if parameter.param_type_name == "argument":
                 parameter.display_type_rich = _no_type  # type: ignore[attr-defined]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. An error says to which command they were given."""
+        try:
+            return super().parse_args(ctx, args)
+        except Refused as error:
+            error.ctx = error.ctx or ctx
+            raise
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line; Typer writes ``{FILE}`` for a required argument."""
+        return [piece.translate(NO_BRACES) for piece in super().collect_usage_pieces(ctx)]
 
 
 def _no_type(ctx: Any) -> None:
@@ -234,9 +262,10 @@ def command(
 
         @functools.wraps(function)
         def call(context: typer.Context, **given: Any) -> None:
-            if is_group and context.invoked_subcommand is not None:
-                return
             flags = {each.name: given[each.name] for each in settings}
+            if is_group and context.invoked_subcommand is not None:
+                _refuse_flags(context, flags)
+                return
             how = {each.name: _is_given(context, each.name) for each in output_options}
             if how["verbose"]:
                 from holdfast.cli import logs

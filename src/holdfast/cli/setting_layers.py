@@ -61,6 +61,11 @@ def project_file() -> Path | None:
     return found
 
 
+def is_from_project(setting: Setting) -> bool:
+    """Return whether the file of a project gave this setting."""
+    return Path(setting.source).name == FILE_NAME and setting.source != str(user_file())
+
+
 def user_layer() -> Layer:
     """Return the settings of the user's file, and its connections."""
     file = user_file()
@@ -100,7 +105,7 @@ def checked(name: str, value: Any, source: str) -> Setting:
 
 def _check(name: str, value: Any) -> Any:
     if name == USE:
-        return _connection_name(value)
+        return connection_name(value)
     if name == CONNECTIONS:
         return _tables(value)
     if name not in FIELDS:
@@ -110,7 +115,8 @@ def _check(name: str, value: Any) -> Any:
     return FIELDS[name].check(name, value)
 
 
-def _connection_name(value: Any) -> str:
+def connection_name(value: Secret) -> str:
+    """Return the name of a connection; a longer text, which may be a token, is a ConfigError."""
     if not isinstance(value.reveal(), str) or not value.reveal().strip():
         raise ConfigError(f"{USE} must be the name of a connection")
     if len(value.reveal().strip()) > MAX_NAME:

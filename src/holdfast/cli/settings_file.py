@@ -16,13 +16,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.setting_layers import parse_text, read_text, user_file
 from holdfast.config.fields import FIELDS
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.files.atomic import PendingFile
 from holdfast.files.locks import try_lock
+from holdfast.hints import advise
 
 PRIVATE: Final = 0o600
 LOCK: Final = ".holdfast.toml.lock"  # only on Windows, which cannot lock a folder

@@ -5,11 +5,11 @@ from typing import Annotated, Final
 
 import typer
 
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED, PATH_ARGUMENT
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError, UnsupportedError
+from holdfast.hints import advise
 
 commands: Final = group()
 EXPIRES = Annotated[
@@ -35,6 +35,7 @@ def url(run: Run, cid: PATH_ARGUMENT) -> None:
 
     with run.client() as client:
         address = client.url(cid)
+    _warn_of_gateway(run)
     run.emit({"cid": str(Reference.parse(cid)), "url": address}, address)
     if not address.startswith("http"):
         note(run, f"browsers cannot open this link: {REMEDY}")
@@ -57,10 +58,21 @@ def open_link(
     if not show and not link.startswith("http"):
         wrong = ConfigError(f"provider {provider!r} has no URL for browsers")
         raise advise(wrong, REMEDY)
+    _warn_of_gateway(run)
     opened = not show and webbrowser.open(link)
     if not show and not opened:
         warnings.warn("no browser was found; open the link yourself", UserWarning, stacklevel=1)
     run.emit({"cid": str(Reference.parse(cid)), "url": link, "opened": opened}, link)
+
+
+def _warn_of_gateway(run: Run) -> None:
+    """Warn if a project's file chose the gateway: a browser does not verify what it gets."""
+    from holdfast.cli.setting_layers import is_from_project
+
+    gateway = run.settings.get("gateway_url")
+    if gateway is not None and is_from_project(gateway):
+        words = f"{gateway.source} chooses the gateway of this link; browsers do not verify content"
+        warnings.warn(words, UserWarning, stacklevel=2)
 
 
 @command(commands, *CONNECTED)

@@ -3,10 +3,10 @@
 from typing import Any, Final
 
 from holdfast.cli.change_config import config_commands
-from holdfast.cli.exit_codes import advise
 from holdfast.cli.options import CONNECTED, USE
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import ConfigError
+from holdfast.hints import advise
 
 commands: Final = group()
 commands.add_typer(config_commands, name="config")
@@ -15,7 +15,7 @@ WRONG = "(wrong)"
 
 @command(config_commands, *CONNECTED, is_group=True)
 def config(run: Run) -> None:
-    """Show each setting, and where it came from; or change yours."""
+    """Show each setting and where it came from; change yours."""
     from holdfast.cli.setting_layers import Setting
     from holdfast.config import ClientConfig
     from holdfast.config.fields import FIELDS

@@ -31,9 +31,9 @@ def status(
     run: Run,
     timeout: TEST_TIMEOUT = SECONDS,
 ) -> None:
-    """Show the provider, the connection, the store, the node and the disk.
+    """Show the provider, the store, the node and the disk.
 
-    The exit code is that of the connection.
+    It tests the connection to the provider; if that fails, the exit code says how.
     """
     from holdfast.cli.setting_layers import Setting
     from holdfast.files.locations import store_folder
@@ -134,7 +134,8 @@ def _write(value: dict[str, Any], error: Exception | None) -> None:
     _row("Store", f"{store['path']}  ({content})")
     free, disk = (output.size_text(store.get(name)) for name in ("free", "disk"))
     _row("Disk", f"{free} free of {disk}")
-    _row("Node", value["node"]["url"] if value["node"]["running"] else "not running")
+    url = value["node"]["url"]
+    _row("Node", url if value["node"]["running"] else f"not running at {url}")
 
 
 def _row(label: str, text: str, colour: str | None = None) -> None:

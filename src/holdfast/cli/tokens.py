@@ -11,9 +11,9 @@ import warnings
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from holdfast.cli.exit_codes import advise
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
+from holdfast.hints import advise
 
 MAX_TOKEN: Final = 64 << 10
 OTHER_WAYS: Final = "run `holdfast login`, set HOLDFAST_PROVIDER_TOKEN, or give --token-file"

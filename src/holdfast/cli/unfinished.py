@@ -1,10 +1,12 @@
 """The command ``uploads``: the unfinished uploads that can be continued."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from holdfast.cli import output
+from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ def uploads(
         is_free = unfinished.forget(key) if clear else not unfinished.is_busy(key)
         rows.append(_row(state, is_busy=not is_free, is_removed=clear and is_free))
     run.emit(rows, *map(_line, rows))
+    if not rows and not run.as_json and sys.stdout.isatty():
+        note(run, "there are no unfinished uploads")
 
 
 def _row(state: "UnfinishedUpload", *, is_busy: bool, is_removed: bool) -> dict[str, Any]:

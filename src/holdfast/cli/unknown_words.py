@@ -4,11 +4,15 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import typer
 from typer.core import TyperGroup
 
-from holdfast.cli.exit_codes import UsageError, advise
+from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.other_names import EXTRA_ARGUMENT_POINTERS, OPTION_POINTERS, POINTERS
-from holdfast.hints import did_you_mean
+from holdfast.hints import advise, did_you_mean
+
+Refused: Any = typer.BadParameter.__base__
+"""The error of the parser. Newer versions of Typer have their own class of it."""
 
 EXTRA_ARGUMENT = "unexpected extra argument"  # in the message of the parser
 
@@ -77,9 +81,19 @@ def usage_error(error: Any) -> UsageError:
     return advise(wrong, f"`{where} --help` shows the usage")
 
 
+def _is_of_commands(option: str) -> bool:
+    """Return whether the commands that use a provider have this option."""
+    from holdfast.cli.options import CONNECTED, use_options
+
+    shared = (each.name for group in (use_options, *CONNECTED) for each in group)
+    return option.removeprefix("--no-").removeprefix("--").replace("-", "_") in shared
+
+
 def _unknown_option(option: str, command: str, similar: Iterable[str]) -> UsageError:
     """Return the error for an option that the command does not have."""
     pointer = OPTION_POINTERS.get((command, option)) or OPTION_POINTERS.get(("", option))
+    if command == "holdfast" and _is_of_commands(option):
+        pointer = f"write it after the command: `holdfast COMMAND {option} …`"
     question = "" if pointer else did_you_mean(option, similar)
     wrong = UsageError(f"unknown option {option}" + (f": {question}" if question else ""))
     return advise(wrong, pointer) if pointer else wrong

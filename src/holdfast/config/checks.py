@@ -2,7 +2,7 @@
 
 Each takes the field's name and a value, and returns the value in its stored form, or raises a
 `ConfigError` that names the field and the remedy. It never shows the value, which may be a secret,
-but for the host of a gateway.
+but for a host and its port.
 """
 
 import ipaddress
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import SplitResult, urlsplit
 
 from holdfast import registry
+from holdfast.config.multiaddr import multiaddr_url
 from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.events import EventHook
@@ -51,6 +52,8 @@ def base_url(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ConfigError(f"{name} must be a URL as a string, not {type(value).__name__}")
     address = _with_scheme(value.strip())
+    if (right := multiaddr_url(address)) and not address_error(right):
+        raise ConfigError(f"{name} is a multiaddr: write {right}")
     if expected := address_error(address):
         raise ConfigError(f"{name} must be {expected}")
     parts = urlsplit(address)

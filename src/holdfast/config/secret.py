@@ -12,6 +12,7 @@ MIN_ECHO: Final = 8
 """The shortest credential that is masked in replies; a shorter one is in many by chance."""
 
 UNQUOTINGS: Final = 3  # how many times over an address may be quoted
+PERCENT, BACKSLASH = b"%\\"
 MAX_QUOTED: Final = 1 << 16  # bytes that are searched for quoted credentials, which is slow
 
 
@@ -60,8 +61,10 @@ class Secret:
         """
         if self.__lower_forms is None:
             self.__lower_forms = tuple({form.lower() for form in self.__forms()})
-        for form in self.__lower_forms:  # noqa: SIM110 - twice as fast as `any`, for each reply
-            if form in lower:
+        # This runs for each reply. `any` takes twice as long, and so does `form in lower`, which
+        # first tries `form` as a number.
+        for form in self.__lower_forms:  # noqa: SIM110
+            if lower.find(form) >= 0:
                 return True
         return False
 
@@ -144,9 +147,9 @@ class Scrubber:
         if self._is_in(body):
             for secret in self._secrets:
                 body = secret.mask(body)
-        elif b"%" not in body and b"\\" not in body:  # almost always
+        elif PERCENT not in body and BACKSLASH not in body:  # almost always
             return body
-        if b"\\" in body:
+        if BACKSLASH in body:
             # It may be JSON. This codec resolves \\uXXXX and nothing else.
             text = body.replace(b"\\/", b"/").decode("raw_unicode_escape", "replace")
             if self._is_in(_bytes(text)):
@@ -158,7 +161,7 @@ class Scrubber:
         for _ in range(UNQUOTINGS if len(data) <= MAX_QUOTED else 1):
             if self._is_in(data):
                 return True
-            if b"%" not in data:
+            if PERCENT not in data:
                 break
             data = unquote_to_bytes(data)
         return False

@@ -65,7 +65,9 @@ class CID:
                 wanted = 1
             cid, end = cls.read(data)
         except ValueError as error:
-            raise InvalidCIDError(reason=str(error)) from None
+            is_cut = "…" in text or "..." in text  # copied from a list on a terminal or a page
+            reason = "its middle is missing: copy all of it" if is_cut else str(error)
+            raise InvalidCIDError(reason=reason) from None
         if cid.version != wanted or end != len(data):
             raise InvalidCIDError(reason="the text is not exactly one CID of its version")
         return cid

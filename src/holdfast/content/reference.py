@@ -56,7 +56,10 @@ class Reference(str):
             'bafkqaaa/a%20b.json'
         """
         if not isinstance(given, str):
-            raise InvalidCIDError(reason=f"a CID is a string, not {type(given).__name__}")
+            error = InvalidCIDError(reason=f"a CID is a string, not {type(given).__name__}")
+            if hasattr(given, "cid"):  # a record, a pin or an entry
+                error.add_note(f"give the CID of the {type(given).__name__}: its attribute `cid`")
+            raise error
         if len(given) > MAX_REFERENCE:
             raise InvalidCIDError(reason=f"longer than {MAX_REFERENCE} characters")
         if isinstance(given, Reference):

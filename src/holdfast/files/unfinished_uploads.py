@@ -80,7 +80,8 @@ class UnfinishedUpload:
             if value.pop("version") != VERSION:
                 return None
             state = cls(**value)
-            numbers = (state.size, state.offset, state.created, state.expires or 0)
+            expires = 0 if state.expires is None else state.expires
+            numbers = (state.size, state.offset, state.created, expires)
             texts = (state.endpoint, state.location, state.name)
             is_right = (
                 all(0 <= each < MAX_NUMBER for each in numbers)
@@ -216,6 +217,7 @@ class UnfinishedUploads:
 
     def listed(self) -> list[tuple[str, UnfinishedUpload]]:
         """Return the keys and states of all uploads that can be continued, oldest first."""
+        self.sweep()
         found = []
         for key in self._keys():
             state = read_state(self._folder(), key)

@@ -132,13 +132,12 @@ def _hash_of(cid: CID) -> tuple[int, bytes]:
     return cid.hash_code, cid.digest
 
 
-def compare_json(text: str, cid: str) -> None:
-    """Log a warning if no known layout of `text` gives `cid`.
+def compare_json(data: bytes, cid: str) -> None:
+    """Log a warning if no known layout of the JSON text `data` gives `cid`.
 
     That is not an error: the service may serialize the JSON again. What it stored is verified when
     it is read.
     """
-    data = text.encode()
     # A small document is one block, so one hash decides; `verify` tries every known layout.
     if len(data) <= ONE_BLOCK and Reference.parse(cid).cid == CID.of_raw(data):
         return

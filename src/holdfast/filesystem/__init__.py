@@ -14,6 +14,13 @@ The parts are::
     open_files     a file that is open for reading
 """
 
-from holdfast.filesystem.file_system import HoldfastFileSystem
+try:
+    from holdfast.filesystem.file_system import HoldfastFileSystem
+except ModuleNotFoundError as missing:
+    if missing.name != "fsspec":
+        raise
+    raise ModuleNotFoundError(
+        "the file system needs fsspec: pip install 'holdfast[fsspec]'", name="fsspec"
+    ) from None
 
 __all__ = ["HoldfastFileSystem"]

@@ -1,6 +1,7 @@
 """A node that listens on a socket: in the foreground, or on a thread."""
 
 import asyncio
+import errno
 import os
 import socket
 import threading
@@ -12,6 +13,7 @@ from starlette.types import ASGIApp
 
 from holdfast.config.checks import is_loopback
 from holdfast.errors import ConfigError
+from holdfast.hints import advise
 from holdfast.node.application import create_app
 from holdfast.node.http_server.acceptor import BACKLOG, Acceptor, ConnectionLimits
 from holdfast.node.http_server.http_connection import BODY_SIZE, NodeProtocol
@@ -142,7 +144,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        wrong = ConfigError(f"cannot listen on {host}:{port}: {error.strerror}")
+        if error.errno == errno.EADDRINUSE:
+            advise(wrong, "another program listens there, perhaps a node: give another --port")
+        raise wrong from None
     return listener
 
 

@@ -26,7 +26,7 @@ MAX_LIST_BYTES: Final = 1 << 30  # bytes of all pages of one list
 class PinAPI(Protocol):
     """The requests of a pinning service, and the meaning of its replies."""
 
-    def add_json(self, text: str, info: PinInfo) -> Exchange[Added]:
+    def add_json(self, text: bytes, info: PinInfo) -> Exchange[Added]:
         """Pin the JSON `text`, which is sent as it is."""
 
     def add_files(

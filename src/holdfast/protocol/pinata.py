@@ -60,9 +60,9 @@ class PinataAPI:
 
     # Uploads
 
-    def add_json(self, text: str, info: PinInfo) -> Exchange[Added]:
+    def add_json(self, text: bytes, info: PinInfo) -> Exchange[Added]:
         """Store the JSON `text` as a file of exactly these bytes."""
-        file = FormFile(JSON_NAME, JSON_TYPE["Content-Type"], BytesFile(text.encode()))
+        file = FormFile(JSON_NAME, JSON_TYPE["Content-Type"], BytesFile(text))
         form = self._form([file], info)
         return (yield from self._add(form, info, body=b"".join(form.chunks())))
 

@@ -78,5 +78,5 @@ def describe(api: "PinataAPI", cid: str, location: str, info: PinInfo) -> Exchan
 
 
 def _file_id(location: str) -> str:
-    """Return the id of the file: the last but one part of the address of its upload."""
-    return urlsplit(location).path.rstrip("/").split("/")[-2]
+    """Return the id of the file: the last but one part of the address of its upload, or ""."""
+    return "".join(urlsplit(location).path.rstrip("/").split("/")[-2:-1])

@@ -19,7 +19,7 @@ from holdfast.protocol.status_errors import failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
 
 # The service's names for the members of its bodies. The spec writes the first one ``pinContent``.
-CONTENT: Final = "pinataContent"
+CONTENT: Final = b"pinataContent"
 METADATA: Final = "pinataMetadata"
 OPTIONS: Final = "pinataOptions"
 JSON_TYPE: Final = {"Content-Type": "application/json"}
@@ -55,15 +55,14 @@ class PinningAPI:
         options = {"cidVersion": self.cid_version} | ({"groupId": self.group} if self.group else {})
         object.__setattr__(self, "_options", json_text.to_text(options))
 
-    def add_json(self, text: str, info: PinInfo) -> Exchange[Added]:
+    def add_json(self, text: bytes, info: PinInfo) -> Exchange[Added]:
         """Pin the JSON `text`, which goes into the body as it is."""
-        about = _metadata(info)
-        body = f'{{"{CONTENT}":{text},"{METADATA}":{about},"{OPTIONS}":{self._options}}}'
+        about = f'"{METADATA}":{_metadata(info)},"{OPTIONS}":{self._options}'.encode()
         reply = yield self.request(
             "POST",
             "/pinning/pinJSONToIPFS",
             headers=JSON_TYPE,
-            body=body.encode(),
+            body=b'{"%b":%b,%b}' % (CONTENT, text, about),
         )
         added = self._read_added(reply)
         return (yield from self._known(added, info, reply)) if added.duplicate else added

@@ -42,6 +42,7 @@ async def download_folder(
         await run_blocking(work.open)
         keep = True
         try:
+            await _tell_saved(work, call)
             await _fill(source, work, options, tally)
             keep = False
         except MalformedError:
@@ -55,6 +56,13 @@ async def download_folder(
             await run_blocking(work.close, keep=keep)
     tally.finish()
     return Path(to)
+
+
+async def _tell_saved(work: WorkFolder, call: Call) -> None:
+    """Say how much an earlier download left here, if somebody wants to know."""
+    saved = await run_blocking(work.saved_bytes) if call.is_heard() else 0
+    if saved:
+        call.tell("resume", "download continues after %d bytes", saved, position=saved)
 
 
 async def _fill(

@@ -55,9 +55,10 @@ class AsyncPinProvider(
 
     async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Pin the JSON `text`. Log a warning if the CID is not that of the text."""
-        added = await self.run(self._api.add_json(text, info), call)
+        data = text.encode()
+        added = await self.run(self._api.add_json(data, info), call)
         if self.config.verify:
-            await compute(len(text), compare_json, text, added.cid)
+            await compute(len(data), compare_json, data, added.cid)
         return added
 
     async def add_file(

@@ -113,7 +113,7 @@ async def _recover(peer: AsyncPeer) -> None:
     await run_blocking(peer.state.output.restart, verified)
     if verified:
         words = "download continues at byte %d"
-        peer.state.call.tell("resume", words, verified, position=verified)
+        peer.state.call.tell("resume", words, verified, cid=str(cid), position=verified)
 
 
 async def drop_unverified(state: ReadState) -> None:

@@ -11,6 +11,7 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.walks import Item, Walk
 from holdfast.errors import NotFoundError
+from holdfast.hints import advise
 from holdfast.repository import Repository
 
 LOOKS: Final = 4  # queries in one job, each for about 1 MiB of blocks
@@ -49,10 +50,9 @@ class AsyncRepositoryReader(AsyncWalkReader):
 
     def _find(self, reference: Reference) -> CID:
         if not self._repository.has(reference.cid):
-            raise NotFoundError(
-                f"{reference.cid} is not in this store: it was stored elsewhere, or revoked and "
-                "removed"
-            )
+            words = "is not in this store: it was stored elsewhere, or revoked and removed"
+            error = NotFoundError(f"{reference.cid} {words}")
+            raise advise(error, "`pins` lists what is here", "`holdfast list` shows what is here")
         return self._repository.resolve(reference.cid, reference.path)
 
     async def media_type(self, cid: CID) -> str:

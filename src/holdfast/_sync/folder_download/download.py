@@ -44,6 +44,7 @@ def download_folder(
         run_blocking(work.open)
         keep = True
         try:
+            _tell_saved(work, call)
             _fill(source, work, options, tally)
             keep = False
         except MalformedError:
@@ -57,6 +58,13 @@ def download_folder(
             run_blocking(work.close, keep=keep)
     tally.finish()
     return Path(to)
+
+
+def _tell_saved(work: WorkFolder, call: Call) -> None:
+    """Say how much an earlier download left here, if somebody wants to know."""
+    saved = run_blocking(work.saved_bytes) if call.is_heard() else 0
+    if saved:
+        call.tell("resume", "download continues after %d bytes", saved, position=saved)
 
 
 def _fill(source: FolderSource, work: WorkFolder, options: FolderOptions, tally: Tally) -> None:

@@ -22,6 +22,7 @@ from holdfast.errors import ConfigError, NotFoundError, ProviderError, UnprovenE
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.locations import data_folder
 from holdfast.files.sources import Progress, Source
+from holdfast.hints import advise
 from holdfast.provider import (
     CarExport,
     CarImport,
@@ -123,10 +124,11 @@ class LocalProvider(
             try:
                 pin, known = run_blocking(self.repository.pin, CID.parse(cid), **about)
             except UnprovenError as error:
-                raise NotFoundError(
+                missing = NotFoundError(
                     f"the embedded store does not have all of {cid}: import it as an archive "
                     "(CAR), or download it with another provider and upload it here"
-                ) from error
+                )
+                raise advise(missing, "see `import_car`", "see `holdfast car import`") from error
             return self._change_known(cid, info) if known and info.is_explicit else pin
 
     def add_directory(

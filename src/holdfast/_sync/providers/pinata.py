@@ -24,6 +24,7 @@ from holdfast.files.resumable_source import identify, spool
 from holdfast.files.sources import Progress, Source
 from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUploads
 from holdfast.files.upload_check import WrittenLayout
+from holdfast.hints import advise
 from holdfast.protocol import pinata_uploads
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.http import SignedURL
@@ -97,11 +98,12 @@ class PinataProvider(PinProvider, Signing):
 
     def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Store the JSON `text` as a file. Raise VerificationError if the CID is of other bytes."""
-        added = self.run(self._api.add_json(text, info), call)
+        data = text.encode()
+        added = self.run(self._api.add_json(data, info), call)
         if self.config.verify:
             call.cid = added.cid
             cid = Reference.parse(added.cid).cid
-            compute(len(text), self._layout.compare_data, text.encode(), cid)
+            compute(len(data), self._layout.compare_data, data, cid)
         return added
 
     def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:
@@ -189,7 +191,11 @@ class PinataProvider(PinProvider, Signing):
     def url(self, cid: str) -> str:
         """Return the address of public content at the first gateway."""
         if self._is_private:
-            raise UnsupportedError("private content has no public address; use signed_url")
+            raise advise(
+                UnsupportedError("private content has no public address; use signed_url"),
+                "signed_url returns a link that anybody can use until it expires",
+                "`holdfast link CID` writes a link that anybody can use until it expires",
+            )
         return super().url(cid)
 
     def signed_url(self, cid: str, *, expires: int) -> str:

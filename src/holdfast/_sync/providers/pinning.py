@@ -55,9 +55,10 @@ class PinProvider(HTTPProvider, Directories, Listing, Finding, Updating, Pinning
 
     def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Pin the JSON `text`. Log a warning if the CID is not that of the text."""
-        added = self.run(self._api.add_json(text, info), call)
+        data = text.encode()
+        added = self.run(self._api.add_json(data, info), call)
         if self.config.verify:
-            compute(len(text), compare_json, text, added.cid)
+            compute(len(data), compare_json, data, added.cid)
         return added
 
     def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:

@@ -14,6 +14,7 @@ from holdfast.content.unixfs import data, hamt
 from holdfast.content.unixfs.data import Data, Kind
 from holdfast.content.unixfs.file_nodes import malformed
 from holdfast.errors import NotFoundError
+from holdfast.hints import advise
 from holdfast.records import Entry
 
 UNSAFE_NAME = "a directory with an empty, unsafe or doubled name"
@@ -118,7 +119,8 @@ def find_name(place: Shard, block: bytes, name: bytes) -> CID | Shard:
         raise malformed(place.cid, "a directory with a doubled name")
     if not matches:
         readable = name.decode("utf-8", "replace")
-        raise NotFoundError(f"there is no {readable!r} in {place.cid}")
+        missing = NotFoundError(f"there is no {readable!r} in {place.cid}")
+        raise advise(missing, "`entries` lists its names", "`holdfast ls CID` lists its names")
     return matches[0]
 
 

@@ -134,6 +134,20 @@ class TargetTree:
         with self.opened(path) as place:
             return os.listdir(place.prefix if place.dir_fd is None else place.dir_fd)  # noqa: PTH208
 
+    def size(self, path: EntryPath) -> int:
+        """Return how many bytes the files below a folder have."""
+        size = 0
+        pending = [path]
+        while pending:
+            folder = pending.pop()
+            with self.opened(folder) as place, _scan(place) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append((*folder, entry.name))
+                    elif entry.is_file(follow_symlinks=False):
+                        size += entry.stat(follow_symlinks=False).st_size
+        return size
+
     def sync(self, path: EntryPath) -> int:
         """Make everything below a folder durable; return how many entries are below it."""
         with self.opened(path) as place:
@@ -217,7 +231,7 @@ def _visit(place: OpenFolder, folder: EntryPath, pending: list[EntryPath], *, sy
     With `sync`, make its files durable.
     """
     count = 0
-    with os.scandir(place.prefix if place.dir_fd is None else place.dir_fd) as entries:
+    with _scan(place) as entries:
         for entry in entries:
             count += 1
             if entry.is_dir(follow_symlinks=False):
@@ -230,6 +244,10 @@ def _visit(place: OpenFolder, folder: EntryPath, pending: list[EntryPath], *, sy
                 finally:
                     os.close(descriptor)
     return count
+
+
+def _scan(place: OpenFolder) -> "os._ScandirIterator[str]":
+    return os.scandir(place.prefix if place.dir_fd is None else place.dir_fd)
 
 
 def changed_by_others(path: Path) -> OSError:

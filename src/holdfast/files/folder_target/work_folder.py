@@ -180,6 +180,10 @@ class WorkFolder:
         (self.path / FILES).rename(self.target)
         sync_name(self.target)
 
+    def saved_bytes(self) -> int:
+        """Return how many bytes of files are here. They are not verified yet."""
+        return sum(self.tree.size((name,)) for name in (FILES, PARTS))
+
     def has_progress(self) -> bool:
         """Return whether a later download could continue with what is here."""
         return any(self.tree.names((name,)) for name in (FILES, PARTS))

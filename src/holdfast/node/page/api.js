@@ -134,7 +134,8 @@ function decoderFor(type) {
 /** Return a link to share. It works from elsewhere if the node can be reached from there. */
 export const linkTo = (path) => new URL(path, location.origin).href;
 
-const LINK = /(?:\/ipfs\/|^ipfs:\/\/)([^/?#]+)/;
+// A gateway has the CID in the path, or as a subdomain.
+const LINK = /(?:\/ipfs\/|^ipfs:\/\/|^https?:\/\/(?=[^./]+\.ipfs\.))([^./?#]+)/;
 
 /** Return the CID in a link, or the text itself. */
 export const cidIn = (text) => LINK.exec(text)?.[1] ?? text;

@@ -64,5 +64,6 @@ function pinText() {
   const name = byId("json-name").value.trim() || TEXT_NAME;
   const file = new File([byId("json-text").value], name, { type: "text/plain" });
   empty();
-  enqueue([{ file, path: name }], name);
+  const path = name.split("/").at(-1) || TEXT_NAME; // a path with a slash would become a folder
+  enqueue([{ file, path }], name);
 }

@@ -52,11 +52,15 @@ class LinkEndpoints:
 
     async def _link(self, body: Mapping[str, Any]) -> Response:
         url = body.get("url")
-        if not isinstance(url, str) or len(url) > MAX_ADDRESS:
-            raise bad_request("url must be the address of a private file, …/files/CID")
         if body.get("method", "GET") != "GET":
             raise bad_request("method must be GET")
-        cid = _private_cid(urlsplit(url).path)
+        try:
+            if not isinstance(url, str) or len(url) > MAX_ADDRESS:
+                raise ValueError("not an address")  # noqa: TRY301 - all are one error
+            path = urlsplit(url).path
+        except ValueError:
+            raise bad_request("url must be the address of a private file, …/files/CID") from None
+        cid = _private_cid(path)
         date, expires = str(_whole_number(body, "date")), str(_whole_number(body, "expires"))
         signature = await run_in_threadpool(self._signer.sign, LINK, cid, date, expires)
         query = urlencode(

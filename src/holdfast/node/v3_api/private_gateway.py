@@ -53,7 +53,8 @@ class PrivateGateway:
         """Return the gateway; raise a `Refusal` unless the link is valid, and the file is here."""
         repository = self._networks.private.repository
         if request.method != "OPTIONS":
-            cid = check_link(self._signer, request.url.path, request.query_params)
+            # The path that is served below: `request.url` is made from the header Host too.
+            cid = check_link(self._signer, request.scope["path"], request.query_params)
             if repository.find_pin(cid) is None:
                 raise Refusal(HTTPStatus.NOT_FOUND, f"there is no private file {cid}")
         with self._lock:

@@ -219,6 +219,8 @@ def _read_metadata(header: str) -> dict[str, str]:
             text = raw.decode()
         except UnicodeDecodeError:
             text = raw.decode("latin-1")  # the official SDK encodes each character as one byte
+        if key in fields:
+            raise bad_request(f"{key[:40]} is in Upload-Metadata twice")
         if key:
             fields[key] = text
     return fields

@@ -16,6 +16,7 @@ FIELDS: Final = frozenset(
     {"network", "name", "group_id", "keyvalues", "streamable", "car", "cid_version", "expires_at"}
 )
 CID_VERSION: Final = "X-Upload-Option-Cid-Version"  # in the query, besides the metadata of tus
+FLAGS: Final = {"": False, "false": False, "true": True}
 LATEST: Final = 253_402_300_799  # seconds: the end of the year 9999
 
 
@@ -95,7 +96,7 @@ def too_large(limit: int) -> Refusal:
 
 def read_network(value: Any) -> str:
     """Return the name of a network."""
-    if value not in {PUBLIC, PRIVATE}:
+    if value not in (PUBLIC, PRIVATE):  # a tuple, because a list from JSON has no hash
         raise bad_request("network must be public or private")
     return str(value)
 
@@ -126,11 +127,10 @@ def read_expiry(value: Any) -> int | None:
 
 def read_flag(name: str, value: Any) -> bool:
     """Return the boolean in `value`, which may be text."""
-    if value in {"", "false"} or value is False:
-        return False
-    if value == "true" or value is True:
-        return True
-    raise bad_request(f"{name} must be true or false")
+    given = FLAGS.get(value) if isinstance(value, str) else value
+    if not isinstance(given, bool):
+        raise bad_request(f"{name} must be true or false")
+    return given
 
 
 def _cid_version(text: str) -> int:
