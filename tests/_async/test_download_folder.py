@@ -255,6 +255,7 @@ async def test_nothing_is_sent_or_left_if_the_target_cannot_be_written(dag, serv
         "linked": FileExistsError,
         "missing/photos": FileNotFoundError,
         "full/mine.txt/photos": FileNotFoundError,
+        "/": FileExistsError,
     }.items():
         with pytest.raises(error):
             await download(server, root, tmp_path / name)

@@ -257,6 +257,7 @@ def test_nothing_is_sent_or_left_if_the_target_cannot_be_written(dag, server, tm
         "linked": FileExistsError,
         "missing/photos": FileNotFoundError,
         "full/mine.txt/photos": FileNotFoundError,
+        "/": FileExistsError,
     }.items():
         with pytest.raises(error):
             download(server, root, tmp_path / name)

@@ -59,7 +59,7 @@ class WorkFolder:
         key = hashlib.sha256(content.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         shown = self.target.name.encode("utf-8", "surrogateescape")[:LONGEST_SHOWN]
         name = f".{shown.decode('utf-8', 'ignore')}.holdfast-{key}"
-        self.path: Path = self.target.with_name(name)
+        self.path: Path = self.target.parent / name
         self.tree: TargetTree
         self._lock: BinaryIO | None = None
         self._mode: int | None = None
