@@ -268,7 +268,7 @@ class Page:
 
     def _toml(self, block):
         text = self._in_place(block.text)
-        if self._places and "pin_api_url" not in text:
+        if self._places and "[connections." in text and "pin_api_url" not in text:
             # A connection takes no address from the environment.
             address = f'pin_api_url = "{self._places[API]}"'
             text = text.replace('provider = "pinata"', f'provider = "pinata"\n{address}')

@@ -218,6 +218,15 @@ def test_an_incomplete_backup_does_not_replace_an_older_one(commands, store, fil
     assert len(Path(f"{file}.incomplete").read_bytes()) < len(before)
 
 
+def test_a_store_that_is_missing_does_not_replace_a_backup(commands, file, tmp_path):
+    """Its path may be misspelled, or its disk not mounted."""
+    before = file.read_bytes()
+    code, lines = commands.failure("backup", file, "--path", tmp_path / "stoer")
+    assert (code, lines[0]) == (3, f"error: there is no store in {tmp_path / 'stoer'}")
+    assert file.read_bytes() == before
+    assert not (tmp_path / "stoer").exists()
+
+
 def with_list(page, times=1):
     """Return a file whose list of pins has this page."""
     cid, _ = listed = block_of(page)

@@ -97,9 +97,9 @@ def test_download_makes_up_a_name_but_replaces_nothing_then(commands):
     (commands.folder / cid).write_bytes(b"mine")
     code, lines = commands.failure("download", cid)
     assert (code, lines[0]) == (1, f"error: the file exists: {cid}")
-    assert lines[1] == f"hint: `holdfast download CID {cid}` replaces it"
+    assert lines[1] == f"hint: `holdfast download CID -o {cid}` replaces it"
     assert (commands.folder / cid).read_bytes() == b"mine"
-    assert commands.text("download", cid, cid) == cid
+    assert commands.text("download", cid, "-o", cid) == cid
     assert (commands.folder / cid).read_bytes() == b"hello"
 
 

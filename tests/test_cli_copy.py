@@ -83,6 +83,20 @@ def test_pins_can_be_chosen(commands, tmp_path):
     assert "leave them or the CIDs out" in result.stderr.decode()
 
 
+def test_a_cid_that_is_given_twice_is_copied_once(commands, tmp_path):
+    (cid,) = stored(tmp_path, 1)
+    result = commands.run("copy", cid, cid, "--from", "here", "--to", "there")
+    assert result.stdout.decode() == f"copied   {cid}  pin 0\n"
+    assert result.stderr.decode() == "copied to there: 1 pin\n"
+
+
+def test_a_source_that_is_missing(commands, tmp_path):
+    code, lines = commands.failure("copy", "--from", "here", "--to", "there")
+    assert (code, lines[0]) == (3, f"error: there is no store in {tmp_path / 'here'}")
+    assert lines[1] == "hint: change the path of 'here', or give another --from"
+    assert not (tmp_path / "here").exists()
+
+
 def test_failures_are_told_for_each_cid_and_the_rest_is_copied(commands, tmp_path):
     (cid,) = stored(tmp_path, 1)
     unknown = "bafkreibm6jg3ux5qumhcn2b3flc3tyu6dmlb4xa7u5bf44yegnrjhc4yeq"
@@ -110,6 +124,7 @@ def test_what_the_target_cannot_have_is_named(commands, tmp_path, node):
     assert result.returncode == 3
     error = json.loads(result.stderr.splitlines()[0])["error"]
     assert (error["name"], error["cid"]) == ("UnsupportedError", pin.cid)
+    assert error["remedy"] == "if it can fetch it all the same, add --pin-by-cid"
 
 
 def test_after_a_run_with_failures_the_target_is_asked_again(commands, tmp_path):
@@ -161,7 +176,8 @@ def test_a_journal_is_for_one_token_and_for_one_day(commands, tmp_path, node):
         assert {pin.cid for pin in client.iter_pins()} >= set(cids)
 
 
-def test_connections_must_be_known(commands):
+def test_connections_must_be_known(commands, tmp_path):
+    stored(tmp_path)
     result = commands.run("copy", "--from", "here", "--to", "nowhere")
     assert result.returncode == 3
     assert result.stderr.decode().startswith("error: --to: unknown connection 'nowhere'")
@@ -172,6 +188,7 @@ def test_connections_must_be_known(commands):
 def test_source_and_target_must_differ(commands, to, tmp_path):
     again = f"[connections.again]\nprovider = 'local'\npath = '{tmp_path}/there/../here'\n"
     commands.write_user_file(commands.user_file.read_text() + again)
+    stored(tmp_path)
     result = commands.run("copy", "--from", "here", "--to", to)
     assert result.returncode == 2
     assert f"--from here and --to {to} are the same place" in result.stderr.decode()

@@ -36,6 +36,23 @@ def test_several_files_of_which_one_is_missing(commands):
     assert b"check the path; for text, write it to standard input" in result.stderr
 
 
+def test_a_folder_with_links(commands):
+    (commands.folder / "photos").mkdir()
+    (commands.folder / "photos" / "out").symlink_to("/etc/passwd")
+    cid = commands.text("upload", "photos")
+    assert hint(commands, "download", cid, "copy") == "add --symlinks to write links"
+    words = "download the other entries one by one; `holdfast ls CID` lists them"
+    assert hint(commands, "download", cid, "copy", "--symlinks") == words
+
+
+def test_a_folder_that_only_seems_to_be_empty(commands):
+    (commands.folder / "photos").mkdir()
+    (commands.folder / "photos" / ".hidden").touch()
+    service = {"HOLDFAST_PROVIDER": "pinning", "HOLDFAST_PROVIDER_TOKEN": "x"}
+    words = "hidden names were left out: 1; --include-hidden uploads them"
+    assert hint(commands, "upload", "photos", **service) == words
+
+
 def test_an_unknown_provider(commands):
     assert hint(commands, "store", "1", "--provider", "pinnata") == "did you mean 'pinata'?"
 

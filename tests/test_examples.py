@@ -603,8 +603,9 @@ def test_a_collection_of_images_and_their_metadata(tmp_path, where):
         run = example(tmp_path, "nft_collection", **settings)
         images = run.folder / "images"
         images.mkdir()
-        for name in ("ayla", "bo", "cy"):
+        for name in ("ayla", "bo", "cy #2"):
             (images / f"{name}.png").write_bytes(b"\x89PNG " + name.encode())
+        (images / ".DS_Store").touch()
         (command,) = documented("nft_collection")
         lines = run.text(*command[2:]).splitlines()
     art = compute_cid(images)
@@ -613,4 +614,5 @@ def test_a_collection_of_images_and_their_metadata(tmp_path, where):
         f"base URI: ipfs://{compute_cid(run.folder / 'metadata')}/",
     ]
     third = json.loads((run.folder / "metadata/3").read_text())
-    assert third == {"name": "cy", "image": f"ipfs://{art}/cy.png"}
+    assert third == {"name": "cy #2", "image": f"ipfs://{art}/cy%20%232.png"}
+    assert not (run.folder / "metadata/4").exists()

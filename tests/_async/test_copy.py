@@ -164,9 +164,9 @@ async def test_what_would_get_another_cid_is_refused_and_leaves_nothing(here, se
         assert str(caught.value) == (
             f"{kind} takes no archives, and would store {cid} under another CID; and "
             f"{type(here.provider).__name__} is not on the network, from which it could fetch it "
-            "by its CID: copy to a provider that takes archives, such as kubo, or pass "
-            "pin_by_cid=True if it can fetch it"
+            "by its CID: copy to a provider that takes archives, such as kubo"
         )
+        assert caught.value.__notes__ == ["if it can fetch it all the same, pass pin_by_cid=True"]
     assert await service.pins() == []
     assert node.repository.pins() == []
 

@@ -123,8 +123,10 @@ async def test_an_empty_folder(local, node, tmp_path):
         with pytest.raises(UnsupportedError, match=r"an empty folder; add a file to it$"):
             await client.upload(tmp_path)
         (tmp_path / ".hidden").write_bytes(b"x")
-        with pytest.raises(UnsupportedError, match="hidden names were left out"):
+        with pytest.raises(UnsupportedError, match="an empty folder") as caught:
             await client.upload(tmp_path)
+        note = "hidden names were left out: 1; include_hidden=True uploads them"
+        assert caught.value.__notes__ == [note]
 
 
 async def test_hidden_names_are_left_out_unless_they_are_asked_for(local, node, folder):
@@ -356,10 +358,11 @@ def replaced_by_a_link(path):
     [
         (lambda path: os.truncate(path, 1), "was written to"),
         (lambda path: path.write_bytes(b"z" * 2_000_000), "was written to"),
+        (lambda path: path.write_bytes(b"y" * 1_000_000), "was written to"),
         (replaced_by_a_link, "became a link"),
         (Path.unlink, "No such file"),
     ],
-    ids=["shrinks", "grows", "a link", "gone"],
+    ids=["shrinks", "grows", "keeps its size", "a link", "gone"],
 )
 async def test_a_file_that_changes_meanwhile_is_an_error(node, local, tmp_path, change, words):
     before = len(node.repository.pins())

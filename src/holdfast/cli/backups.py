@@ -39,7 +39,7 @@ def backup(
     first. Then an older backup of the same name stays, and the new one is FILE.incomplete.
     """
     file = required_target(file, output_file)
-    with run.client() as client, _opened(run, file) as (out, commit):
+    with run.client(is_source=True) as client, _opened(run, file) as (out, commit):
         with run.progress_bar("backup", hidden=file == "-") as show:
             written = _Written(run, client, out, show)
             written.run()

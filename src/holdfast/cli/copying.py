@@ -91,7 +91,10 @@ def copy(
     options: dict[str, Any] = {"pin_by_cid": pin_by_cid, "wait": wait}
     if source == to:
         raise _same_place(source, to)
-    with run.connect(source, "--from") as client, run.connect(to, "--to") as target:
+    with (
+        run.connect(source, "--from", is_source=True) as client,
+        run.connect(to, "--to") as target,
+    ):
         if _are_one(client, target):
             raise _same_place(source, to)
         if dry_run:
@@ -101,7 +104,7 @@ def copy(
         with report.told(), run.progress_bar("copy") as show:
             report.use_bar(show)
             if cids:
-                outcomes = _copy_each(client, target, cids, report, options)
+                outcomes = _copy_each(client, target, [*dict.fromkeys(cids)], report, options)
                 report.take_all(outcomes)
             else:
                 journal = journal_for(client, target)
@@ -247,7 +250,7 @@ class Report:
         self._counts[kind] += 1
         if not copied.earlier and (self._show is None or not sys.stdout.isatty()):
             dropped = f"  (without {', '.join(copied.dropped)})" if copied.dropped else ""
-            done = "there" if copied.how is None else "copied"
+            done = "there" if copied.duplicate else "copied"
             done = done if copied.state == "pinned" else copied.state
             cid = output.cid_column(copied.cid)
             self._run.emit(asdict(copied), f"{done:7}  {cid}  {copied.name}{dropped}")

@@ -145,5 +145,5 @@ def _target(reference: "Reference", to: str | None) -> Path:
         raise advise(taken, FOLDER_REMEDY)
     if target.exists():
         taken = FileExistsError(errno.EEXIST, "the file exists", target)
-        raise advise(taken, f"`holdfast download CID {shlex.quote(str(target))}` replaces it")
+        raise advise(taken, f"`holdfast download CID -o {shlex.quote(str(target))}` replaces it")
     return target

@@ -69,16 +69,25 @@ class Run:
 
         return config_of(self.settings)
 
-    def client(self) -> "holdfast.Client":
-        """Return a client for the configured provider; prompt for a missing token."""
-        return _client(self.config(), self.settings.get(USE))
+    def client(self, *, is_source: bool = False) -> "holdfast.Client":
+        """Return a client for the configured provider; prompt for a missing token.
 
-    def connect(self, name: str, flag: str) -> "holdfast.Client":
-        """Return a client for the connection `name`, chosen with `flag`; prompt as `client`."""
+        With `is_source`, all its content is wanted: a store that is missing is a ConfigError.
+        """
+        config = self.config()
+        if is_source:
+            _check_store(config, "name its folder with --path")
+        return _client(config, self.settings.get(USE))
+
+    def connect(self, name: str, flag: str, *, is_source: bool = False) -> "holdfast.Client":
+        """Return a client for the connection `name`, chosen with `flag`, as `client` does."""
         from holdfast.cli.settings import config_of, gather
 
         settings = gather({USE: (name, flag)})
-        return _client(config_of(settings), settings.get(USE))
+        config = config_of(settings)
+        if is_source:
+            _check_store(config, f"change the path of {name!r}, or give another {flag}")
+        return _client(config, settings.get(USE))
 
     def store_path(self) -> Path:
         """Return the folder of the embedded store."""
@@ -101,7 +110,7 @@ class Run:
 
         path = self.store_path()
         if not make and not is_store(path):
-            raise advise(ConfigError(f"there is no store in {path}"), "name its folder with --path")
+            raise _no_store(path, "name its folder with --path")
         return Repository(path)
 
     def standard_input(self) -> BinaryIO:
@@ -149,6 +158,21 @@ class Run:
             pipe = self.standard_input() if name == "-" else None
             given["provider_token"] = (tokens.read(name, pipe), flag)
         return given
+
+
+def _check_store(config: "holdfast.ClientConfig", remedy: str) -> None:
+    """Raise ConfigError if `config` is for an embedded store, and there is none."""
+    from holdfast.files.locations import store_folder
+    from holdfast.registry import is_on_this_machine
+    from holdfast.repository.database.identity import is_store
+
+    path = store_folder(config.path)
+    if is_on_this_machine(config.provider) and not is_store(path):
+        raise _no_store(path, remedy)
+
+
+def _no_store(path: Path, remedy: str) -> ConfigError:
+    return advise(ConfigError(f"there is no store in {path}"), remedy)
 
 
 def _client(config: "holdfast.ClientConfig", use: "Setting | None") -> "holdfast.Client":

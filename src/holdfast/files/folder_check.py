@@ -10,6 +10,7 @@ from holdfast.errors import UnsupportedError
 from holdfast.files.background import Background
 from holdfast.files.folder_source import FolderEntry, FolderSource
 from holdfast.files.importing import FolderTree
+from holdfast.hints import advise
 
 SMALL_FILE: Final = 1 << 18  # bytes of a file up to which a thread costs more than it saves
 
@@ -22,10 +23,11 @@ def check_form(folder: FolderSource, provider: str) -> None:
     """Raise `UnsupportedError` for the first entry of `folder` that a form cannot carry."""
     for entry in folder.entries:
         if (words := _objection(entry)) is not None:
-            raise UnsupportedError(f"{provider} sends a form, {words}{_left_out(folder, entry)}")
+            is_empty = entry.kind == "directory"
+            raise _not_carried(provider, words, folder.hidden if is_empty else 0)
     if not folder.entries:
         words = f"which cannot carry {folder.path}, an empty folder; add a file to it"
-        raise UnsupportedError(f"{provider} sends a form, {words}{_left_out(folder, None)}")
+        raise _not_carried(provider, words, folder.hidden)
 
 
 def _objection(entry: FolderEntry) -> str | None:
@@ -43,11 +45,13 @@ def _objection(entry: FolderEntry) -> str | None:
     return None
 
 
-def _left_out(folder: FolderSource, entry: FolderEntry | None) -> str:
-    is_empty = entry is None or (entry.kind == "directory" and not entry.size)
-    if is_empty and folder.hidden:
-        return " (hidden names were left out: include_hidden=True uploads them)"
-    return ""
+def _not_carried(provider: str, words: str, hidden: int) -> UnsupportedError:
+    """Return the error. If `hidden` names were left out, these may be all that a folder has."""
+    error = UnsupportedError(f"{provider} sends a form, {words}")
+    if hidden:
+        note = f"hidden names were left out: {hidden:,}; {{}} uploads them"
+        advise(error, note.format("include_hidden=True"), note.format("--include-hidden"))
+    return error
 
 
 class CheckedFolder:

@@ -43,12 +43,14 @@ class FolderEntry(NamedTuple):
         name: The name; bytes that are not UTF-8 are surrogates.
         kind: ``file``, ``directory`` or ``symlink``.
         size: The bytes of a file; the number of names in a directory; 0 for a link.
+        modified: When a file was written last, in nanoseconds.
     """
 
     parent: str
     name: str
     kind: EntryKind
     size: int
+    modified: int = 0
 
     @property
     def path(self) -> str:
@@ -115,7 +117,7 @@ class FolderSource:
         path = self.path / entry.path
         try:
             with open_source_folder(self.path, entry.parent) as place:
-                source = open_path(path, opener=partial(_open_itself, place, entry.name))
+                source = open_path(path, opener=partial(_open_unchanged, place, entry))
         except OSError as error:
             if error.errno == errno.ELOOP:
                 raise changed_while_read(str(path), "became a link") from None
@@ -201,7 +203,7 @@ class _Scan:
             return FolderEntry(parent, name, "directory", 0)
         if stat.S_ISLNK(status.st_mode):
             return FolderEntry(parent, name, "symlink", 0)
-        entry = FolderEntry(parent, name, "file", status.st_size)
+        entry = FolderEntry(parent, name, "file", status.st_size, status.st_mtime_ns)
         self._check_file(place, entry, status.st_mode)
         return entry
 
@@ -217,12 +219,18 @@ class _Scan:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
-def _open_itself(place: OpenFolder, name: str, _path: str, flags: int) -> int:
-    """Open a file that is not a link. A named pipe that has taken its place cannot block.
+def _open_unchanged(place: OpenFolder, entry: FolderEntry, path: str, flags: int) -> int:
+    """Open a file that was not written since the scan, and is not a link.
 
-    Windows has neither flag: there, a link that has taken its place is followed.
+    A named pipe that has taken its place cannot block. Windows has neither flag: there, a link that
+    has taken its place is followed.
     """
-    return os.open(place.prefix + name, flags | NO_FOLLOW | NO_WAIT, dir_fd=place.dir_fd)
+    flags |= NO_FOLLOW | NO_WAIT
+    descriptor = os.open(place.prefix + entry.name, flags, dir_fd=place.dir_fd)
+    if os.fstat(descriptor).st_mtime_ns != entry.modified:
+        os.close(descriptor)
+        raise changed_while_read(path, "was written to")
+    return descriptor
 
 
 def _own_name(path: Path) -> str | None:

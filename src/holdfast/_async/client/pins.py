@@ -136,7 +136,8 @@ class AsyncPinCalls(AsyncClientBase):
         """Yield your pins at the provider, newest first; pages are fetched as they are needed.
 
         Args:
-            name: Only pins whose name contains this text.
+            name: Only pins whose name contains this text. Whether upper and lower case differ
+                depends on the provider: they do at `kubo` and `cluster`.
             cid: Only pins of this CID.
             keyvalues: Only pins that have all of these key-values. A number equals its text.
             since: Only pins made at this time or later: a datetime with a time zone, or

@@ -19,6 +19,7 @@ from holdfast.calls import Call
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.file_nodes import kind_of
 from holdfast.errors import MalformedError, UnsupportedError
+from holdfast.files.folder_target.names import is_refusal
 from holdfast.files.folder_target.work_folder import WorkFolder
 from holdfast.files.sources import Progress
 
@@ -49,7 +50,7 @@ async def download_folder(
             raise
         except BaseException as error:
             if await run_blocking(work.has_progress):
-                error.add_note(f"the same call continues; what is verified is kept in {work.path}")
+                error.add_note(_how_to_continue(error, work.path))
             raise
         finally:
             await run_blocking(work.close, keep=keep)
@@ -78,6 +79,12 @@ async def _fill(
     await entries.save(cid, block)
     await AsyncFolderFetcher(source, work, entries, rules).fetch((), cid)
     await run_blocking(work.commit, entries.usage.entries)
+
+
+def _how_to_continue(error: BaseException, path: Path) -> str:
+    if isinstance(error, OSError) and is_refusal(error):  # the same call would be refused again
+        return f"what is verified is kept for a call with other options; else remove {path}"
+    return f"the same call continues; what is verified is kept in {path}"
 
 
 def _source(reader: Any, reference: Reference, call: Call) -> AsyncFolderSource:

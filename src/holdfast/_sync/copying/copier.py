@@ -15,6 +15,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import ProviderError, UnsupportedError, VerificationError
 from holdfast.files.copy_journal import CopyJournal
 from holdfast.files.sources import Progress
+from holdfast.hints import advise
 from holdfast.provider import (
     Exporting,
     Importing,
@@ -198,10 +199,13 @@ class Copier:
     def _no_method(self, pin: Pin) -> UnsupportedError:
         source, why = _name(self._source), _not_sent(self._target, pin)
         if has_capability(self._target, Pinning):
-            return UnsupportedError(
+            error = UnsupportedError(
                 f"{why}; and {source} is not on the network, from which it could fetch it by its "
-                "CID: copy to a provider that takes archives, such as kubo, or pass "
-                "pin_by_cid=True if it can fetch it"
+                "CID: copy to a provider that takes archives, such as kubo"
+            )
+            note = "if it can fetch it all the same, {} {}"
+            return advise(
+                error, note.format("pass", "pin_by_cid=True"), note.format("add", "--pin-by-cid")
             )
         return UnsupportedError(f"{why}; copy to a provider that takes archives, such as kubo")
 

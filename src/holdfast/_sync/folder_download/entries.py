@@ -16,7 +16,7 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.file_nodes import file_node, malformed, not_unixfs
 from holdfast.content.unixfs.walks import FileWalk
 from holdfast.files.folder_target.limits import Usage
-from holdfast.files.folder_target.links import check_link
+from holdfast.files.folder_target.links import WRITE_LINKS, check_link
 from holdfast.files.folder_target.names import EntryPath, refused
 from holdfast.files.folder_target.part_file import PartFile
 from holdfast.files.folder_target.work_folder import WorkFolder
@@ -154,8 +154,8 @@ class Entries:
         message = data.decode(dag_pb.decode(block).data)
         text = message.data.decode("utf-8", "surrogateescape")
         if not self._options.symlinks:
-            why = f"it is a symbolic link to {text[:200]!r}; pass symlinks=True to write links"
-            raise refused(path, why)
+            why = f"it is a symbolic link to {text[:200]!r}"
+            raise refused(path, why, hint=WRITE_LINKS)
         check_link(path, text, portable=self._options.portable)
         self._work.make_link(path, text)
 

@@ -4,6 +4,7 @@ A DAG of a few kilobytes can stand for any number of files, because links may be
 """
 
 import errno
+import os
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
@@ -32,9 +33,9 @@ class Usage:
             raise MalformedError(
                 f"the directory has more than {MAX_ENTRIES} entries; download parts of it"
             )
-        if len(path) > MAX_DEPTH or sum(map(len, path)) + len(path) > MAX_PATH:
-            why = f"it is below {len(path) - 1} folders, and {MAX_DEPTH} levels and paths of "
-            raise refused(path[-3:], f"{why}{MAX_PATH} bytes are possible", errno.ENAMETOOLONG)
+        if len(path) > MAX_DEPTH or len(os.fsencode("/".join(path))) > MAX_PATH:
+            why = f"{MAX_DEPTH} levels and paths of {MAX_PATH} bytes are possible, not more"
+            raise refused(path[-3:], why, errno.ENAMETOOLONG)
 
     def add_bytes(self, count: int) -> None:
         """Count bytes of files."""

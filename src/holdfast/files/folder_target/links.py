@@ -3,8 +3,10 @@
 from typing import Final
 
 from holdfast.files.folder_target.names import EntryPath, refused, why_not_portable
+from holdfast.hints import Hint
 
 LONGEST_LINK: Final = 4095  # bytes of a link's text, on Linux
+WRITE_LINKS: Final = Hint("pass symlinks=True to write links", "add --symlinks to write links")
 ESCAPES: Final = "it is a symbolic link to {!r}, which may lead out of the folder"
 
 

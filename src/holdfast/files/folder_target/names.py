@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from holdfast.hints import Hint, advise
+
 LONGEST_NAME: Final = 255  # bytes, on nearly every file system
 FORBIDDEN: Final = frozenset('<>:"/\\|?*')  # on Windows
 NUMBERED: Final = "0123456789¹²³"
@@ -15,12 +17,18 @@ DEVICES: Final = frozenset(
     | {f"{port}{number}" for port in ("com", "lpt") for number in NUMBERED}
 )
 REFUSED: Final = "the entry is refused"
+OTHER_ENTRIES: Final = Hint(
+    "download the other entries one by one; `entries` lists them",
+    "download the other entries one by one; `holdfast ls CID` lists them",
+)
 EntryPath: TypeAlias = tuple[str, ...]
 
 
-def refused(path: EntryPath, why: str, code: int = errno.EINVAL) -> OSError:
+def refused(
+    path: EntryPath, why: str, code: int = errno.EINVAL, *, hint: Hint = OTHER_ENTRIES
+) -> OSError:
     """Return the error for an entry that is not written."""
-    return OSError(code, f"{REFUSED}: {why}", "/".join(path))
+    return advise(OSError(code, f"{REFUSED}: {why}", "/".join(path)), *hint)
 
 
 def is_refusal(error: OSError) -> bool:
@@ -114,7 +122,7 @@ class NameRules:
             raise refused(path, f"{why_not}; without portable it may be possible")
         # Windows would open a device, not make a file of its name.
         if sys.platform == "win32" or not self._can_write(name):
-            raise refused(path, f"{why_not}, and so does this disk; use another disk or system")
+            raise refused(path, f"{why_not}, and this disk cannot have it; use another one")
 
     def new_directory(self) -> "NamesOfDirectory":
         """Return what checks the names of one directory."""
