@@ -216,6 +216,7 @@ def test_links_are_signed_and_written(commands, empty_node):
     }
     cid = commands.text("store", "[1,2]", **variables)
     assert commands.json("retrieve", cid, **variables) == [1, 2]
+    assert commands.json("info", cid, **variables)["blocks"] == 1
     told = commands.json("link", cid, "--expires", "60", **variables)
     assert told["url"].startswith(f"{empty_node.api_url}/files/{cid}?")
     assert (told["cid"], told["expires"]) == (cid, 60)

@@ -85,6 +85,9 @@ def test_a_second_cid_does_not_become_the_name_of_a_file(filled):
         assert (result.returncode, result.stdout) == (2, b"")
         assert result.stderr.startswith(b"error: download takes one CID at a time\n")
     assert not (filled.folder / other).exists()
+    filled.text("get", other)
+    assert filled.run("get", HELLO_CID, other).returncode == 2
+    assert (filled.folder / other).read_bytes() == b"5"
 
 
 def test_several_are_revoked_and_one_that_fails_stops_no_other(filled):

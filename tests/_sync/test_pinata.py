@@ -318,7 +318,13 @@ def test_pin_waits_for_its_job_and_then_for_the_file(server):
 
 @pytest.mark.parametrize(
     ("status", "state"),
-    [("prechecking", "queued"), ("backfilled", "queued"), ("searching", "pinning")],
+    [
+        ("prechecking", "queued"),
+        ("backfilled", "queued"),
+        ("searching", "pinning"),
+        (["searching"], "pinning"),
+        (None, "pinning"),
+    ],
 )
 def test_a_job_has_a_state(server, v3_client, status, state):
     server.reply(200, files())

@@ -86,10 +86,8 @@ def _check_is_no_cid(to: str | None) -> None:
     from holdfast.content.cid import CID
     from holdfast.errors import InvalidCIDError
 
-    if to is None or os.path.lexists(to):  # a file that is to be replaced may have such a name
-        return
     try:
-        CID.parse(to)
+        CID.parse(to or "")
     except InvalidCIDError:
         return
     raise advise(UsageError("download takes one CID at a time"), "`-o FILE` names the file")

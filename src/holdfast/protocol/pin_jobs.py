@@ -76,7 +76,8 @@ def look_at_job(api: "PinningAPI", pin: Pin) -> Exchange[PinState | None]:
 
 def state_of(status: Any, pin: Pin, reply: Reply, token: Secret) -> PinState:
     """Return the state for the service's word; raise ProviderError if the job has failed."""
-    if isinstance(status, str) and status in FAILURES:
-        words = f"the provider could not pin {pin.cid}: {FAILURES[status]}"
-        raise failure(words, reply, details=status, secret=token)
-    return "queued" if status in QUEUED else "pinning"
+    word = status if isinstance(status, str) else ""
+    if word in FAILURES:
+        words = f"the provider could not pin {pin.cid}: {FAILURES[word]}"
+        raise failure(words, reply, details=word, secret=token)
+    return "queued" if word in QUEUED else "pinning"
