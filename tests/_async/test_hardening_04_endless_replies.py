@@ -6,6 +6,7 @@ neither has a budget in bytes, so a flood ends at once and takes no processor ti
 
 import itertools
 import json
+import threading
 import time
 
 import pytest
@@ -190,17 +191,24 @@ async def test_a_flood_is_not_asked_for_again():
 
 
 async def test_a_flood_into_a_kept_connection_takes_no_memory():
+    attacking = threading.Event()
+
     def attack():
         body = b'{"rows": []}'
         yield HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-        time.sleep(PAUSE)
+        attacking.wait(60)
         yield from flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n")()
 
     with Attacker(attack) as attacker:
         async with await AsyncClient.init(config_for(attacker)) as client:
             assert await client.pins() == []
+            attacking.set()
+            while attacker.sent < 65536:
+                await sleep(PAUSE)
             await sleep(PAUSE * 10)
+            attacking.clear()
             assert await client.pins() == []
+        attacking.set()
         assert attacker.sent < MAX_OVERHEAD + (16 << 20)
 
 
