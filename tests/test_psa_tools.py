@@ -204,7 +204,7 @@ def test_the_command_copy_pins_by_cid(commands, empty_node, service):
     arguments = ("copy", "--from", "source", "--to", "service")
     refused = commands.run(*arguments)  # its gateway is on this machine, not on the network
     assert refused.returncode == 3
-    assert b"pin_by_cid" in refused.stderr
+    assert b"--pin-by-cid" in refused.stderr
     result = commands.run(*arguments, "--pin-by-cid")
     assert (result.returncode, result.stdout.split()) == (
         0,

@@ -16,8 +16,8 @@ The parts are::
 
 try:
     from holdfast.filesystem.file_system import HoldfastFileSystem
-except ModuleNotFoundError as missing:
-    if missing.name != "fsspec":
+except ModuleNotFoundError as _missing:
+    if _missing.name != "fsspec":
         raise
     raise ModuleNotFoundError(
         "the file system needs fsspec: pip install 'holdfast[fsspec]'", name="fsspec"
