@@ -77,7 +77,7 @@ PLOTS = {
         "JSON of 1 KB, async, 64 requests at once",
         RATE,
         {"store-async-64": "store", "retrieve-async-64": "retrieve"},
-        "Holdfast and verified-fetch verify what they read",
+        "Holdfast verifies what it reads, and so does verified-fetch",
     ),
     "store": Plot(
         "store: JSON of 1 KB, async",
@@ -88,7 +88,7 @@ PLOTS = {
         "retrieve: JSON of 1 KB, async",
         RATE,
         {f"retrieve-async-{count}": f"{count} at once" for count in AT_ONCE},
-        "Holdfast and verified-fetch verify",
+        "Holdfast verifies, and so does verified-fetch",
     ),
     "blocking": Plot(
         "JSON of 1 KB, blocking",
@@ -283,6 +283,7 @@ def in_words(work: str) -> str:
         words.removeprefix("node-")
         .removeprefix("kubo-")
         .replace("-blocking", "")
+        .replace("very-large-", "very large ")
         .replace("-", ", ")
     )
 
