@@ -77,7 +77,7 @@ PLOTS = {
         "JSON of 1 KB, async, 64 requests at once",
         RATE,
         {"store-async-64": "store", "retrieve-async-64": "retrieve"},
-        "Holdfast verifies what it reads, and so does verified-fetch",
+        "Holdfast verifies what it reads",
     ),
     "store": Plot(
         "store: JSON of 1 KB, async",
