@@ -20,7 +20,7 @@ def read_ticks() -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Steal:
-    """What was taken since this was made."""
+    """How much time the host took since this object was made."""
 
     start: list[int] = field(default_factory=read_ticks)
 

@@ -162,13 +162,15 @@ def known_providers(group: str = SYNC_GROUP) -> list[str]:
 
 def check_provider(name: str, group: str = SYNC_GROUP) -> None:
     """Raise ConfigError unless there is a provider of this name, built in or installed."""
-    if name in BUILT_IN or name in _installed(group):
-        return
+    if name not in BUILT_IN and name not in _installed(group):
+        raise _unknown(name, group)
+
+
+def _unknown(name: str, group: str) -> ConfigError:
     known = known_providers(group)
     error = ConfigError(f"unknown provider {name!r}: the field takes one of {', '.join(known)}")
-    if question := did_you_mean(name, known, _MEANT):
-        advise(error, question)
-    raise error
+    question = did_you_mean(name, known, _MEANT)
+    return advise(error, question) if question else error
 
 
 def _installed(group: str) -> "dict[str, EntryPoint]":
@@ -181,8 +183,9 @@ def _installed(group: str) -> "dict[str, EntryPoint]":
 def _find(name: str, group: str) -> Any:
     if name in BUILT_IN:
         return _load_built_in(name, group)
-    check_provider(name, group)
-    return _load(_installed(group)[name])
+    if (point := _installed(group).get(name)) is None:
+        raise _unknown(name, group)
+    return _load(point)
 
 
 def _load_built_in(name: str, group: str) -> Any:

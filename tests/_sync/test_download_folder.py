@@ -340,7 +340,7 @@ def test_links_are_written_only_on_demand(dag, tmp_path):
         (left,) = tmp_path.iterdir()
         assert caught.value.__notes__ == [
             "pass symlinks=True to write links",
-            f"what is verified is kept for a call with other options; else remove {left}",
+            f"call again with other options to continue, or remove {left}",
         ]
         download(server, root, tmp_path / "photos", symlinks=True)
     assert on_disk(tmp_path / "photos") == dag.tree(root)

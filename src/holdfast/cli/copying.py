@@ -21,7 +21,7 @@ from holdfast.cli.options import (
     not_empty,
     parse_keyvalues,
 )
-from holdfast.cli.reports import FATAL, note, write_failure
+from holdfast.cli.reports import AT_ONCE, FATAL, note, write_failure
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 commands: Final = group()
 
-AT_ONCE: Final = 8  # copies under way at the same time
 WAIT: Final = 60.0
 BELIEVED_FOR: Final = 24 * 3600  # seconds after the last line of a journal
 

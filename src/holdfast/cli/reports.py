@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.cli.progress import ProgressBar
     from holdfast.events import Event
 
+AT_ONCE: Final = 8  # items under way at the same time
 FATAL: Final = (AuthenticationError, PermissionDeniedError)  # no other item would fare better
 
 

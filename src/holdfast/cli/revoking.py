@@ -8,15 +8,13 @@ import typer
 
 from holdfast.cli import exit_codes
 from holdfast.cli.options import CONNECTED, cid_argument
-from holdfast.cli.reports import FATAL, note, write_failure
+from holdfast.cli.reports import AT_ONCE, FATAL, note, write_failure
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
     from holdfast import Client
 
 commands: Final = group()
-
-AT_ONCE: Final = 8  # requests under way at the same time
 
 
 @command(commands, *CONNECTED)

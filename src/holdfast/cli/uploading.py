@@ -17,7 +17,7 @@ from holdfast.cli.options import (
     not_empty,
     parse_keyvalues,
 )
-from holdfast.cli.reports import FATAL, note, telling_resumes, write_failure
+from holdfast.cli.reports import AT_ONCE, FATAL, note, telling_resumes, write_failure
 from holdfast.cli.run import Run, command, group
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 commands: Final = group()
 
-AT_ONCE: Final = 8  # uploads under way at the same time
 STDIN: Final = "-"
 
 

@@ -61,7 +61,7 @@ def download_folder(
 
 
 def _tell_saved(work: WorkFolder, call: Call) -> None:
-    """Say how much an earlier download left here, if somebody wants to know."""
+    """Report how many bytes an earlier download has left, if anybody listens to events."""
     saved = run_blocking(work.saved_bytes) if call.is_heard() else 0
     if saved:
         call.tell("resume", "download continues after %d bytes", saved, position=saved)
@@ -83,8 +83,8 @@ def _fill(source: FolderSource, work: WorkFolder, options: FolderOptions, tally:
 
 def _how_to_continue(error: BaseException, path: Path) -> str:
     if isinstance(error, OSError) and is_refusal(error):  # the same call would be refused again
-        return f"what is verified is kept for a call with other options; else remove {path}"
-    return f"the same call continues; what is verified is kept in {path}"
+        return f"call again with other options to continue, or remove {path}"
+    return f"call again to continue; what is verified is kept in {path}"
 
 
 def _source(reader: Any, reference: Reference, call: Call) -> FolderSource:

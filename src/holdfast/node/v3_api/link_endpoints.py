@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 from urllib.parse import urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
@@ -54,13 +54,9 @@ class LinkEndpoints:
         url = body.get("url")
         if body.get("method", "GET") != "GET":
             raise bad_request("method must be GET")
-        try:
-            if not isinstance(url, str) or len(url) > MAX_ADDRESS:
-                raise ValueError("not an address")  # noqa: TRY301 - all are one error
-            path = urlsplit(url).path
-        except ValueError:
-            raise bad_request("url must be the address of a private file, …/files/CID") from None
-        cid = _private_cid(path)
+        if not _is_address(url):
+            raise bad_request("url must be the address of a private file, …/files/CID")
+        cid = _private_cid(urlsplit(url).path)
         date, expires = str(_whole_number(body, "date")), str(_whole_number(body, "expires"))
         signature = await run_in_threadpool(self._signer.sign, LINK, cid, date, expires)
         query = urlencode(
@@ -93,6 +89,14 @@ def open_grant(signer: Signer, token: str) -> dict[str, Any]:
     if time.time() >= grant["until"]:
         raise Refusal(403, "The signed address has expired")
     return grant
+
+
+def _is_address(url: Any) -> TypeGuard[str]:
+    """Return whether `url` is the text of an address, of at most `MAX_ADDRESS` characters."""
+    try:
+        return isinstance(url, str) and len(url) <= MAX_ADDRESS and bool(urlsplit(url))
+    except ValueError:
+        return False
 
 
 def _private_cid(path: str) -> str:
