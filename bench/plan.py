@@ -28,7 +28,7 @@ class Plan:
     @property
     def small_rounds(self) -> int:
         """Rounds of small requests."""
-        return 3 if self.quick else 11
+        return 3 if self.quick else 9
 
     @property
     def small_seconds(self) -> float:

@@ -1,6 +1,7 @@
 """Connections of one of the two clients, where the other behaves otherwise."""
 
 import asyncio
+import logging
 import ssl
 import time
 
@@ -14,7 +15,7 @@ from holdfast.protocol.http import PLAIN_URL
 from holdfast.testing import ScriptedServer
 from tests._async.test_plain_exchange import CID, GOOD, LARGE, TEXT, DeafServer
 from tests.attackers import Attacker
-from tests.support import TOKEN, config_for
+from tests.support import TOKEN, config_for, pinned
 
 # No time-out ends these: only the closing does.
 PATIENT = {"connect": 10, "read": 60, "write": 60, "total": 60}
@@ -81,3 +82,16 @@ async def test_a_cancelled_request_shows_no_token_in_variables():
     frames = [each.frame.f_locals for each in caught.traceback]
     assert len(frames) > 5
     assert TOKEN not in repr(frames)
+
+
+async def test_the_debug_mode_of_asyncio_shows_no_token(caplog):
+    loop = asyncio.get_running_loop()
+    loop.set_debug(True)
+    loop.slow_callback_duration = 0.0  # it logs every callback then
+    with ScriptedServer() as server, caplog.at_level(logging.DEBUG):
+        server.reply(200, pinned(CID))
+        async with await AsyncClient.init(config_for(server)) as client:
+            await client.store([1, 2, 3])
+        assert TOKEN in server.requests[0].headers["authorization"]
+    assert any("_Sending" in each for each in caplog.messages)
+    assert TOKEN not in caplog.text

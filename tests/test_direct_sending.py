@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import time
+from concurrent.futures import Executor, Future
 from contextlib import closing
 from urllib.parse import urlsplit
 
@@ -13,7 +14,9 @@ import pytest
 
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
-from holdfast.node.http_server.direct_sending import DirectSender
+from holdfast.node.gateway.cached_repository import CachedRepository, FilePieces
+from holdfast.node.http_server.direct_sending import PATIENCE, WAIT_SECONDS, DirectSender
+from holdfast.node.http_server.streamed_replies import HASHERS
 from holdfast.node.node_server import NodeServer
 from holdfast.node.settings import NodeSettings, NodeToken
 from holdfast.repository import Repository
@@ -68,12 +71,18 @@ def direct(monkeypatch):
     sizes = []
     send = DirectSender.send
 
-    def counted(self, connection, runs, skip):
+    def counted(self, connection, pieces, hashers):
+        skip = pieces.skip
+
         def count(size):
             sizes.append(size)
             skip(size)
 
-        return send(self, connection, runs, count)
+        pieces.skip = count
+        try:
+            return send(self, connection, pieces, hashers)
+        finally:
+            pieces.skip = skip
 
     monkeypatch.setattr(DirectSender, "send", counted)
     return sizes
@@ -119,6 +128,57 @@ def test_a_reader_that_pauses_gets_every_byte_once(served, pause):
                 received += piece
                 time.sleep(pause)
         assert received == CONTENT
+
+
+class Recorder(Executor):
+    """Runs every job at once, and counts them."""
+
+    def __init__(self):
+        self.count = 0
+
+    def submit(self, function, *args):
+        self.count += 1
+        future = Future()
+        future.set_result(function(*args))
+        return future
+
+
+@pytest.mark.parametrize("layout", PROFILES)
+def test_both_threads_always_have_a_block_to_read_ahead(served, layout):
+    hashers = Recorder()
+    repository = CachedRepository(served.repository)
+    pieces = repository.read(CID.parse(served.roots[layout]), 0, len(CONTENT))
+    pieces.skip(2 * MIB)
+    with closing(pieces.runs(hashers)) as runs:
+        assert bytes(next(runs)) in CONTENT
+        assert hashers.count > HASHERS
+
+
+def test_only_a_client_that_was_quick_may_pause(served, direct, monkeypatch):
+    seen = set()
+    runs = FilePieces.runs
+
+    def watched(self, hashers):
+        connection = sockets[-1]
+        for run in runs(self, hashers):
+            was_quick = self.is_quick
+            yield run
+            seen.add((was_quick, connection.gettimeout()))
+
+    sockets = []
+    opened = DirectSender.open
+
+    def opening(self):
+        sockets.append(opened(self))
+        return sockets[-1]
+
+    monkeypatch.setattr(FilePieces, "runs", watched)
+    monkeypatch.setattr(DirectSender, "open", opening)
+    for _ in range(100):
+        assert served.get(f"/ipfs/{served.roots['1 MiB']}") == CONTENT
+        if len(seen) == 2:
+            break
+    assert seen == {(False, WAIT_SECONDS), (True, PATIENCE)}
 
 
 @pytest.mark.parametrize("layout", ["256 KiB", "1 MiB"])

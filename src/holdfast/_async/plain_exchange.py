@@ -3,6 +3,7 @@
 See `_sync/plain_exchange.py`.
 """
 
+import asyncio
 from http import HTTPStatus
 from typing import Any
 
@@ -39,6 +40,26 @@ class PlainResponse:
         self.connection.close()
 
 
+class _Sending:
+    """Sends the bytes of a request when it is called.
+
+    Its representation, which tracebacks and asyncio's debug mode show, does not contain them.
+    """
+
+    __slots__ = ("_data", "_limits", "_transport")
+
+    def __init__(self, transport: Any, limits: ExchangeLimits, data: bytes) -> None:
+        self._transport = transport
+        self._limits = limits
+        self._data = data
+
+    def __call__(self) -> None:
+        if not self._transport.is_closing():
+            # The system takes it at once, or the event loop sends the rest: the body is short.
+            self._transport.write(self._data)
+            self._limits.sent = True
+
+
 def is_final(status: int) -> bool:
     """Return whether no other reply to the same request follows."""
     return status >= HTTPStatus.OK or status == HTTPStatus.SWITCHING_PROTOCOLS
@@ -52,10 +73,9 @@ async def exchange_plain(
     transport = protocol.transport
     if transport is None or transport.is_closing():
         raise aiohttp.ClientConnectionResetError("the connection is closed")
-    # The system takes it at once, or the event loop sends the rest: the body is short. Secrets are
-    # not put in variables: a traceback may show those.
-    transport.write(request.whole(target, host))
-    limits.sent = True
+    # Other tasks that have work send theirs at the same time. Each alone would wake a local peer.
+    loop = asyncio.get_running_loop()
+    loop.call_soon(_Sending(transport, limits, request.whole(target, host)))
     try:
         message, content = await protocol.read()
         while not is_final(message.code):

@@ -35,9 +35,14 @@ class ReadAhead:
         return self._read(segment) if node is None else node
 
     def start(self, walk: FileWalk) -> None:
-        """Start to read the nodes that `walk` needs next, unless enough of them are read ahead."""
-        if self._size > GROUP:
-            return
+        """Start to read the nodes that `walk` needs next, until enough of them are read ahead."""
+        while self._size <= 2 * GROUP and (group := self._next_group(walk)):
+            job = self._hashers.submit(_read_group, self._read, group)
+            self._jobs.update(dict.fromkeys((segment.cid for segment in group), job))
+            self._size += sum(map(_size, group))
+
+    def _next_group(self, walk: FileWalk) -> list[Segment]:
+        """Return the next nodes that are not read ahead yet."""
         group: dict[CID, Segment] = {}
         size = 0
         for segment in walk.next_segments(2 * MOST):
@@ -46,10 +51,7 @@ class ReadAhead:
             if segment.cid not in self._jobs and segment.cid not in group:
                 group[segment.cid] = segment
                 size += _size(segment)
-        if group:
-            job = self._hashers.submit(_read_group, self._read, list(group.values()))
-            self._jobs.update(dict.fromkeys(group, job))
-            self._size += size
+        return list(group.values())
 
     def cancel(self) -> None:
         """Start none of the jobs that still wait for a thread."""

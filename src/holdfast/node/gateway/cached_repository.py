@@ -164,6 +164,11 @@ class FilePieces(Pieces):
         """How many bytes follow, at most; 0 if that is not known."""
         return 0 if self._stop is None else max(0, self._stop - self._at)
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether the client has used the last runs without a wait."""
+        return self._quick >= QUICK
+
     def runs(self, hashers: Executor) -> Generator[memoryview, None, None]:
         """Yield the next bytes, block by block. Blocks that are used whole are not cached.
 
@@ -174,7 +179,7 @@ class FilePieces(Pieces):
         while (segment := walk.segment) is not None:
             node = ahead.take(segment)
             walk.feed_node(segment, node)
-            if self._quick >= QUICK:
+            if self.is_quick:
                 ahead.start(walk)
             data = in_range(memoryview(node.data), segment.start, self._at, self._stop)
             if not data:

@@ -7,15 +7,17 @@ take in time is not held: the caller only knows how many bytes were sent.
 
 import os
 import socket
-from collections.abc import Callable, Generator
+from concurrent.futures import Executor
 from contextlib import closing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.node.http_server.request_cycle import RequestCycle
 
-WAIT_SECONDS: Final = (
-    0.002  # how long a thread waits for a client; a slower one is left to the loop
-)
+if TYPE_CHECKING:
+    from holdfast.node.http_server.streamed_replies import Pieces
+
+WAIT_SECONDS: Final = 0.002  # a thread's wait for a client; a slower one is left to the event loop
+PATIENCE: Final = 0.05  # the same for a client that was quick before, which may lack a processor
 
 
 def second_socket(transport: Any) -> socket.socket:
@@ -54,18 +56,11 @@ class DirectSender:
         """Return a second socket of the connection. Call it in the event loop."""
         return second_socket(self._transport)
 
-    def send(
-        self,
-        connection: socket.socket,
-        runs: Generator[memoryview, None, None],
-        skip: Callable[[int], None],
-    ) -> bool:
-        """Send `runs` on this thread; return False if the client does not read them in time.
-
-        After each part, call `skip` with its size.
-        """
-        with closing(runs):
+    def send(self, connection: socket.socket, pieces: "Pieces", hashers: Executor) -> bool:
+        """Send `pieces` on this thread; return False if the client does not read them in time."""
+        with closing(pieces.runs(hashers)) as runs:
             for run in runs:
+                connection.settimeout(PATIENCE if pieces.is_quick else WAIT_SECONDS)
                 sent = 0
                 while sent < len(run):
                     if self._transport.is_closing():
@@ -74,7 +69,7 @@ class DirectSender:
                         size = connection.send(run[sent:])
                     except OSError:  # a time-out, or the client has disconnected
                         return False
-                    skip(size)
+                    pieces.skip(size)
                     sent += size
         return True
 

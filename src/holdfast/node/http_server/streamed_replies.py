@@ -88,6 +88,11 @@ class Pieces(Iterator[bytes]):
         """How many bytes `runs` can still return."""
         return 0
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether the client has used the last runs without a wait."""
+        return False
+
     def runs(self, hashers: Executor) -> Generator[memoryview, None, None]:  # noqa: ARG002
         """Yield the next bytes in large runs, about `BATCH` of them. Use it on a worker thread.
 
@@ -125,6 +130,11 @@ class StartedPieces(Pieces):
     def left(self) -> int:
         """How many bytes `runs` can still return: none before the first piece."""
         return 0 if self._first is not None else self._rest.left
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the client has used the last runs without a wait."""
+        return self._rest.is_quick
 
     def runs(self, hashers: Executor) -> Generator[memoryview, None, None]:
         """Yield the next bytes in large runs."""
@@ -203,10 +213,9 @@ class PieceResponse(StreamingResponse):
             and sender.is_ready
             and resources.senders.available_tokens >= 1
         ):
-            runs = pieces.runs(resources.hashers)
             with sender.open() as connection:
                 is_quick = await run_sync(
-                    sender.send, connection, runs, pieces.skip, limiter=resources.senders
+                    sender.send, connection, pieces, resources.hashers, limiter=resources.senders
                 )
             sent = left - pieces.left
             sender.record(sent)
