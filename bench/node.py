@@ -69,7 +69,7 @@ def _measure_stores(plan: Plan, nodes: dict[str, Node]) -> None:
         rate = result["count"] / result["seconds"]
         plan.results.add("node", "node-store", name, "requests/s", rate)
 
-    plan.results.take_turns(plan.small_rounds, [partial(measure, *each) for each in nodes.items()])
+    plan.results.take_turns(plan.node_rounds, [partial(measure, *each) for each in nodes.items()])
 
 
 def _measure_transfers(plan: Plan, nodes: dict[str, Node]) -> None:

@@ -296,7 +296,13 @@ def _steal(results: Results) -> str:
     if not results.steal:
         return f"{rule}."
     usual, most = statistics.median(results.steal), max(results.steal)
-    return f"{rule}; here the median is {usual:.1%}, the most {most:.1%}."
+    longer = [each / min(results.paces) for each in results.paces]
+    return (
+        f"{rule}; here the median is {usual:.1%}, the most {most:.1%}. Others may also slow the "
+        "processors down: a fixed piece of work before each round took "
+        f"{statistics.median(longer):.2f} times as long as the shortest one (median), "
+        f"{max(longer):.2f} times at most."
+    )
 
 
 def _unavailable(results: Results) -> str:

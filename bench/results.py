@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.goals import GOALS
-from bench.steal import Steal
+from bench.steal import Steal, work_seconds
 from bench.workers import WorkerError
 
 MOST_STEAL = 0.05  # of the processors' time, in a round that counts
@@ -59,12 +59,14 @@ class Results:
         figures: By work and candidate.
         unavailable: For a peer that did not run, or cannot do a work: the reason.
         steal: For each round, the part of the processors' time that the host gave to others.
+        paces: How long a fixed piece of work took before each round, in seconds.
     """
 
     about: dict[str, Any] = field(default_factory=dict)
     figures: dict[tuple[str, str], Figure] = field(default_factory=dict)
     unavailable: dict[str, str] = field(default_factory=dict)
     steal: list[float] = field(default_factory=list)
+    paces: list[float] = field(default_factory=list)
 
     def add(self, section: str, work: str, candidate: str, unit: str, value: float) -> None:
         """Add the figure of one round."""
@@ -98,6 +100,7 @@ class Results:
         calm = 0
         while calm < rounds and len(taken) < 2 * rounds:
             number = len(taken)
+            self.paces.append(work_seconds())
             before, steal = self._counts(), Steal()
             start = number % len(candidates)
             for candidate in [*candidates[start:], *candidates[:start]]:
@@ -153,7 +156,8 @@ class Results:
             {**asdict(each), "ratio": round(each.ratio, 3), "met": each.met}
             for each in self.ratios()
         ]
-        about = {**self.about, "unavailable": self.unavailable, "steal": self.steal}
+        about = {**self.about, "unavailable": self.unavailable}
+        about |= {"steal": self.steal, "paces": self.paces}
         return {**about, "ratios": ratios, "figures": figures}
 
     @classmethod
@@ -165,9 +169,9 @@ class Results:
             Figure(*(each[name] for name in ("section", "work", "candidate", "unit", "values")))
             for each in kept.pop("figures")
         ]
-        unavailable, steal = kept.pop("unavailable"), kept.pop("steal", [])
+        unavailable, steal, paces = (kept.pop(name) for name in ("unavailable", "steal", "paces"))
         by_key = {(each.work, each.candidate): each for each in figures}
-        return cls(kept, by_key, unavailable, steal)
+        return cls(kept, by_key, unavailable, steal, paces)
 
     def write(self, path: Path) -> None:
         """Write everything to a file."""

@@ -133,7 +133,10 @@ def test_rounds_from_which_the_host_took_time_do_not_count(processors, stolen, k
 
 def test_the_page_tells_what_the_host_took(results):
     results.steal = [0.0, 0.012, 0.2]
-    assert "the median is 1.2%, the most 20.0%" in make_page(results, {})
+    results.paces = [0.010, 0.012, 0.021]
+    page = make_page(results, {})
+    assert "the median is 1.2%, the most 20.0%" in page
+    assert "took 1.20 times as long as the shortest one (median), 2.10 times at most" in page
 
 
 def test_a_system_without_such_a_file_takes_nothing(monkeypatch, tmp_path):
