@@ -296,10 +296,12 @@ def _steal(results: Results) -> str:
     if not results.steal:
         return f"{rule}."
     usual, most = statistics.median(results.steal), max(results.steal)
+    rule = f"{rule}; here the median is {usual:.1%}, the most {most:.1%}."
+    if not results.paces:
+        return rule
     longer = [each / min(results.paces) for each in results.paces]
     return (
-        f"{rule}; here the median is {usual:.1%}, the most {most:.1%}. Others may also slow the "
-        "processors down: a fixed piece of work before each round took "
+        f"{rule} Others may also slow the processors down: a fixed piece of work before each round took "
         f"{statistics.median(longer):.2f} times as long as the shortest one (median), "
         f"{max(longer):.2f} times at most."
     )

@@ -169,7 +169,8 @@ class Results:
             Figure(*(each[name] for name in ("section", "work", "candidate", "unit", "values")))
             for each in kept.pop("figures")
         ]
-        unavailable, steal, paces = (kept.pop(name) for name in ("unavailable", "steal", "paces"))
+        unavailable = kept.pop("unavailable")
+        steal, paces = kept.pop("steal", []), kept.pop("paces", [])
         by_key = {(each.work, each.candidate): each for each in figures}
         return cls(kept, by_key, unavailable, steal, paces)
 
