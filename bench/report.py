@@ -301,8 +301,8 @@ def _steal(results: Results) -> str:
         return rule
     longer = [each / min(results.paces) for each in results.paces]
     return (
-        f"{rule} Others may also slow the processors down: a fixed piece of work before each round took "
-        f"{statistics.median(longer):.2f} times as long as the shortest one (median), "
+        f"{rule} Others may also slow the processors down: a fixed piece of work before each round "
+        f"took {statistics.median(longer):.2f} times as long as the shortest one (median), "
         f"{max(longer):.2f} times at most."
     )
 
