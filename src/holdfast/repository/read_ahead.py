@@ -10,7 +10,7 @@ from holdfast.content.unixfs.file_nodes import FileNode, Segment
 from holdfast.content.unixfs.walks import FileWalk
 from holdfast.errors import ClientError
 
-GROUP: Final = 1 << 20  # bytes that a thread reads at a time; two groups are read ahead
+GROUP: Final = 1 << 20  # bytes that a thread reads at a time; up to three groups are read ahead
 MOST: Final = 64  # nodes of a group
 
 ReadNode: TypeAlias = Callable[[Segment], FileNode]
@@ -36,7 +36,11 @@ class ReadAhead:
 
     def start(self, walk: FileWalk) -> None:
         """Start to read the nodes that `walk` needs next, until enough of them are read ahead."""
-        while self._size <= 2 * GROUP and (group := self._next_group(walk)):
+        while (
+            self._size <= 2 * GROUP
+            and len(self._jobs) <= MOST
+            and (group := self._next_group(walk))
+        ):
             job = self._hashers.submit(_read_group, self._read, group)
             self._jobs.update(dict.fromkeys((segment.cid for segment in group), job))
             self._size += sum(map(_size, group))

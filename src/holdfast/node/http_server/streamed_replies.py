@@ -19,7 +19,7 @@ from holdfast.node.memory import HeldMemory, MemoryShare
 PIECE: Final = 64 << 10  # bytes; larger pieces take more memory, smaller ones more time
 AT_ONCE: Final = 16  # worker threads that read content
 TURN: Final = 16  # pieces of one reply before other requests get the event loop
-SENDERS: Final = 4  # worker threads that send; each holds a block, and 2 MiB that are read ahead
+SENDERS: Final = 4  # worker threads that send; each holds a block, and 3 MiB that are read ahead
 HASHERS: Final = 2  # worker threads that read and verify blocks ahead of the senders
 BATCH: Final = 32 << 20  # bytes that a worker thread sends before another reply can have it
 WORTHWHILE: Final = 256 << 10  # bytes; for fewer, the switch of threads costs more than it saves
