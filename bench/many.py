@@ -23,7 +23,7 @@ from bench.plan import Plan
 from bench.workers import ROOT
 from holdfast import AsyncClient, Client, ClientConfig
 
-COUNT = 1000
+COUNT = 2000
 SIZE = 10_000  # bytes
 AT_ONCE = 64
 WORKS = {"blocking": "upload_many-blocking", "async": f"upload_many-async-{AT_ONCE}"}
@@ -31,7 +31,7 @@ WORKS = {"blocking": "upload_many-blocking", "async": f"upload_many-async-{AT_ON
 
 def run(plan: Plan) -> None:
     """Measure files a second."""
-    count = COUNT // 2 if plan.quick else COUNT
+    count = COUNT // 4 if plan.quick else COUNT
     store, files = plan.folder / "many-store", plan.folder / "many-files"
     store.mkdir()
     with closing(start_ours(store)) as node:

@@ -32,7 +32,7 @@ SERVERS = {
 }
 MANY = """## Many files
 
-`upload_many` sends 1,000 files of 10 kB to the node, 64 at a time. The workers by hand are 64
+`upload_many` sends 2,000 files of 10 kB to the node, 64 at a time. The workers by hand are 64
 threads or tasks that take the same files and call `upload` of the same client."""
 
 RESUMING = """## A very large upload
