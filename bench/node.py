@@ -22,6 +22,7 @@ from bench.nodes import Node, kubo_reason, start_kubo, start_ours
 from bench.plan import Plan
 
 AT_ONCE = 16
+SECONDS = 1.0  # of each node in a round of stores
 DISTANCE = 10**6  # between the documents of one round and of the next
 
 
@@ -58,7 +59,7 @@ def _measure_stores(plan: Plan, nodes: dict[str, Node]) -> None:
         return
 
     def measure(name: str, node: Node, number: int) -> None:
-        task = [str(plan.folder), str(AT_ONCE), str(plan.node_seconds), str(number * DISTANCE)]
+        task = [str(plan.folder), str(AT_ONCE), str(SECONDS), str(number * DISTANCE)]
         done = subprocess.run(  # noqa: S603 - our own binary
             [str(binary), "load", node.store, node.url, *task],
             env={**os.environ, "BENCH_TOKEN": TOKEN},

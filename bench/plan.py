@@ -27,13 +27,8 @@ class Plan:
 
     @property
     def small_rounds(self) -> int:
-        """Rounds of small requests: many short ones, for a processor's pace changes in a second."""
+        """Rounds of small requests: many short ones, because processors change their pace."""
         return 5 if self.quick else 21
-
-    @property
-    def small_seconds(self) -> float:
-        """Seconds of each candidate in a round of small requests."""
-        return 0.12
 
     @property
     def warm_up_seconds(self) -> float:
@@ -44,11 +39,6 @@ class Plan:
     def node_rounds(self) -> int:
         """Rounds of stores at nodes."""
         return 3 if self.quick else 15
-
-    @property
-    def node_seconds(self) -> float:
-        """Seconds of each node in a round of stores."""
-        return 1.0
 
     @property
     def large_rounds(self) -> int:

@@ -17,6 +17,7 @@ BLOCKING = {
 ASYNC = {"holdfast": "holdfast_async", "aiohttp": "aiohttp_bare", "httpx": "httpx_bare"}
 JAVASCRIPT = ("pinata-web3", "pinata", "@helia/verified-fetch")
 WORKS = ("store", "retrieve")
+SECONDS = 0.12  # of each client in a round
 INSTALLED = frozenset({"holdfast", "urllib3", "aiohttp"})  # beside ours
 CANNOT = {
     ("pinatapy-vourhey", "retrieve"): "has no function that reads",
@@ -60,7 +61,7 @@ def _measure(plan: Plan, workers: dict[str, Worker], work: str, colour: str, cou
         if number == 0:
             worker.run(Task(work, plan.warm_up_seconds, count))
         first = number * 1000  # another round begins elsewhere
-        result = worker.run(Task(work, plan.small_seconds, count, first))
+        result = worker.run(Task(work, SECONDS, count, first))
         plan.results.add("small", title, name, "requests/s", result.rate)
         cpu = result.cpu / result.count * 1e6
         plan.results.add("small", f"{title}-cpu", name, "us CPU", cpu)

@@ -154,7 +154,7 @@ def test_both_threads_always_have_a_block_to_read_ahead(served, layout):
         assert hashers.count > HASHERS
 
 
-def test_only_a_client_that_was_quick_may_pause(served, direct, monkeypatch):
+def test_only_a_client_that_was_quick_may_pause(served, monkeypatch):
     seen = set()
     runs = FilePieces.runs
 

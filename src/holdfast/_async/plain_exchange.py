@@ -43,7 +43,7 @@ class PlainResponse:
 class _Sending:
     """Sends the bytes of a request when it is called.
 
-    Its representation, which tracebacks and asyncio's debug mode show, does not contain them.
+    They hold secrets. Tracebacks, and asyncio in its debug mode, show only the `repr` of this.
     """
 
     __slots__ = ("_data", "_limits", "_transport")
@@ -73,7 +73,7 @@ async def exchange_plain(
     transport = protocol.transport
     if transport is None or transport.is_closing():
         raise aiohttp.ClientConnectionResetError("the connection is closed")
-    # Other tasks that have work send theirs at the same time. Each alone would wake a local peer.
+    # It is sent when all tasks that are ready have made theirs: each alone would wake the peer.
     loop = asyncio.get_running_loop()
     loop.call_soon(_Sending(transport, limits, request.whole(target, host)))
     try:
