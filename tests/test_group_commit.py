@@ -20,6 +20,7 @@ from holdfast.repository import Repository
 from holdfast.repository.adding import NewPin, pin_together
 from holdfast.repository.database import group_commit
 from holdfast.repository.database.group_commit import Change, GroupCommit
+from holdfast.repository.rows import STATEMENT_ROWS
 from tests.node_process import node_process
 
 AT_ONCE = 16
@@ -114,27 +115,74 @@ def test_a_large_group_is_divided(repository, monkeypatch):
     assert transactions(repository) == before + 3
 
 
+@pytest.mark.parametrize("size", [10, 20_000])  # all of them are rows, or one is a file
 @pytest.mark.parametrize("place", range(3))
-def test_a_store_that_fails_does_not_fail_the_others_in_its_group(repository, place):
+def test_a_store_that_fails_does_not_fail_the_others_in_its_group(repository, place, size):
     pins = []
     for number in range(3):
         adding = repository.adding()
-        data = document(number, 20_000 if number == 1 else 10)
+        data = document(number, size if number == 1 else 10)
         adding.put(CID.of_raw(data), data)
         about = {"unknown": 1} if number == place else {"name": "good"}
         pins.append(NewPin(adding, CID.of_raw(data), about))
-    changes = pin_together(pins)
-    assert [type(change.error) for change in changes] == [
-        TypeError if number == place else type(None) for number in range(3)
+    outcomes = pin_together(pins)
+    assert [type(outcome) for outcome in outcomes] == [
+        TypeError if number == place else tuple for number in range(3)
     ]
-    with pytest.raises(TypeError):
-        changes[place].result()
     found = [repository.find_pin(pin.cid) is not None for pin in pins]
     assert found == [number != place for number in range(3)]
     # Nothing of it is there, and nothing of it is in the way.
     assert not repository.has(pins[place].cid)
     assert list(repository.check()) == []
     assert list((repository.path / "blocks" / "tmp").iterdir()) == []
+
+
+def new_pins(repository, contents):
+    pins = []
+    for data in contents:
+        adding = repository.adding()
+        adding.put(CID.of_raw(data), data)
+        pins.append(NewPin(adding, CID.of_raw(data), {"name": "a"}))
+    return pins
+
+
+def test_small_stores_take_few_statements(repository):
+    """After each of them, a thread waits for the others."""
+    statements = set()  # triggers show that of their statement again
+    repository._database._writer._connection.set_trace_callback(statements.add)
+    pin_together(new_pins(repository, [document(number) for number in range(2)]))
+    of_two = len(statements)
+    statements.clear()
+    pin_together(new_pins(repository, [document(number) for number in range(10, 60)]))
+    assert len(statements) == of_two <= 12
+    assert list(repository.check()) == []
+
+
+def test_the_same_content_in_one_batch_is_one_pin(repository):
+    known, _ = repository.add(document(1), UNIXFS_V1_2025, name="a")
+    outcomes = pin_together(new_pins(repository, [document(number) for number in (0, 1, 0)]))
+    assert [existed for _, existed in outcomes] == [False, True, True]
+    assert outcomes[0][0] == outcomes[2][0]
+    assert outcomes[1][0] == known
+    assert list(repository.check()) == []
+
+
+def test_more_pins_than_one_statement_takes(repository):
+    contents = [document(number) for number in range(2 * STATEMENT_ROWS + 1)]
+    outcomes = pin_together(new_pins(repository, contents))
+    assert [existed for _, existed in outcomes] == [False] * len(contents)
+    assert all(holds(repository, data) for data in contents)
+    again = pin_together(new_pins(repository, contents))
+    assert again == [(pin, True) for pin, _ in outcomes]
+
+
+def test_a_bad_row_fails_only_the_store_of_that_pin(repository):
+    repository.add(document(1), UNIXFS_V1_2025, name="a")
+    with repository._database.writing() as connection:
+        connection.execute("UPDATE pins SET keyvalues = 'none'")
+    outcomes = pin_together(new_pins(repository, [document(number) for number in range(3)]))
+    assert [type(outcome) for outcome in outcomes] == [tuple, VerificationError, tuple]
+    assert [holds(repository, document(number)) for number in (0, 2)] == [True, True]
 
 
 def test_an_error_of_sqlite_in_a_group_is_that_of_one_change(repository):
@@ -348,6 +396,21 @@ def test_a_store_at_the_node_that_fails_or_is_cancelled_leaves_the_others_alone(
     assert holds(repository, document(4))
     assert not holds(repository, document(1))
     assert (later.cid, existed) == (str(CID.of_raw(document(5))), False)
+
+
+def test_stores_that_come_while_the_thread_works_are_added(repository):
+    """Each worker stores one document after the other, so the queue is empty again and again."""
+
+    async def store(queue, worker):
+        for number in range(50):
+            await queue.add(document(f"{worker} {number}"), UNIXFS_V1_2025)
+
+    async def store_all():
+        queue = StoreQueue(repository)
+        await asyncio.gather(*(store(queue, worker) for worker in range(5)))
+
+    asyncio.run(asyncio.wait_for(store_all(), 60))
+    assert repository.count_pins() == 250
 
 
 def test_an_error_of_the_whole_batch_is_that_of_each_store(repository):

@@ -12,7 +12,7 @@ from holdfast.repository.database import Database
 from holdfast.repository.database.group_commit import Change
 from holdfast.repository.leases import check_lease, end_lease, extend_lease
 from holdfast.repository.owners import Owner
-from holdfast.repository.pins import add_pin
+from holdfast.repository.pins import add_pin, add_pins
 from holdfast.repository.rows import key_of
 from holdfast.repository.upkeep.garbage import discard
 
@@ -111,6 +111,11 @@ class Adding:
 
         return Change(apply, self.held)
 
+    @property
+    def is_undone_by_rollback(self) -> bool:
+        """Whether it has no lease and no file yet, so that `pin` may be tried again."""
+        return self._lease is None and all(block.temporary is None for block in self._pending)
+
     def _end(self) -> None:
         """Forget the blocks, which are pinned."""
         self._lease = None
@@ -164,16 +169,37 @@ class NewPin(NamedTuple):
     about: Mapping[str, Any]
 
 
-def pin_together(pins: Sequence[NewPin]) -> list[Change[tuple[Pin, bool]]]:
+def pin_together(pins: Sequence[NewPin]) -> Sequence[tuple[Pin, bool] | Exception]:
     """Pin several adds of one repository in one transaction, and end them.
 
-    Return the outcome of each, as `Adding.pin` would return or raise it. One that fails does not
-    fail the others.
+    Return what `Adding.pin` would return or raise for each. One that fails does not fail the
+    others.
     """
-    changes = [pin.adding._pin_change(pin.cid, **pin.about) for pin in pins]  # noqa: SLF001
-    pins[0].adding._database.commit(*changes)  # noqa: SLF001 - all have the same
-    for pin, change in zip(pins, changes, strict=True):
-        if change.error is None:
+    outcomes = _pin_as_one(pins) or _pin_each(pins)
+    for pin, outcome in zip(pins, outcomes, strict=True):
+        if not isinstance(outcome, Exception):
             pin.adding._end()  # noqa: SLF001
         pin.adding.close()
-    return changes
+    return outcomes
+
+
+def _pin_as_one(pins: Sequence[NewPin]) -> Sequence[tuple[Pin, bool]] | None:
+    """Pin small adds by few statements; return None if that is not possible or has failed."""
+    if not all(pin.adding.is_undone_by_rollback for pin in pins):
+        return None
+    first = pins[0].adding
+    blocks = [block for pin in pins for block in pin.adding._pending]  # noqa: SLF001
+
+    def apply(connection: sqlite3.Connection) -> list[tuple[Pin, bool]]:
+        first.files.insert(connection, blocks)
+        return add_pins(connection, [(pin.cid, pin.about) for pin in pins])
+
+    change = Change(apply, sum(pin.adding.held for pin in pins))
+    first._database.commit(change)  # noqa: SLF001 - all have the same
+    return change.result() if change.error is None else None
+
+
+def _pin_each(pins: Sequence[NewPin]) -> Sequence[tuple[Pin, bool] | Exception]:
+    changes = [pin.adding._pin_change(pin.cid, **pin.about) for pin in pins]  # noqa: SLF001
+    pins[0].adding._database.commit(*changes)  # noqa: SLF001
+    return [change.error or change.result() for change in changes]

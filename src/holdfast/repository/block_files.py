@@ -28,7 +28,14 @@ from holdfast.files.shared_folders import SharedFolder
 from holdfast.repository.block_threads import BlockThreads
 from holdfast.repository.database.identity import FOLDER
 from holdfast.repository.owners import Owner
-from holdfast.repository.rows import BadRowError, cid_of, is_key, key_of
+from holdfast.repository.rows import (
+    BadRowError,
+    cid_of,
+    insert_rows,
+    is_key,
+    key_of,
+    rows_of_keys,
+)
 
 FILE_SIZE: Final = 16 << 10  # measured: smaller blocks are faster in SQLite, larger ones in files
 SYNC_JOBS: Final = 8  # on which the folders of new files are synchronised
@@ -134,7 +141,7 @@ class BlockFiles:
                 for place, pairs in names.items():
                     self._name_files(self._folder.below(place), pairs, above, origin)
                 self._sync([self._folder.below(place) for place in names], above)
-        return [self._insert_row(connection, block) for block in blocks]
+        return _insert_rows(connection, blocks)
 
     def _name_files(
         self,
@@ -165,25 +172,6 @@ class BlockFiles:
             wait(syncs)  # none of them may use `above` after it is closed
         for sync in syncs:
             sync.result()
-
-    @staticmethod
-    def _insert_row(connection: sqlite3.Connection, block: WrittenBlock) -> int:
-        changed = connection.execute(
-            "INSERT INTO blocks (key, size, data) VALUES (?, ?, ?)"
-            " ON CONFLICT (key) DO UPDATE SET dying = 0, data = excluded.data"
-            " WHERE dying OR data IS NOT excluded.data RETURNING id",
-            (block.key, block.size, block.data),
-        ).fetchone()
-        if changed is None:  # the store has it
-            sql = "SELECT id FROM blocks WHERE key = ?"
-            return int(connection.execute(sql, (block.key,)).fetchone()[0])
-        number = int(changed[0])
-        if block.children:
-            connection.executemany(
-                "INSERT OR IGNORE INTO links VALUES (?, ?)",
-                ((number, child) for child in block.children),
-            )
-        return number
 
     def discard(self, blocks: Iterable[WrittenBlock]) -> None:
         """Remove the temporary files of blocks that were not inserted."""
@@ -261,6 +249,23 @@ class BlockFiles:
             is_dead = match is not None and not self._owner.is_alive(match[1])
             if is_dead and age(self._temporary.path / name) > LEFTOVER_SECONDS:
                 self._temporary.remove(name)
+
+
+def _insert_rows(connection: sqlite3.Connection, blocks: Sequence[WrittenBlock]) -> list[int]:
+    """Insert the rows of blocks that the store does not have; return the ids of all."""
+    insert_rows(
+        connection,
+        "blocks (key, size, data)",
+        [(block.key, block.size, block.data) for block in blocks],
+        otherwise="ON CONFLICT (key) DO UPDATE SET dying = 0, data = excluded.data"
+        " WHERE dying OR data IS NOT excluded.data",
+    )
+    sql = "SELECT key, id FROM blocks WHERE key IN"
+    ids = dict(rows_of_keys(connection, sql, [block.key for block in blocks]))
+    links = [(ids[block.key], child) for block in blocks for child in block.children]
+    if links:
+        connection.executemany("INSERT OR IGNORE INTO links VALUES (?, ?)", links)
+    return [ids[block.key] for block in blocks]
 
 
 def _sync_all(folders: list[Folder], above: OpenFolder) -> None:

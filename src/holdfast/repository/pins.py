@@ -3,14 +3,14 @@
 import json
 import sqlite3
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.records import Pin, now_ms
-from holdfast.repository.rows import BadRowError, key_of, natural
+from holdfast.repository.rows import BadRowError, insert_rows, key_of, natural, rows_of_keys
 
 LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 _ENCODER: Final = json.JSONEncoder(allow_nan=False)  # `json.dumps` would make a new one each time
@@ -23,27 +23,37 @@ def add_pin(connection: sqlite3.Connection, cid: CID, **about: Any) -> tuple[Pin
     `about` has the other fields of the pin. Without an `id` it gets a random one, and without
     `created` it is made now.
     """
-    found = find_pin(connection, cid)
-    if found is not None:
-        # The CID as the caller gave it: both versions name the same content.
-        return replace(found, cid=str(cid)), True
-    pin = Pin(cid=str(cid), **{"id": str(uuid.uuid4()), "created": now_ms(), **about})
-    connection.execute(
-        "INSERT INTO pins (uuid, cid, key, name, keyvalues, size, files, type, created)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            pin.id,
-            pin.cid,
-            key_of(cid),
-            pin.name,
-            _json(pin.keyvalues),
-            pin.size,
-            pin.files,
-            pin.type,
-            pin.created,
-        ),
-    )
-    return pin, False
+    (added,) = add_pins(connection, [(cid, about)])
+    return added
+
+
+def add_pins(
+    connection: sqlite3.Connection, wanted: Sequence[tuple[CID, Mapping[str, Any]]]
+) -> list[tuple[Pin, bool]]:
+    """Do the same as `add_pin` for several CIDs, of which some may be the same."""
+    sql = f"SELECT key, {COLUMNS} FROM pins WHERE removed IS NULL AND key IN"  # noqa: S608
+    keys = [key_of(cid) for cid, _ in wanted]
+    pins = {row[0]: pin_of(row[1:]) for row in rows_of_keys(connection, sql, keys)}
+    added = []
+    new = []
+    for key, (cid, about) in zip(keys, wanted, strict=True):
+        found = pins.get(key)
+        if found is not None:
+            # The CID as the caller gave it: both versions name the same content.
+            added.append((replace(found, cid=str(cid)), True))
+            continue
+        pin = Pin(cid=str(cid), **{"id": str(uuid.uuid4()), "created": now_ms(), **about})
+        pins[key] = pin
+        new.append((key, *_row_of(pin)))
+        added.append((pin, False))
+    into = "pins (key, uuid, cid, name, keyvalues, size, files, type, created)"
+    insert_rows(connection, into, new)
+    return added
+
+
+def _row_of(pin: Pin) -> tuple[object, ...]:
+    keyvalues = _json(pin.keyvalues)
+    return pin.id, pin.cid, pin.name, keyvalues, pin.size, pin.files, pin.type, pin.created
 
 
 def remove_pin(connection: sqlite3.Connection, cid: CID) -> bool:

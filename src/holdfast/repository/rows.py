@@ -7,13 +7,15 @@ import hashlib
 import re
 import sqlite3
 import zlib
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 
 SMALLEST_ID: Final = -(1 << 63)  # of a row in SQLite
 RAW_SHA256: Final = bytes.fromhex("01551220")  # how the key of a raw block with SHA-256 begins
+STATEMENT_ROWS: Final = 100  # that one statement inserts or finds, with fewer than 1,000 values
 KEY_NAME: Final = re.compile("(?:[0-9a-f]{2}){4,120}")
 
 
@@ -77,3 +79,30 @@ def natural(value: object) -> int:
     if type(value) is int and 0 <= value < 1 << 53:
         return value
     raise BadRowError("a number in it is out of range or of another type")
+
+
+def insert_rows(
+    connection: sqlite3.Connection, into: str, rows: Sequence[Sequence[Any]], *, otherwise: str = ""
+) -> None:
+    """Insert `rows` by few statements; `otherwise` says what to do about those that are there.
+
+    After each statement, a thread waits until other threads let it go on.
+    """
+    for start in range(0, len(rows), STATEMENT_ROWS):
+        group = rows[start : start + STATEMENT_ROWS]
+        row = f"({', '.join('?' * len(group[0]))})"
+        connection.execute(
+            f"INSERT INTO {into} VALUES {', '.join([row] * len(group))} {otherwise}",  # noqa: S608
+            [value for each in group for value in each],
+        )
+
+
+def rows_of_keys(
+    connection: sqlite3.Connection, sql: str, keys: Sequence[bytes]
+) -> list[tuple[Any, ...]]:
+    """Return the rows that `sql` finds, which ends with a condition such as ``key IN``."""
+    rows: list[tuple[Any, ...]] = []
+    for start in range(0, len(keys), STATEMENT_ROWS):
+        group = keys[start : start + STATEMENT_ROWS]
+        rows += connection.execute(f"{sql} ({', '.join('?' * len(group))})", group)
+    return rows
