@@ -263,8 +263,7 @@ def _insert_rows(connection: sqlite3.Connection, blocks: Sequence[WrittenBlock])
     sql = "SELECT key, id FROM blocks WHERE key IN"
     ids = dict(rows_of_keys(connection, sql, [block.key for block in blocks]))
     links = [(ids[block.key], child) for block in blocks for child in block.children]
-    if links:
-        connection.executemany("INSERT OR IGNORE INTO links VALUES (?, ?)", links)
+    insert_rows(connection, "links (parent, child)", links, otherwise="ON CONFLICT DO NOTHING")
     return [ids[block.key] for block in blocks]
 
 

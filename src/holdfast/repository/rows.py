@@ -86,7 +86,7 @@ def insert_rows(
 ) -> None:
     """Insert `rows` by few statements; `otherwise` says what to do about those that are there.
 
-    After each statement, a thread waits until other threads let it go on.
+    Python lets other threads run during a statement, and then this one waits for its turn.
     """
     for start in range(0, len(rows), STATEMENT_ROWS):
         group = rows[start : start + STATEMENT_ROWS]
