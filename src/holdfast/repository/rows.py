@@ -7,7 +7,7 @@ import hashlib
 import re
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any, Final
 
 from holdfast.content.blocks import MAX_BLOCK
@@ -81,6 +81,11 @@ def natural(value: object) -> int:
     raise BadRowError("a number in it is out of range or of another type")
 
 
+def marks(values: Sized) -> str:
+    """Return a mark for each of `values`, as SQL wants them: ``?, ?, ?``."""
+    return ", ".join("?" * len(values))
+
+
 def insert_rows(
     connection: sqlite3.Connection, into: str, rows: Sequence[Sequence[Any]], *, otherwise: str = ""
 ) -> None:
@@ -90,7 +95,7 @@ def insert_rows(
     """
     for start in range(0, len(rows), STATEMENT_ROWS):
         group = rows[start : start + STATEMENT_ROWS]
-        row = f"({', '.join('?' * len(group[0]))})"
+        row = f"({marks(group[0])})"
         connection.execute(
             f"INSERT INTO {into} VALUES {', '.join([row] * len(group))} {otherwise}",  # noqa: S608
             [value for each in group for value in each],
@@ -104,5 +109,5 @@ def rows_of_keys(
     rows: list[tuple[Any, ...]] = []
     for start in range(0, len(keys), STATEMENT_ROWS):
         group = keys[start : start + STATEMENT_ROWS]
-        rows += connection.execute(f"{sql} ({', '.join('?' * len(group))})", group)
+        rows += connection.execute(f"{sql} ({marks(group)})", group)
     return rows
