@@ -80,7 +80,7 @@ engines:
 fuzz: $(STAMP)
 	$(BIN)/python fuzz/run.py
 
-# Ours and the peers in turns, about 13 minutes on a quiet machine; writes docs/benchmarks.md. The
+# Ours and the peers in turns, 12 to 15 minutes on a quiet machine; writes docs/benchmarks.md. The
 # first time it installs the peers. The quick one takes two minutes and only prints.
 bench: $(STAMP)
 	$(BIN)/python -m bench --output bench/results/latest.json --page

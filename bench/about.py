@@ -51,10 +51,14 @@ def _versions() -> dict[str, str]:
 
 
 def _cpu() -> str:
+    """Return the name of the processor, and whether it has instructions for SHA-256."""
+    found: dict[str, str] = {}
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+        key, _, value = line.partition(":")
+        found.setdefault(key.strip(), value.strip())
+    flags = (found.get("flags") or found.get("Features", "")).split()
+    without = "" if {"sha_ni", "sha2"} & {*flags} else " without instructions for SHA-256"
+    return found.get("model name", platform.machine()) + without
 
 
 def _memory_gib() -> float:

@@ -23,7 +23,7 @@ from bench.plan import Plan
 from bench.workers import ROOT
 from holdfast import AsyncClient, Client, ClientConfig
 
-COUNT = 2000
+COUNT = 1000
 SIZE = 10_000  # bytes
 AT_ONCE = 64
 WORKS = {"blocking": "upload_many-blocking", "async": f"upload_many-async-{AT_ONCE}"}

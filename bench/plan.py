@@ -28,7 +28,7 @@ class Plan:
     @property
     def small_rounds(self) -> int:
         """Rounds of small requests: many short ones, because processors change their pace."""
-        return 5 if self.quick else 21
+        return 5 if self.quick else 17
 
     @property
     def warm_up_seconds(self) -> float:
@@ -38,7 +38,7 @@ class Plan:
     @property
     def node_rounds(self) -> int:
         """Rounds of stores at nodes."""
-        return 3 if self.quick else 15
+        return 3 if self.quick else 12
 
     @property
     def large_rounds(self) -> int:

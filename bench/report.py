@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.goals import AT_ONCE, GOALS, GROWTH, growth_work
 from bench.plots import Bar, Group, bar_chart, shown
-from bench.results import MOST_STEAL, Figure, Results
+from bench.results import MOST_STEAL, SPARE_SECONDS, Figure, Results
 from bench.workers import ROOT
 
 RESULTS = ROOT / "bench" / "results" / "latest.json"
@@ -32,7 +32,7 @@ SERVERS = {
 }
 MANY = """## Many files
 
-`upload_many` sends 2,000 files of 10 kB to the node, 64 at a time. The workers by hand are 64
+`upload_many` sends files of 10 kB to the node, 64 at a time. The workers by hand are 64
 threads or tasks that take the same files and call `upload` of the same client."""
 
 RESUMING = """## A very large upload
@@ -291,7 +291,7 @@ def in_words(work: str) -> str:
 def _steal(results: Results) -> str:
     rule = (
         f"In a virtual machine, a round for which the host took more than {MOST_STEAL:.0%} of the "
-        "processors' time away is measured again, once"
+        f"processors' time away is measured again, once, and for {SPARE_SECONDS:.0f} seconds in all"
     )
     if not results.steal:
         return f"{rule}."

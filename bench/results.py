@@ -2,6 +2,7 @@
 
 import json
 import statistics
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,6 +14,7 @@ from bench.steal import Steal, work_seconds
 from bench.workers import WorkerError
 
 MOST_STEAL = 0.05  # of the processors' time, in a round that counts
+SPARE_SECONDS = 90.0  # for the rounds of a run that are repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class Results:
         unavailable: For a peer that did not run, or cannot do a work: the reason.
         steal: For each round, the part of the processors' time that the host gave to others.
         paces: How long a fixed piece of work took before each round, in seconds.
+        spare: The seconds that are left for rounds that are repeated.
     """
 
     about: dict[str, Any] = field(default_factory=dict)
@@ -67,6 +70,7 @@ class Results:
     unavailable: dict[str, str] = field(default_factory=dict)
     steal: list[float] = field(default_factory=list)
     paces: list[float] = field(default_factory=list)
+    spare: float = SPARE_SECONDS
 
     def add(self, section: str, work: str, candidate: str, unit: str, value: float) -> None:
         """Add the figure of one round."""
@@ -93,13 +97,16 @@ class Results:
     def take_turns(self, rounds: int, candidates: Sequence[Callable[[int], None]]) -> None:
         """Let every candidate work once a round; each round begins with another one.
 
-        While the host takes the processors away, a round does not count: there are up to twice as
-        many then, and the calmest are kept. Candidates get the number of the round.
+        While the host takes the processors away, a round does not count: if there is time, there
+        are up to twice as many, and the calmest are kept. Candidates get the number of the round.
         """
         taken: list[_Round] = []
         calm = 0
         while calm < rounds and len(taken) < 2 * rounds:
             number = len(taken)
+            if number >= rounds and self.spare <= 0:
+                break
+            began = time.perf_counter()
             self.paces.append(work_seconds())
             before, steal = self._counts(), Steal()
             start = number % len(candidates)
@@ -107,6 +114,8 @@ class Results:
                 candidate(number)
             taken.append(_Round(steal.part, before, self._counts()))
             calm += taken[-1].steal <= MOST_STEAL
+            if number >= rounds:
+                self.spare -= time.perf_counter() - began
         kept = sorted(taken, key=lambda each: each.steal)[:rounds]
         for each in reversed(taken):
             if each not in kept:

@@ -131,6 +131,22 @@ def test_rounds_from_which_the_host_took_time_do_not_count(processors, stolen, k
     assert sorted(results.steal) == sorted(stolen[number] / 100 for number in kept)
 
 
+def test_rounds_are_repeated_only_while_there_is_time(processors):
+    results = Results(spare=0.0)
+    rounds = []
+
+    def candidate(number):
+        rounds.append(number)
+        processors(0, 100 * len(rounds))
+
+    results.take_turns(3, [candidate])
+    assert rounds == [0, 1, 2]
+    results.spare = 1e-9  # the first that is repeated takes longer
+    results.take_turns(3, [candidate])
+    assert rounds[3:] == [0, 1, 2, 3]
+    assert results.spare < 0
+
+
 def test_the_page_tells_what_the_host_took(results):
     results.steal = [0.0, 0.012, 0.2]
     results.paces = [0.010, 0.012, 0.021]
