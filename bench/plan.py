@@ -28,7 +28,7 @@ class Plan:
     @property
     def small_rounds(self) -> int:
         """Rounds of small requests: many short ones, because processors change their pace."""
-        return 5 if self.quick else 17
+        return 3 if self.quick else 17
 
     @property
     def warm_up_seconds(self) -> float:
