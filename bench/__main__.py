@@ -43,13 +43,13 @@ NOT_QUICK = frozenset({"resuming", "kubo", "many", "page"})  # unless they are a
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, without the longest sections")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and sections")
     parser.add_argument("--bare", action="store_true", help="without peers that are installed")
     parser.add_argument("--only", choices=SECTIONS, action="append", help="a section; may repeat")
     parser.add_argument("--output", type=Path, help="write the results to this file, as JSON")
     parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md and plots")
     options = parser.parse_args()
-    results = Results()
+    results = Results(spare=0.0) if options.quick else Results()
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as name:
         folder = Path(name)
         write_documents(folder)
