@@ -43,7 +43,7 @@ class Plan:
     @property
     def large_rounds(self) -> int:
         """Rounds of large transfers."""
-        return 1 if self.quick else 5
+        return 1 if self.quick else 4
 
     @property
     def very_large(self) -> int:
