@@ -291,12 +291,13 @@ def in_words(work: str) -> str:
 def _steal(results: Results) -> str:
     rule = (
         f"In a virtual machine, a round for which the host took more than {MOST_STEAL:.0%} of the "
-        f"processors' time away is measured again, once, and for {SPARE_SECONDS:.0f} seconds in all"
+        "processors' time away is measured again, at most once, and for at most "
+        f"{SPARE_SECONDS:.0f} seconds in the whole run"
     )
     if not results.steal:
         return f"{rule}."
     usual, most = statistics.median(results.steal), max(results.steal)
-    rule = f"{rule}; here the median is {usual:.1%}, the most {most:.1%}."
+    rule = f"{rule}. Of the rounds that count, the median is {usual:.1%}, the most {most:.1%}."
     if not results.paces:
         return rule
     longer = [each / min(results.paces) for each in results.paces]

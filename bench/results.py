@@ -104,7 +104,8 @@ class Results:
         calm = 0
         while calm < rounds and len(taken) < 2 * rounds:
             number = len(taken)
-            if number >= rounds and self.spare <= 0:
+            is_repeated = number >= rounds
+            if is_repeated and self.spare <= 0:
                 break
             began = time.perf_counter()
             self.paces.append(work_seconds())
@@ -114,7 +115,7 @@ class Results:
                 candidate(number)
             taken.append(_Round(steal.part, before, self._counts()))
             calm += taken[-1].steal <= MOST_STEAL
-            if number >= rounds:
+            if is_repeated:
                 self.spare -= time.perf_counter() - began
         kept = sorted(taken, key=lambda each: each.steal)[:rounds]
         for each in reversed(taken):

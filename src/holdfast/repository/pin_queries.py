@@ -12,7 +12,7 @@ from holdfast.errors import InvalidCIDError
 from holdfast.records import Pin
 from holdfast.repository.database import schema
 from holdfast.repository.pins import COLUMNS, parse_keyvalues, pin_of
-from holdfast.repository.rows import key_of, marks, natural
+from holdfast.repository.rows import key_of, natural, placeholders
 
 # The orders of pins, as SQLite spells them.
 SORTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -107,7 +107,7 @@ class PinQuery:
                 conditions.append(condition)
                 values.append(value)
         if self.cids is not None:
-            conditions.append(f"key IN ({marks(self.cids)})")
+            conditions.append(f"key IN ({placeholders(self.cids)})")
             values += map(_key_of_text, self.cids)
         if self.name_match is not None:
             match, text = self.name_match
@@ -209,7 +209,7 @@ def list_pin_ids(
 
 def pins_by_id(connection: sqlite3.Connection, ids: Sequence[int]) -> list[Pin]:
     """Return the pins with these ids. There may be at most `FETCHED_AT_ONCE`."""
-    sql = f"SELECT id, {COLUMNS} FROM pins WHERE id IN ({marks(ids)})"  # noqa: S608 - marks of ours
+    sql = f"SELECT id, {COLUMNS} FROM pins WHERE id IN ({placeholders(ids)})"  # noqa: S608
     found = {row[0]: row[1:] for row in connection.execute(sql, ids)}
     return [pin_of(found[number]) for number in ids if number in found]
 

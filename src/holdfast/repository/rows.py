@@ -81,8 +81,8 @@ def natural(value: object) -> int:
     raise BadRowError("a number in it is out of range or of another type")
 
 
-def marks(values: Sized) -> str:
-    """Return a mark for each of `values`, as SQL wants them: ``?, ?, ?``."""
+def placeholders(values: Sized) -> str:
+    """Return the placeholders of `values` in a statement: ``?, ?, ?`` for three."""
     return ", ".join("?" * len(values))
 
 
@@ -95,7 +95,7 @@ def insert_rows(
     """
     for start in range(0, len(rows), STATEMENT_ROWS):
         group = rows[start : start + STATEMENT_ROWS]
-        row = f"({marks(group[0])})"
+        row = f"({placeholders(group[0])})"
         connection.execute(
             f"INSERT INTO {into} VALUES {', '.join([row] * len(group))} {otherwise}",  # noqa: S608
             [value for each in group for value in each],
@@ -109,5 +109,5 @@ def rows_of_keys(
     rows: list[tuple[Any, ...]] = []
     for start in range(0, len(keys), STATEMENT_ROWS):
         group = keys[start : start + STATEMENT_ROWS]
-        rows += connection.execute(f"{sql} ({marks(group)})", group)
+        rows += connection.execute(f"{sql} ({placeholders(group)})", group)
     return rows

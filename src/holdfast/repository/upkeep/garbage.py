@@ -14,7 +14,7 @@ from holdfast.repository.database import Database
 from holdfast.repository.database.errors import is_full
 from holdfast.repository.leases import end_dead_leases, end_lease
 from holdfast.repository.owners import Owner
-from holdfast.repository.rows import SMALLEST_ID, cid_of, marks, natural
+from holdfast.repository.rows import SMALLEST_ID, cid_of, natural, placeholders
 from holdfast.repository.upkeep.live_blocks import LiveBlocks, find_live
 
 MARKED: Final = 400  # blocks marked in one transaction, so that adds do not wait for long
@@ -119,7 +119,7 @@ def _leased(connection: sqlite3.Connection, numbers: list[int], lease: int | Non
     """Return those of the blocks that another lease than `lease` has."""
     sql = (
         "SELECT leases.block FROM adds CROSS JOIN leases ON leases.adding = adds.id"  # noqa: S608
-        f" WHERE adds.id IS NOT ? AND leases.block IN ({marks(numbers)})"
+        f" WHERE adds.id IS NOT ? AND leases.block IN ({placeholders(numbers)})"
     )
     return {number for (number,) in connection.execute(sql, (lease, *numbers))}
 

@@ -15,7 +15,7 @@ from holdfast.errors import ProviderError
 from holdfast.files.sources import Progress
 from holdfast.repository.database import Database, schema
 from holdfast.repository.database.identity import UnsoundError, mark_of
-from holdfast.repository.rows import BadRowError, cid_of, marks, natural
+from holdfast.repository.rows import BadRowError, cid_of, natural, placeholders
 
 AT_ONCE: Final = 500  # rows in one step; every SQLite takes at least 999 parameters
 BYTES_PER_BLOCK: Final = 100  # more than the temporary tables need
@@ -67,7 +67,7 @@ class LiveBlocks:
         )
         while rows := self._rows("SELECT n, id FROM live WHERE n > ?", self.found):
             numbers = [number for _, number in rows]
-            self._add(source.execute(sql.format(marks(numbers)), numbers))
+            self._add(source.execute(sql.format(placeholders(numbers)), numbers))
             self.found = rows[-1][0]
             if progress is not None:
                 progress(min(self.found, self.total), self.total)
@@ -102,7 +102,7 @@ class LiveBlocks:
         last = 0
         while rows := self._rows("SELECT n, key FROM absent WHERE n > ?", last):
             keys = [key for _, key in rows]
-            sql = f"SELECT key, id, dying FROM blocks WHERE key IN ({marks(keys)})"  # noqa: S608
+            sql = f"SELECT key, id, dying FROM blocks WHERE key IN ({placeholders(keys)})"  # noqa: S608
             self._add(source.execute(sql, keys))
             last = rows[-1][0]
 
@@ -134,7 +134,7 @@ class LiveBlocks:
 
     def without_live(self, numbers: list[int]) -> list[int]:
         """Return those of the ids of blocks that are not in the table."""
-        sql = f"SELECT id FROM live WHERE id IN ({marks(numbers)})"  # noqa: S608 - marks of ours
+        sql = f"SELECT id FROM live WHERE id IN ({placeholders(numbers)})"  # noqa: S608
         live = {number for (number,) in self._connection.execute(sql, numbers)}
         return [number for number in numbers if number not in live]
 

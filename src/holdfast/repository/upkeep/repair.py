@@ -26,7 +26,7 @@ from holdfast.repository.database.identity import COPY, DATABASE, ID, ID_FILE, r
 from holdfast.repository.database.opening import attach_copy, check_regular, connect
 from holdfast.repository.owners import Owner, alone
 from holdfast.repository.pins import pin_of
-from holdfast.repository.rows import BadRowError, cid_of, key_of, marks
+from holdfast.repository.rows import BadRowError, cid_of, key_of, placeholders
 from holdfast.repository.upkeep.garbage import Damage
 from holdfast.repository.upkeep.salvage import OldDatabase
 
@@ -192,7 +192,7 @@ class _Rebuild:
         pinned = "SELECT 1 FROM pins WHERE key = ? AND removed IS NULL"
         if again or (removed is None and execute(pinned, (key,)).fetchone() is not None):
             return
-        sql = f"INSERT INTO pins ({schema.PIN_COLUMNS}) VALUES ({marks(values)})"  # noqa: S608
+        sql = f"INSERT INTO pins ({schema.PIN_COLUMNS}) VALUES ({placeholders(values)})"  # noqa: S608
         execute(sql, (None, *values[1:]))
 
     def _report(self) -> Repaired:
