@@ -354,3 +354,13 @@ def test_only_the_registry_knows_the_names_of_providers():
         "node/psa_api/pin_requests.py": ["pinning"],  # the same
         "node/pinning_api/pin_records.py": ["local"],  # the id of the node's one user
     }
+
+
+def test_only_the_parser_of_addresses_reads_the_raw_path_of_a_request():
+    """What checks a decoded path must not serve by the raw one: both use the same `Address`."""
+    files = {
+        path.name
+        for path in (ROOT / "src/holdfast/node").rglob("*.py")
+        if re.search(r"raw_path|request\.url\b", path.read_text())
+    }
+    assert files == {"request_cycle.py", "application.py", "addresses.py"}

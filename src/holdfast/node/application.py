@@ -1,10 +1,11 @@
 """The node as an ASGI application: its APIs, the gateway and the page, within limits."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +19,7 @@ from holdfast.errors import ClientError
 from holdfast.node import gateway
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.http_server.default_headers import DefaultHeaders
-from holdfast.node.http_server.refusals import Refusal, store_refusal
+from holdfast.node.http_server.refusals import Refusal, bad_request, store_refusal
 from holdfast.node.http_server.request_parser import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
 from holdfast.node.memory import Cache
@@ -30,7 +31,10 @@ from holdfast.node.settings import NodeSettings
 from holdfast.node.v3_api.endpoints import V3Endpoints
 from holdfast.repository import Repository
 
-UNROUTED: Final = "*"  # a path that no route matches
+# The scheme and host of a target in absolute form (RFC 9112, section 3.2.2).
+ABSOLUTE: Final = re.compile(
+    rb"https?://(\[[0-9a-f:.]+\]|[^][/?#%\\]+)(:[0-9]*)?(?=/|\Z)", re.IGNORECASE
+)
 
 
 def create_app(repository: Repository, settings: NodeSettings) -> "NodeApplication":
@@ -88,7 +92,6 @@ class NodeApplication:
 
     def __init__(self, app: ASGIApp, resources: Resources, queries: QueryRunner) -> None:
         self._app = DefaultHeaders(app)
-        self._large_head = DefaultHeaders(_large_head)
         self._resources = resources
         self._queries = queries
 
@@ -101,46 +104,44 @@ class NodeApplication:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if not scope["path"].startswith("/"):
-            scope = _with_plain_target(scope)
-        elif scope["raw_path"].startswith(b"//"):
-            scope = _with_path(scope, scope["raw_path"].decode("latin-1"))
-        app = self._large_head if _is_large(scope) else self._app
+        scope = _with_plain_target(scope)
+        refusal = _refusal_of(scope)
+        app = self._app if refusal is None else DefaultHeaders(refusal.json_reply())
         await app(scope, receive, sending_in_pieces(self._resources, scope, send))
 
 
-def _is_large(scope: Scope) -> bool:
-    """Return whether the head is too large. The reader takes one that arrives at once."""
-    headers = scope["headers"]
-    size = sum(len(name) + len(value) for name, value in headers)
-    return len(headers) > MAX_HEADERS or size + len(scope["raw_path"]) > MAX_HEAD
-
-
-async def _large_head(scope: Scope, receive: Receive, send: Send) -> None:
-    text = f"A request may have at most {MAX_HEADERS} headers and a head of {MAX_HEAD} bytes"
-    reply = JSONResponse({"error": text}, 431, headers={"Connection": "close"})
-    await reply(scope, receive, send)
-
-
 def _with_plain_target(scope: Scope) -> Scope:
-    """Return `scope` with a path for a target in absolute form (RFC 9112, section 3.2.2)."""
-    try:
-        parts = urlsplit(scope["raw_path"].decode("latin-1"))
-    except ValueError:
-        raw = UNROUTED
-    else:
-        raw = (parts.path or "/") if parts.scheme in {"http", "https"} else UNROUTED
-    return _with_path(scope, raw)
+    """Return `scope` with a plain path: no scheme and host, and one slash at its start.
 
-
-def _with_path(scope: Scope, raw: str) -> Scope:
-    """Return `scope` with a path; several slashes at its start count as one, as some clients need.
-
-    No reply can then repeat a path that a browser would take for the address of another host.
+    Some clients send a target in absolute form, or more than one slash. No reply can repeat a path
+    that a browser would take for the address of another host.
     """
-    if raw.startswith("//"):
-        raw = "/" + raw.lstrip("/")
-    return {**scope, "path": unquote(raw), "raw_path": raw.encode("latin-1")}
+    raw: bytes = scope["raw_path"]
+    absolute = ABSOLUTE.match(raw)
+    if absolute is not None:
+        raw = raw[absolute.end() :] or b"/"
+    if raw.startswith(b"//"):
+        raw = b"/" + raw.lstrip(b"/")
+    if raw == scope["raw_path"]:
+        return scope
+    return {**scope, "path": unquote(raw.decode("latin-1")), "raw_path": raw}
+
+
+def _refusal_of(scope: Scope) -> Refusal | None:
+    """Return the refusal of a head that is too large, or whose path can be read in two ways.
+
+    The parser of requests accepts a large head that arrives at once.
+    """
+    headers = scope["headers"]
+    raw_path: bytes = scope["raw_path"]
+    size = sum(len(name) + len(value) for name, value in headers)
+    if len(headers) > MAX_HEADERS or size + len(raw_path) > MAX_HEAD:
+        text = f"A request may have at most {MAX_HEADERS} headers and a head of {MAX_HEAD} bytes"
+        return Refusal(431, text, {"Connection": "close"})
+    if b"%2f" in raw_path.lower():
+        # Whoever looks at the path before it is decoded would see other parts than we do.
+        return bad_request("No address of the node has an encoded slash (%2F)")
+    return None
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -15,4 +15,5 @@ __all__ = ["routes"]
 
 def routes(repository: Repository) -> list[BaseRoute]:
     """Return the routes of ``/ipfs/…``. Close `repository` only after the last request."""
-    return [GatewayRoute(CachedRepository.of(repository))]
+    cached = CachedRepository.of(repository)
+    return [GatewayRoute(lambda address, _: (cached, address))]

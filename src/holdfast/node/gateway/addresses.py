@@ -1,6 +1,8 @@
 """Parse the path of a request into a CID and names, and resolve the names in the repository.
 
-Each name is decoded alone: in a path that was decoded as a whole, ``%2F`` would separate names.
+The path is parsed once, into an `Address`. Access is checked for that value, and that value is
+served: only this file reads ``raw_path``. Each name is decoded alone: in a path that was decoded as
+a whole, ``%2F`` would separate names.
 """
 
 import string
@@ -17,7 +19,7 @@ from holdfast.errors import InvalidCIDError
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.repository.store import Repository
 
-PREFIX: Final = "/ipfs"
+PUBLIC: Final = "/ipfs"  # where the public content is; private content is below ``/files``
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,29 +27,49 @@ class Address:
     """The parsed path of a request.
 
     Attributes:
-        target: The path of the request, still quoted.
+        root: The path below which the application is mounted; empty for none.
+        place: Where the content is below it: ``/ipfs`` or ``/files``.
         text: The CID as the client wrote it.
         cid: The CID.
         names: The names after the CID; bytes that are not UTF-8 are kept as surrogates.
         has_slash: Whether the path ends with a slash, as the path of a directory.
+        query: The query that links to this content need, with its question mark: the signature of
+            a private link.
+        top: How many of the names lead to the folder that the signature is for. No link leads
+            above it.
     """
 
-    target: str
+    root: str
+    place: str
     text: str
     cid: CID
     names: tuple[str, ...]
     has_slash: bool
+    query: str = ""
+    top: int = 0
 
     @classmethod
-    def of(cls, scope: Scope) -> "Address":
-        """Return the address of a request; raise a `Refusal` if it is invalid."""
-        return cls.parse(scope.get("raw_path") or quote(scope["path"]).encode())
+    def of(cls, scope: Scope, place: str = PUBLIC) -> "Address":
+        """Return the address of a request; raise a `Refusal` if it is invalid.
+
+        The route was chosen by ``path``. If ``raw_path`` is missing or spells another path, as
+        after a middleware that changes one of them, it does not count.
+        """
+        path: str = scope["path"]
+        raw: bytes = scope.get("raw_path") or b""
+        if unquote(raw.decode("latin-1")) != path:
+            raw = quote(path).encode()
+        return cls.parse(raw, place, root_of(scope))
 
     @classmethod
-    def parse(cls, raw: bytes) -> "Address":
+    def parse(cls, raw: bytes, place: str = PUBLIC, root: str = "") -> "Address":
         """Return the address in the path `raw`; raise a `Refusal` if it is invalid."""
-        target = quote(raw, safe=string.punctuation)
-        text, *names = target.partition(f"{PREFIX}/")[2].split("/")
+        parts = quote(raw, safe=string.punctuation).split("/")
+        start = f"{root}{place}".split("/")
+        if [unquote(part) for part in parts[: len(start)]] != start:
+            why = f"the address must begin with {root}{place}/, without encoded slashes"
+            raise Refusal(HTTPStatus.BAD_REQUEST, why)
+        text, *names = parts[len(start) :] or [""]
         has_slash = bool(names) and not names[-1]
         if has_slash:
             names.pop()
@@ -55,21 +77,32 @@ class Address:
             cid = CID.parse(text := unquote(text))
         except InvalidCIDError as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, f"invalid CID: {error.reason}") from None
-        return cls(target, text, cid, tuple(map(_name, names)), has_slash)
+        return cls(root, place, text, cid, tuple(map(_name, names)), has_slash)
 
     @property
     def path(self) -> str:
-        """The content path, with uniform quoting."""
-        return "/".join([PREFIX, self.text, *map(quoted, self.names)]) + "/" * self.has_slash
+        """The content path, with uniform quoting: ``/ipfs/…`` for private content too."""
+        return "/".join([PUBLIC, self.text, *map(quoted, self.names)]) + "/" * self.has_slash
 
     @property
     def prefix(self) -> str:
-        """The path of all content: ``/ipfs`` after the root path of the application."""
-        return self.target.partition(f"{PREFIX}/")[0] + PREFIX
+        """The path of all content: its place after the root path of the application."""
+        return quote(self.root) + self.place
+
+    @property
+    def here(self) -> str:
+        """The path of the request without a slash at its end, with uniform quoting."""
+        return self.link(len(self.names))
 
     def link(self, depth: int) -> str:
         """Return the path with only the first `depth` names."""
         return "/".join([self.prefix, quoted(self.text), *map(quoted, self.names[:depth])])
+
+
+def root_of(scope: Scope) -> str:
+    """Return the path below which the application is mounted, if the request's path has it."""
+    root: str = scope.get("root_path", "")
+    return root if scope["path"].startswith(f"{root}/") else ""
 
 
 def quoted(name: str) -> str:
@@ -91,7 +124,8 @@ class ResolvedPath:
     Attributes:
         address: The address.
         roots: The root CID, then the CID of each name of the path.
-        path_blocks: The blocks of directories and shards that were read to resolve the path.
+        path_blocks: The blocks of directories and shards that were read to resolve the path. Those
+            above the folder that a signature is for are left out.
     """
 
     address: Address
@@ -119,11 +153,12 @@ def resolve_path(repository: Repository, address: Address) -> ResolvedPath:
     """
     roots = [address.cid]
     path_blocks: list[CID] = []
-    for name in address.names:
+    for depth, name in enumerate(address.names):
         walk = PathWalk(roots[-1], [name])
         while (needed := walk.need) is not None:
             walk.feed(repository.block(needed), verified=True)
-            path_blocks.append(needed)
+            if depth >= address.top:
+                path_blocks.append(needed)
         if walk.found is not None:
             roots.append(walk.found)
     return ResolvedPath(address, tuple(roots), tuple(path_blocks))

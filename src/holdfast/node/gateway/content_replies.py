@@ -101,7 +101,8 @@ def content_headers(
         "Cache-Control": IMMUTABLE,
     }
     if query and "format" not in request.query_params:
-        headers["Content-Location"] = f"{found.address.path}?{query}"
+        slash = "/" * found.address.has_slash
+        headers["Content-Location"] = f"{found.address.here}{slash}?{query}"
     return headers
 
 

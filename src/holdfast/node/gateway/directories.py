@@ -13,7 +13,7 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.errors import NotFoundError
 from holdfast.files.readable_size import readable_size
-from holdfast.node.gateway.addresses import PREFIX, Address, ResolvedPath, quoted
+from holdfast.node.gateway.addresses import Address, ResolvedPath, quoted
 from holdfast.node.gateway.cached_repository import BytesPieces, CachedRepository
 from holdfast.node.gateway.content_replies import Content, content_reply
 from holdfast.node.gateway.files import file_reply, redirect_to
@@ -60,7 +60,7 @@ def directory_reply(
     """Return the index.html of a directory, or a generated page that lists it."""
     if not found.address.has_slash:
         # The links on the page are relative to its address.
-        return redirect_to(request, found.address, found.address.target + "/")
+        return redirect_to(request, found.address, f"{found.address.here}/")
     index = _index(repository, found.cid)
     if index is not None:
         return file_reply(request, repository, found, index, INDEX)
@@ -104,7 +104,7 @@ def _index(repository: CachedRepository, cid: CID) -> CID | None:
 def _page(repository: Repository, found: ResolvedPath) -> bytes:
     entries, is_cut = listed(repository, found.cid)
     address = found.address
-    here = escape(address.link(len(address.names)))
+    here = escape(address.here)
     rows = []
     if address.names:
         rows.append(f'<tr><td><a href="{here}/..">..</a></td><td></td><td></td></tr>')
@@ -118,8 +118,8 @@ def _page(repository: Repository, found: ResolvedPath) -> bytes:
         rows.append(row)
         shown += 1
     page = PAGE.format(
-        path=escape(readable("/".join([PREFIX, address.text, *address.names, ""]))),
-        breadcrumbs="/".join([PREFIX, *_breadcrumbs(address)]),
+        path=escape(readable("/".join([address.place, address.text, *address.names, ""]))),
+        breadcrumbs="/".join([address.place, *_breadcrumbs(address)]),
         rows="\n".join(rows),
         note=NOTE.format(shown=shown) if is_cut else "",
     )

@@ -1,10 +1,11 @@
 """Serving a request to the gateway: find its content, choose the format, build the reply."""
 
 import asyncio
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from starlette.datastructures import URLPath
+from starlette.datastructures import QueryParams, URLPath
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, NoMatchFound
@@ -12,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.content.unixfs.data import Kind
 from holdfast.errors import ClientError
-from holdfast.node.gateway.addresses import PREFIX, Address, ResolvedPath, resolve_path
+from holdfast.node.gateway.addresses import PUBLIC, Address, ResolvedPath, resolve_path, root_of
 from holdfast.node.gateway.archives import archive_reply
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.gateway.content_replies import refusal_for
@@ -44,22 +45,33 @@ CROSS_ORIGIN: Final = {
 PREFLIGHT: Final = {"Access-Control-Max-Age": "86400"}
 
 
+# Returns where the content at an address is, and the address for links to it; may refuse.
+OpenContent: TypeAlias = Callable[[Address, QueryParams], tuple[CachedRepository, Address]]
+
+
 class GatewayRoute(BaseRoute):
-    """The route for everything below ``/ipfs``.
+    """The route for everything below `place`. Each reply gets `headers`, in place of its own.
 
     The patterns of Starlette's own routes would split names that have ``%2F`` or ``%0A`` in them.
     """
 
-    def __init__(self, repository: CachedRepository) -> None:
-        self._repository = repository
+    def __init__(
+        self,
+        open_content: OpenContent,
+        place: str = PUBLIC,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._open_content = open_content
+        self._place = place
+        self._headers = headers or {}
         self._app = DefaultHeaders(self._serve, SAFETY_HEADERS | CROSS_ORIGIN)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether a request is for the gateway, with any method."""
         if scope["type"] != "http":
             return Match.NONE, {}
-        path: str = scope["path"].removeprefix(scope.get("root_path", ""))
-        is_ours = path == PREFIX or path.startswith(f"{PREFIX}/")
+        path: str = scope["path"].removeprefix(root_of(scope))
+        is_ours = path == self._place or path.startswith(f"{self._place}/")
         return (Match.FULL, {"endpoint": self}) if is_ours else (Match.NONE, {})
 
     def url_path_for(self, name: str, /, **path_params: Any) -> URLPath:
@@ -75,6 +87,7 @@ class GatewayRoute(BaseRoute):
         readers = resources_of(scope).readers
         loop = asyncio.get_running_loop()
         response = await loop.run_in_executor(readers, self._answer, Request(scope))
+        response.headers.update(self._headers)
         await response(scope, receive, send)
 
     def _answer(self, request: Request) -> Response:
@@ -91,45 +104,46 @@ class GatewayRoute(BaseRoute):
         return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, why, {"Allow": METHODS}).text_reply()
 
     def _read(self, request: Request) -> Response:
-        address = Address.of(request.scope)
+        address = Address.of(request.scope, self._place)
         if request.headers.get("service-worker") == "script" and not (
             address.names or address.has_slash
         ):
             # A rule for path gateways: the scope of the worker would be all content of all users.
-            raise Refusal(HTTPStatus.BAD_REQUEST, "no service worker for all of /ipfs")
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"no service worker for all of {self._place}")
+        repository, address = self._open_content(address, request.query_params)
         wanted = negotiate(request)
-        if not self._repository.has(address.cid):
+        if not repository.has(address.cid):
             if "only-if-cached" in request.headers.get("cache-control", "").lower():
                 raise Refusal(HTTPStatus.PRECONDITION_FAILED, f"{address.text} is not here")
             raise Refusal(HTTPStatus.NOT_FOUND, f"{address.text} is not here")
-        found = resolve_path(self._repository, address)
+        found = resolve_path(repository, address)
         match wanted.format:
             case Format.RAW:
-                return raw_block_reply(request, self._repository, found)
+                return raw_block_reply(request, repository, found)
             case Format.CAR:
-                return archive_reply(request, self._repository, found, wanted)
+                return archive_reply(request, repository, found, wanted)
             case Format.TAR:
-                return tar_reply(request, self._repository, found)
+                return tar_reply(request, repository, found)
             case Format.JSON:
-                return json_reply(request, self._repository, found)
+                return json_reply(request, repository, found)
             case Format.DESERIALIZED:
-                return self._deserialized(request, found)
+                return _deserialized(request, repository, found)
 
-    def _deserialized(self, request: Request, found: ResolvedPath) -> Response:
-        block = self._repository.block(found.cid)
-        match self._repository.kind(found.cid):
-            case Kind.DIRECTORY | Kind.SHARD:
-                return directory_reply(request, self._repository, found)
-            case Kind.FILE | Kind.RAW if found.address.has_slash:
-                target = found.address.target.removesuffix("/")
-                return redirect_to(request, found.address, target)
-            case Kind.FILE | Kind.RAW:
-                name = found.address.names[-1] if found.address.names else ""
-                return file_reply(request, self._repository, found, found.cid, name)
-            case Kind.SYMLINK:
-                return symlink_reply(request, found, block)
-            case _:
-                raise Refusal(
-                    HTTPStatus.NOT_ACCEPTABLE,
-                    f"{found.cid} is not a file or directory; read its block with ?format=raw",
-                )
+
+def _deserialized(request: Request, repository: CachedRepository, found: ResolvedPath) -> Response:
+    block = repository.block(found.cid)
+    match repository.kind(found.cid):
+        case Kind.DIRECTORY | Kind.SHARD:
+            return directory_reply(request, repository, found)
+        case Kind.FILE | Kind.RAW if found.address.has_slash:
+            return redirect_to(request, found.address, found.address.here)
+        case Kind.FILE | Kind.RAW:
+            name = found.address.names[-1] if found.address.names else ""
+            return file_reply(request, repository, found, found.cid, name)
+        case Kind.SYMLINK:
+            return symlink_reply(request, found, block)
+        case _:
+            raise Refusal(
+                HTTPStatus.NOT_ACCEPTABLE,
+                f"{found.cid} is not a file or directory; read its block with ?format=raw",
+            )

@@ -27,7 +27,7 @@ from holdfast.node.v3_api.json_records import upload_record
 from holdfast.node.v3_api.link_endpoints import LinkEndpoints, open_grant
 from holdfast.node.v3_api.networks import PRIVATE, PUBLIC, Networks
 from holdfast.node.v3_api.pin_endpoints import PinEndpoints
-from holdfast.node.v3_api.private_gateway import PREFIX, PrivateGateway
+from holdfast.node.v3_api.private_gateway import PrivateContent
 from holdfast.node.v3_api.signatures import Signer
 from holdfast.node.v3_api.tus_endpoints import TusEndpoints
 from holdfast.node.v3_api.tus_uploads import TusUploads
@@ -109,7 +109,7 @@ class V3Endpoints:
             *self._file_routes(),
             *self._group_routes(),
             Route("/v3/files/{id}/{secret}", _for_pages(self.serve_upload)),
-            Route(f"{PREFIX}/{{path:path}}", PrivateGateway(self._networks, self._signer)),
+            PrivateContent(self._networks, self._signer).route(),
             Route("/v3/{path:path}", v3_call(_lacking)),
         ]
 

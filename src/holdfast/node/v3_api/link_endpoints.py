@@ -1,9 +1,15 @@
-"""The calls that sign addresses: to upload without a token, and to read a private file."""
+"""The calls that sign addresses: to upload without a token, and to read private content.
 
+The signature of a link covers a CID and the names after it, and so the content there and all below
+it. ``X-Depth`` says how many names that are; without it, the signature covers all of the CID.
+"""
+
+import re
 import time
 from collections.abc import Mapping
-from typing import Any, Final, TypeGuard
-from urllib.parse import urlencode, urlsplit
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
@@ -11,20 +17,22 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from holdfast.content.cid import CID
-from holdfast.errors import InvalidCIDError
+from holdfast.node.gateway.addresses import Address, quoted
 from holdfast.node.http_server.refusals import Refusal, bad_request
 from holdfast.node.pinning_api.body_reader import BodyReader
 from holdfast.node.v3_api.networks import PRIVATE
 from holdfast.node.v3_api.signatures import Signer
 from holdfast.node.v3_api.upload_options import LATEST, read_name, read_network, unwrapped
-from holdfast.node.v3_api.v3_calls import data_reply, origin_of
+from holdfast.node.v3_api.v3_calls import base_url, data_reply
 
-PREFIX: Final = "/files/"  # of private files
+PLACE: Final = "/files"  # of private content, below the root path of the node
 UPLOAD: Final = "upload"
 LINK: Final = "link"
 ALGORITHM: Final = "PINATA1"
 MAX_ADDRESS: Final = 16 << 10  # characters; the head of a request may have 32 KiB
 MAX_TYPES: Final = 100
+DEPTH: Final = re.compile(r"[0-9]{1,5}")
+NOT_IN_URL: Final = re.compile(r"[\x00-\x1f\x7f#]")  # the signature could not follow such a path
 
 
 class LinkEndpoints:
@@ -38,49 +46,59 @@ class LinkEndpoints:
         """Sign an address to upload to; with an `url` in the body, one to read a private file."""
         body = await self._bodies.json_object(request)
         if "url" in body:
-            return await self._link(body)
+            return await self._link(request, body)
         grant = _read_grant(body)
         token = await run_in_threadpool(self._signer.seal, UPLOAD, grant)
-        address = f"{origin_of(request)}/v3/files/signed/{token}"
+        address = f"{base_url(request)}/v3/files/signed/{token}"
         if len(address) > MAX_ADDRESS:
             raise bad_request("The key-values and types are too long for an address")
         return data_reply(address)
 
     async def download_link(self, request: Request) -> Response:
         """Sign an address to read a private file."""
-        return await self._link(await self._bodies.json_object(request))
+        return await self._link(request, await self._bodies.json_object(request))
 
-    async def _link(self, body: Mapping[str, Any]) -> Response:
-        url = body.get("url")
+    async def _link(self, request: Request, body: Mapping[str, Any]) -> Response:
+        root = quote(request.scope.get("root_path", ""))
+        url, address = _private_address(body.get("url"), root)
         if body.get("method", "GET") != "GET":
             raise bad_request("method must be GET")
-        if not _is_address(url):
-            raise bad_request("url must be the address of a private file, …/files/CID")
-        cid = _private_cid(urlsplit(url).path)
         date, expires = str(_whole_number(body, "date")), str(_whole_number(body, "expires"))
-        signature = await run_in_threadpool(self._signer.sign, LINK, cid, date, expires)
-        query = urlencode(
-            {
-                "X-Algorithm": ALGORITHM,
-                "X-Date": date,
-                "X-Expires": expires,
-                "X-Method": "GET",
-                "X-Signature": signature,
-            }
-        )
+        text = _signed_text(address.cid, address.names, date, expires)
+        signature = await run_in_threadpool(self._signer.sign, LINK, *text)
+        query = _link_query(date, expires, signature, len(address.names))
         return data_reply(f"{url}{'&' if '?' in url else '?'}{query}")
 
 
-def check_link(signer: Signer, path: str, query: QueryParams) -> CID:
-    """Return the CID that a link opens; raise a `Refusal` unless it is valid now."""
-    cid = _private_cid(path)
+def check_link(signer: Signer, address: Address, query: QueryParams) -> Address:
+    """Return `address` with the query for links below it; raise a `Refusal` unless it is signed."""
     date, expires = query.get("X-Date", ""), query.get("X-Expires", "")
-    signature = query.get("X-Signature", "")
-    if query.get("X-Method") != "GET" or not signer.is_valid(signature, LINK, cid, date, expires):
+    signature, depth = query.get("X-Signature", ""), query.get("X-Depth", "0")
+    names = address.names[: int(depth) if DEPTH.fullmatch(depth) else 0]
+    text = _signed_text(address.cid, names, date, expires)
+    if query.get("X-Method") != "GET" or not signer.is_valid(signature, LINK, *text):
         raise Refusal(403, "a private file is read through an access link, and this is not one")
     if time.time() >= int(date) + int(expires):
         raise Refusal(403, "the access link has expired")
-    return CID.parse(cid)
+    own_query = _link_query(date, expires, signature, len(names))
+    return replace(address, query=f"?{own_query}", top=len(names))
+
+
+def _signed_text(cid: CID, names: tuple[str, ...], date: str, expires: str) -> tuple[str, ...]:
+    """Return what the signature of a link is for."""
+    return str(cid), "/".join(map(quoted, names)), date, expires
+
+
+def _link_query(date: str, expires: str, signature: str, depth: int) -> str:
+    query = {
+        "X-Algorithm": ALGORITHM,
+        "X-Date": date,
+        "X-Expires": expires,
+        "X-Method": "GET",
+        **({"X-Depth": str(depth)} if depth else {}),
+        "X-Signature": signature,
+    }
+    return urlencode(query)
 
 
 def open_grant(signer: Signer, token: str) -> dict[str, Any]:
@@ -91,22 +109,21 @@ def open_grant(signer: Signer, token: str) -> dict[str, Any]:
     return grant
 
 
-def _is_address(url: Any) -> TypeGuard[str]:
-    """Return whether `url` is the text of an address, of at most `MAX_ADDRESS` characters."""
+def _private_address(url: Any, root: str) -> tuple[str, Address]:
+    """Return the URL of private content, and the address in its path.
+
+    The path begins with `root`, or with another root path that a proxy in front of the node has.
+    """
+    wrong = bad_request("url must be the address of a private file, …/files/CID")
+    if not isinstance(url, str) or len(url) > MAX_ADDRESS or NOT_IN_URL.search(url):
+        raise wrong
     try:
-        return isinstance(url, str) and len(url) <= MAX_ADDRESS and bool(urlsplit(url))
+        path = urlsplit(url).path
     except ValueError:
-        return False
-
-
-def _private_cid(path: str) -> str:
-    """Return the CID in the path of a private file, as it is written there."""
-    text = path.partition(PREFIX)[2].partition("/")[0]
-    try:
-        CID.parse(text)
-    except InvalidCIDError as error:
-        raise bad_request(f"Invalid CID: {error.reason}") from None
-    return text
+        raise wrong from None
+    if not path.startswith(f"{root}{PLACE}/"):
+        root = path.partition(f"{PLACE}/")[0]
+    return url, Address.parse(path.encode("utf-8", "replace"), PLACE, unquote(root))
 
 
 def _read_grant(body: Mapping[str, Any]) -> dict[str, Any]:

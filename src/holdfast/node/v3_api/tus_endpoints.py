@@ -27,7 +27,7 @@ from holdfast.node.v3_api.upload_options import (
     size_limit,
     too_large,
 )
-from holdfast.node.v3_api.v3_calls import error_reply, origin_of
+from holdfast.node.v3_api.v3_calls import base_url, error_reply
 
 VERSION: Final = "1.0.0"
 EXTENSIONS: Final = "creation,expiration,termination"
@@ -90,7 +90,7 @@ class TusEndpoints:
             is_signed=grant is not None,
         )
         state = upload.state
-        location = f"{origin_of(request)}/v3/files/{state.id}/{state.secret}"
+        location = f"{base_url(request)}/v3/files/{state.id}/{state.secret}"
         return Response(status_code=201, headers={"Location": location, **_progress(upload)})
 
     async def serve(self, request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -34,7 +35,8 @@ def error_reply(refusal: Refusal, headers: Mapping[str, str] | None = None) -> R
     )
 
 
-def origin_of(request: Request) -> str:
-    """Return the origin under which the client reaches the node, for addresses in replies."""
+def base_url(request: Request) -> str:
+    """Return the URL under which the client reaches the node, for addresses in replies."""
     scheme = request.headers.get("x-forwarded-proto", "")  # of a proxy with TLS
-    return f"{'https' if scheme == 'https' else 'http'}://{request.headers.get('host', '')}"
+    origin = f"{'https' if scheme == 'https' else 'http'}://{request.headers.get('host', '')}"
+    return origin + quote(request.scope.get("root_path", ""))
