@@ -1,11 +1,14 @@
 """What signed addresses of the node open: what was signed, however a request spells its target."""
 
+import html
 import re
 import socket
 import threading
 import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 import uvicorn
@@ -13,9 +16,6 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from holdfast.content.cid import CID
-from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.content.unixfs.directories import build_directory
-from holdfast.files.importing import import_content
 from holdfast.node.application import create_app
 from holdfast.node.gateway.addresses import Address
 from holdfast.node.settings import NodeSettings, NodeToken
@@ -166,19 +166,18 @@ def follow(address, target, **more):
     raise AssertionError(location)
 
 
-def add_folder(repository, tree):
-    """Store and pin a folder, as a nested dictionary; return its CID."""
-    with repository.adding() as adding:
+def sign_upload(call):
+    """Return an address for uploads to the private network."""
+    body = {"date": int(time.time()), "expires": 60, "network": "private", "filename": "granted"}
+    return call.data("POST", "/v3/files/sign", json=body)
 
-        def add(content):
-            if isinstance(content, bytes):
-                return import_content(content, UNIXFS_V1_2025, adding.put)
-            parts = [(name.encode(), add(each)) for name, each in content.items()]
-            return build_directory(parts, UNIXFS_V1_2025, adding.put)
 
-        part = add(tree)
-        adding.pin(part.cid, size=part.dag_size)
-    return str(part.cid)
+def add_folder(call, address, files):
+    """Upload a private folder to a signed address; return its CID."""
+    fields = [("file", (f"top/{path}", content)) for path, content in files.items()]
+    response = call("POST", address, token="", fields=fields)
+    assert response.status == 200, response.data
+    return response.json()["data"]["cid"]
 
 
 class PrivateNode:
@@ -193,15 +192,16 @@ class PrivateNode:
         self.a, self.b, self.deleted = (file["cid"] for file in files.values())
         self.id = files["a"]["id"]
         call.data("DELETE", f"/v3/files/private/{files['c']['id']}")
-        with Repository(node.repository.path / "private") as repository:
-            self.folder = add_folder(
-                repository,
-                {
-                    "sub": {"deep.txt": b"secret deep.", "more": {"x.txt": b"secret more."}},
-                    "other.txt": b"secret other.",
-                },
-            )
-            self.site = add_folder(repository, {"index.html": b"secret site."})
+        self.folder = add_folder(
+            call,
+            sign_upload(call),
+            {
+                "sub/deep.txt": b"secret deep.",
+                "sub/more/x.txt": b"secret more.",
+                "other.txt": b"secret other.",
+            },
+        )
+        self.site = add_folder(call, sign_upload(call), {"index.html": b"secret site."})
         file, folder, sub = (
             urlsplit(call.link(path)).query for path in (self.a, self.folder, f"{self.folder}/sub")
         )
@@ -335,8 +335,7 @@ def test_private_content_is_not_at_the_public_gateway_however_it_is_spelled(priv
 @pytest.mark.parametrize("spell", PATHS, ids=range(len(PATHS)))
 def test_an_address_for_uploads_takes_uploads_only_however_it_is_spelled(private, spell):
     call = private.call
-    body = {"date": int(time.time()), "expires": 60, "network": "private", "filename": "granted"}
-    signed = urlsplit(call.data("POST", "/v3/files/sign", json=body)).path
+    signed = urlsplit(sign_upload(call)).path
     kind = "Content-Type: multipart/form-data; boundary=x"
     reply = follow(private.address, spell(signed), method="POST", headers=[kind], body=FORM)
     if reply.status == 200:
@@ -371,55 +370,133 @@ def test_only_what_was_signed_is_signed(private):
         assert reply.status == 400, (path, reply.data)
 
 
+# Folders
+
+
+def links_of(page):
+    return [html.unescape(link) for link in re.findall(r'href="([^"]*)"', page.decode())]
+
+
+def browse(private, start):
+    """Follow all links of a listing and of those below; return the pages and contents."""
+    pages, waiting = {}, [start]
+    while waiting:
+        target = waiting.pop()
+        head, _, tail = target.partition("?")
+        target = f"{head.removesuffix('/..')}?{tail}"
+        if target not in pages:
+            pages[target] = reply = private.page(target)
+            assert reply.headers["referrer-policy"] == "no-referrer"
+            assert reply.headers["cache-control"] == "private, no-store"
+            if reply.headers["content-type"].startswith("text/html"):
+                waiting += links_of(reply.body)
+    return pages
+
+
+def test_a_private_folder_is_browsed_by_its_link(private):
+    link = urlsplit(private.call.link(private.folder))
+    pages = browse(private, f"{link.path}?{link.query}")
+    assert {target.partition("?")[0] for target in pages} == {
+        f"/files/{private.folder}{path}"
+        for path in (*("", "/other.txt", "/sub", "/sub/deep.txt", "/sub/more", "/sub/more/x.txt"),)
+    }
+    assert {target.partition("?")[2] for target in pages} == {link.query}
+    for target, reply in pages.items():
+        if target.partition("?")[0].endswith(".txt"):
+            assert reply.body.startswith(b"secret ")
+
+
+def test_a_link_to_a_subfolder_opens_nothing_above_it(private):
+    link = urlsplit(private.call.link(f"{private.folder}/sub"))
+    pages = browse(private, f"{link.path}?{link.query}")
+    assert {target.partition("?")[0] for target in pages} == {
+        f"/files/{private.folder}{path}"
+        for path in ("/sub", "/sub/deep.txt", "/sub/more", "/sub/more/x.txt")
+    }
+    for above in ("", "/", "/other.txt", "/sub2", "/su"):
+        reply = send(private.address, f"/files/{private.folder}{above}?{link.query}")
+        assert reply.status == 403, reply
+    archive = private.page(f"{link.path}?{link.query}&format=car").body
+    assert b"deep.txt" in archive
+    assert b"other.txt" not in archive  # the block of the folder above is not in it
+
+
+def test_a_link_of_one_folder_opens_no_other_and_expires(private):
+    query = urlsplit(private.call.link(private.folder)).query
+    for path in (private.site, f"{private.site}/index.html", private.a):
+        assert send(private.address, f"/files/{path}?{query}").status == 403
+    old = urlsplit(private.call.link(private.folder, date=1)).query
+    assert send(private.address, f"/files/{private.folder}/other.txt?{old}").status == 403
+
+
+@pytest.mark.parametrize("path", ["", "/", "/other.txt", "/none", "/sub"])
+def test_no_credential_leaves_the_private_gateway(private, path):
+    link = urlsplit(private.call.link(private.folder))
+    reply = send(private.address, f"{link.path}{path}?{link.query}")
+    assert reply.headers["referrer-policy"] == "no-referrer"
+    assert reply.headers["cache-control"] == "private, no-store"
+    # A page could set a policy of its own for referrers, so it loads nothing from elsewhere.
+    policy = reply.headers["content-security-policy"]
+    assert policy == "sandbox; default-src 'self' data: 'unsafe-inline'"
+    assert reply.headers.get("location", "/files/").startswith("/files/")
+    for target in links_of(reply.body):
+        assert target.startswith(f"/files/{private.folder}")
+
+
+def test_a_page_of_the_author_is_the_page_of_a_private_folder(private):
+    link = urlsplit(private.call.link(private.site))
+    assert private.page(f"{link.path}?{link.query}").body == b"secret site."
+
+
 # Below a root path
 
 
-class MountedNode:
-    """The node as a part of another application, served by uvicorn."""
+@contextmanager
+def serving(repository, root, *, is_mounted):
+    """Serve a node below `root` with uvicorn; yield what calls its API.
 
-    def __init__(self, repository, root, *, is_mounted):
-        self.token, self.api_url = "mounted-0123456789", ""
-        settings = NodeSettings(tokens=(NodeToken(token=self.token),))
-        app = create_app(repository, settings)
-        options = {} if is_mounted else {"root_path": root}
-        outer = Starlette(routes=[Mount(root, app)]) if is_mounted else app
-        self.repository = repository
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        port = self._socket.getsockname()[1]
-        # A proxy in front of uvicorn removes the root path, and the client knows it.
-        self.url = f"http://127.0.0.1:{port}"
-        self.api_url = f"{self.url}{root}" if is_mounted else self.url
-        config = uvicorn.Config(outer, log_config=None, lifespan="off", **options)
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],))
-        self._thread.start()
-
-    def close(self):
-        self._server.should_exit = True
-        self._thread.join()
-        self._socket.close()
+    It is mounted in another application, or behind a proxy that removes the root path.
+    """
+    token = NodeToken(token="mounted-0123456789")
+    app = create_app(repository, NodeSettings(tokens=(token,)))
+    if is_mounted:
+        app = Starlette(routes=[Mount(root, app)])
+    options = {} if is_mounted else {"root_path": root}
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", **options))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}{quote(root) if is_mounted else ''}"
+        try:
+            yield V3Caller(SimpleNamespace(api_url=url, token=token.token))
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 @pytest.mark.parametrize("root", ["/files", "/a b/ipfs"])
 @pytest.mark.parametrize("is_mounted", [True, False])
 def test_links_work_below_a_root_path(tmp_path, root, is_mounted):
-    quoted = root.replace(" ", "%20")
-    with Repository(tmp_path / "store") as repository:
-        node = MountedNode(repository, root, is_mounted=is_mounted)
-        node.api_url = node.api_url.replace(" ", "%20")
-        try:
-            call = V3Caller(node)
-            a, b = (call.stored(text, network="private")["cid"] for text in (b"aa", b"bb"))
-            public = call.stored(b"public")["cid"]
-            assert call("GET", f"/ipfs/{public}", token="").data == b"public"
-            link = call.link(a)
-            assert call("GET", link, token="").data == b"aa"
-            assert call("GET", link.replace(a, b), token="").status == 403
-            for path in (f"/files%2F{a}/ipfs/{b}", f"/files/{a}/ipfs/{b}"):
-                target = node.api_url + path + "?" + link.partition("?")[2]
-                assert call("GET", target, token="").status in REFUSED
-            body = {"date": int(time.time()), "expires": 60}
-            signed = call.data("POST", "/v3/files/sign", json=body)
-            assert urlsplit(signed).path.startswith(f"{quoted}/v3/files/signed/")
-        finally:
-            node.close()
+    with (
+        Repository(tmp_path / "store") as repository,
+        serving(repository, root, is_mounted=is_mounted) as call,
+    ):
+        a, b = (call.stored(text, network="private")["cid"] for text in (b"aa", b"bb"))
+        public = call.stored(b"public")["cid"]
+        assert call("GET", f"/ipfs/{public}", token="").data == b"public"
+        link = call.link(a)
+        assert call("GET", link, token="").data == b"aa"
+        assert call("GET", link.replace(a, b), token="").status == 403
+        query = urlsplit(link).query
+        for path in (f"/files%2F{a}/ipfs/{b}", f"/files/{a}/ipfs/{b}"):
+            assert call("GET", f"{path}?{query}", token="").status in REFUSED
+        address = sign_upload(call)
+        assert urlsplit(address).path.startswith(f"{quote(root)}/v3/files/signed/")
+        address = address if is_mounted else address.replace(quote(root), "", 1)
+        folder = add_folder(call, address, {"sub/x.txt": b"xx"})
+        query = urlsplit(call.link(folder)).query
+        moved = call("GET", f"/files/{folder}?{query}", token="", redirect=False)
+        assert moved.headers["Location"] == f"{quote(root)}/files/{folder}/?{query}"
+        page = call("GET", f"/files/{folder}/sub/?{query}", token="")
+        (to_file,) = (link for link in links_of(page.data) if "x.txt" in link)
+        assert to_file == f"{quote(root)}/files/{folder}/sub/x.txt?{query}"

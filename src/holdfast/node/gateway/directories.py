@@ -76,7 +76,7 @@ def directory_reply(
 def _listing(repository: CachedRepository, found: ResolvedPath) -> Content:
     """Return the page that lists the directory, from the cache or made again."""
     address = found.address
-    key = ("listing", address.prefix, address.text, address.names)
+    key = ("listing", address.prefix, address.text, address.names, address.query, address.top)
 
     def page() -> bytes:
         return repository.computed(key, lambda: _page(repository, found))
@@ -104,13 +104,13 @@ def _index(repository: CachedRepository, cid: CID) -> CID | None:
 def _page(repository: Repository, found: ResolvedPath) -> bytes:
     entries, is_cut = listed(repository, found.cid)
     address = found.address
-    here = escape(address.here)
+    here, query = escape(address.here), escape(address.query)
     rows = []
-    if address.names:
-        rows.append(f'<tr><td><a href="{here}/..">..</a></td><td></td><td></td></tr>')
+    if len(address.names) > address.top:
+        rows.append(f'<tr><td><a href="{here}/..{query}">..</a></td><td></td><td></td></tr>')
     shown = size = 0
     for entry in entries:
-        row = _row(entry, here, escape(address.prefix))
+        row = _row(entry, here, query, "" if query else escape(address.prefix))
         size += len(row)
         if size > MAX_ROWS:
             is_cut = True
@@ -127,11 +127,12 @@ def _page(repository: Repository, found: ResolvedPath) -> bytes:
 
 
 def _breadcrumbs(address: Address) -> Iterator[str]:
-    """Yield each name of the path as a link to its content."""
+    """Yield each name of the path; as a link to its content, where a link may lead there."""
+    query = escape(address.query)
     for depth, name in enumerate([address.text, *address.names]):
         text = escape(readable(name))
-        if depth <= MAX_BREADCRUMBS:
-            text = f'<a href="{escape(address.link(depth))}">{text}</a>'
+        if address.top <= depth <= MAX_BREADCRUMBS:
+            text = f'<a href="{escape(address.link(depth))}{query}">{text}</a>'
         yield text
 
 
@@ -141,16 +142,19 @@ def listed(repository: Repository, cid: CID) -> tuple[list[DirectoryEntry], bool
     return sorted(entries[:LISTED]), len(entries) > LISTED
 
 
-def _row(entry: DirectoryEntry, here: str, prefix: str) -> str:
-    """Return the row of an entry: its name, its CID, both as links, and its size."""
+def _row(entry: DirectoryEntry, here: str, query: str, prefix: str) -> str:
+    """Return the row of an entry: its name as a link, its CID, and its size.
+
+    The CID is a link below `prefix`, if there is one. A signature covers no address by CID.
+    """
     name, cid = quoted(entry.name), str(entry.cid)
-    by_name = f'<a href="{here}/{name}">{escape(readable(entry.name))}</a>'
-    # Escaped twice, as in Kubo's listings: the conformance suite compares this link exactly.
-    by_cid = f'<a class="ipfs-hash" translate="no" href="{prefix}/{cid}?filename={quoted(name)}">'
-    return (
-        f"<tr><td>{by_name}</td><td>{by_cid}{cid[:4]}…{cid[-4:]}</a></td>"
-        f"<td>{readable_size(entry.size)}</td></tr>"
-    )
+    by_name = f'<a href="{here}/{name}{query}">{escape(readable(entry.name))}</a>'
+    by_cid = f"{cid[:4]}…{cid[-4:]}"
+    if prefix:
+        # Escaped twice, as in Kubo's listings: the conformance suite compares this link exactly.
+        href = f"{prefix}/{cid}?filename={quoted(name)}"
+        by_cid = f'<a class="ipfs-hash" translate="no" href="{href}">{by_cid}</a>'
+    return f"<tr><td>{by_name}</td><td>{by_cid}</td><td>{readable_size(entry.size)}</td></tr>"
 
 
 def readable(name: str) -> str:

@@ -17,7 +17,14 @@ from holdfast.node.v3_api.networks import Networks
 from holdfast.node.v3_api.signatures import Signer
 
 CACHE: Final = 8 << 20  # bytes; its own, because the public gateway must not find a private block
-HEADERS: Final = {"Cache-Control": "private, no-store"}  # by others than the node
+# The address of each reply is a credential. No cache keeps the reply, and no other host gets the
+# address as a referrer: pages load nothing from elsewhere, because a page can set a policy of its
+# own for referrers.
+HEADERS: Final = {
+    "Cache-Control": "private, no-store",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "sandbox; default-src 'self' data: 'unsafe-inline'",
+}
 
 
 class PrivateContent:
