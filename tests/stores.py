@@ -65,6 +65,21 @@ def assert_full(folder, pins, *, damage=()):
             assert b"".join(repository.read(CID.parse(pin.cid))) == CONTENTS[pin.name]
 
 
+def pins_in(folder):
+    """Read the CIDs of the pins from the database in `folder`, without any code of the store."""
+    database = Path(folder, "holdfast.sqlite3")
+    if not database.exists():
+        return set()
+    connection = sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)
+    try:
+        rows = connection.execute("SELECT cid FROM pins WHERE removed IS NULL")
+        return {cid for (cid,) in rows}
+    except sqlite3.OperationalError:  # the store is being made
+        return set()
+    finally:
+        connection.close()
+
+
 def block_files(folder):
     """The files of blocks, with what is in them."""
     files = Path(folder, "blocks").glob("[!t]*/*")

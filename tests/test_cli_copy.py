@@ -1,7 +1,7 @@
 """The command `copy`."""
 
 import json
-import os
+import shutil
 import signal
 import subprocess
 
@@ -12,6 +12,7 @@ from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.repository import Repository
 from tests.commands import HOLDFAST, Commands
 from tests.gateways import ODD_LAYOUT
+from tests.stores import pins_in
 from tests.support import wait_until
 
 
@@ -147,33 +148,56 @@ def test_after_a_run_with_failures_the_target_is_asked_again(commands, tmp_path)
     assert set(pins(tmp_path)) == set(cids)
 
 
-def test_a_journal_is_for_one_token_and_for_one_day(commands, tmp_path, node):
+def service(commands, tmp_path, node, token):
+    """Add the connection `service`."""
+    (tmp_path / "token").touch(0o600)
+    (tmp_path / "token").write_text(token)
+    commands.write_user_file(
+        f'[connections.here]\nprovider = "local"\npath = "{tmp_path / "here"}"\n'
+        f'[connections.service]\nprovider = "pinning"\ntoken_file = "{tmp_path / "token"}"\n'
+        f'pin_api_url = "{node.config.pin_api_url}"\n'
+        f'gateway_url = "{node.config.gateway_url[0]}"\n'
+    )
+
+
+def test_a_command_that_broke_off_leaves_no_journal(commands, tmp_path, node):
+    """The next one asks the target what it has."""
     cids = stored(tmp_path)
-    folder = commands.folder.parent / "data" / "holdfast" / "copies"
     arguments = ("copy", "--from", "here", "--to", "service")
-
-    def use(token):
-        (tmp_path / "token").touch(0o600)
-        (tmp_path / "token").write_text(token)
-        commands.write_user_file(
-            f'[connections.here]\nprovider = "local"\npath = "{tmp_path / "here"}"\n'
-            f'[connections.service]\nprovider = "pinning"\ntoken_file = "{tmp_path / "token"}"\n'
-            f'pin_api_url = "{node.config.pin_api_url}"\n'
-            f'gateway_url = "{node.config.gateway_url[0]}"\n'
-        )
-
-    use("an-expired-token-of-mine")
-    assert commands.run(*arguments).returncode == 8
-    (old,) = folder.iterdir()
-    use(node.token)
+    service(commands, tmp_path, node, "an-expired-token-of-mine")
     result = commands.run(*arguments)
-    assert result.returncode == 0, result.stderr
-    assert list(folder.iterdir()) == [old]
-    os.utime(old, (1, 1))
+    assert result.returncode == 8
+    assert "to go on, run the same command again" in result.stderr.decode()
+    assert list(tmp_path.rglob("*.journal")) == []
+    service(commands, tmp_path, node, node.token)
     assert commands.run(*arguments).returncode == 0
-    assert list(folder.iterdir()) == []
     with Client.init(node.config) as client:
         assert {pin.cid for pin in client.iter_pins()} >= set(cids)
+        client.revoke(cids[0])
+        result = commands.run(*arguments)
+        assert result.stderr.decode() == "copied to service: 1 pin; there already: 2\n"
+        assert {pin.cid for pin in client.iter_pins()} >= set(cids)
+
+
+def test_what_the_target_still_fetches_is_not_counted_as_copied(commands, tmp_path, node):
+    with Repository(tmp_path / "here") as repository:
+        pin, _ = repository.add(b"to be fetched" * 50_000, ODD_LAYOUT, name="odd")
+    service(commands, tmp_path, node, node.token)
+    arguments = ("copy", "--from", "here", "--to", "service", "--pin-by-cid", "--wait", "0")
+    result = commands.run(*arguments, "--json")
+    facts = json.loads(result.stdout)
+    assert (facts["cid"], facts["how"], facts["state"]) == (pin.cid, "pin", "queued")
+    note = {"warning": "copied to service: 0 pins; not fetched yet: 1"}
+    assert json.loads(result.stderr) == note
+
+
+def test_the_copy_of_a_store_is_another_place(commands, tmp_path):
+    cids = stored(tmp_path)
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    with Client.init(path=tmp_path / "there") as client:
+        client.revoke(cids[0])
+    result = commands.run("copy", "--from", "here", "--to", "there")
+    assert result.stderr.decode() == "copied to there: 1 pin; there already: 2\n"
 
 
 def test_connections_must_be_known(commands, tmp_path):
@@ -207,8 +231,7 @@ def test_an_interrupt_tells_what_was_done_and_the_same_command_goes_on(commands,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    folder = tmp_path / "data/holdfast/copies"
-    wait_until(lambda: any(len(each.read_bytes()) > 5000 for each in folder.glob("*")))
+    wait_until(lambda: len(pins_in(tmp_path / "there")) >= 50)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130
@@ -216,6 +239,6 @@ def test_an_interrupt_tells_what_was_done_and_the_same_command_goes_on(commands,
     done = len(pins(tmp_path))
     assert 0 < done < 300
     result = commands.run("copy", "--from", "here", "--to", "there")
-    assert result.stderr.decode().startswith("copied to there: ")
+    words = f"copied to there: {300 - done} pins; there already: {done}\n"
+    assert result.stderr.decode() == words
     assert pins(tmp_path) == pins(tmp_path, "here")
-    assert list(folder.iterdir()) == []

@@ -1,6 +1,8 @@
-"""The command `copy` between all kinds of providers, killed twice on the way and run again."""
+"""The commands `copy` and `restore`, killed on the way and run again."""
 
 import json
+import random
+import shutil
 import signal
 import subprocess
 from contextlib import ExitStack
@@ -8,6 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from holdfast import Client, ClientConfig
+from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.repository import Repository
 from holdfast.testing import running_node
@@ -16,6 +19,7 @@ from tests.commands import HOLDFAST, Commands
 from tests.content import stream
 from tests.engines import running_kubo
 from tests.gateways import ODD_LAYOUT
+from tests.stores import pins_in
 from tests.support import wait_until
 
 PINS = 200
@@ -86,13 +90,8 @@ def write_connections(commands, **places):
     commands.write_user_file("\n".join(lines))
 
 
-def killed_after(count, commands, *arguments):
-    """Run the command until its journal has `count` pins, and kill it; return its results."""
-    folder = commands.folder.parent / "data" / "holdfast" / "copies"
-
-    def noted():
-        return sum(len(path.read_bytes().splitlines()) - 1 for path in folder.glob("*.journal"))
-
+def killed_when(is_time, commands, *arguments):
+    """Run the command until `is_time` returns True, and kill it; return its results."""
     process = subprocess.Popen(  # noqa: S603
         [HOLDFAST, *arguments],
         env=commands.environment,
@@ -100,12 +99,12 @@ def killed_after(count, commands, *arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
-    wait_until(lambda: noted() >= count or process.poll() is not None, 60)
+    wait_until(lambda: is_time() or process.poll() is not None, 60)
     process.send_signal(signal.SIGKILL)
     output, _ = process.communicate()
     assert process.returncode == -signal.SIGKILL, "it had ended before"
     lines = output.decode().splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")], noted()
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def pins_of(config):
@@ -139,9 +138,14 @@ def test_a_copy_that_is_killed_twice_copies_everything_once(source, target, tmp_
         assert len(expected) == PINS
 
         arguments = ["copy", "--from", "here", "--to", "there", "--json"]
-        first, noted = killed_after(PINS // 4, commands, *arguments)
-        second, more = killed_after(PINS // 2, commands, *arguments)
-        assert PINS // 4 <= noted < more < PINS
+        first = killed_when(lambda: len(pins_of(there)) >= PINS // 4, commands, *arguments)
+        second = killed_when(lambda: len(pins_of(there)) >= PINS // 2, commands, *arguments)
+        lost = sorted(pins_of(there))[::5]
+        with Client.init(there) as client:
+            for cid in lost:
+                client.revoke(cid)
+        before = pins_of(there)
+        assert PINS // 4 <= len(before) < PINS
         ended = commands.run(*arguments)
         third = [json.loads(line) for line in ended.stdout.splitlines()]
         errors = [json.loads(line) for line in ended.stderr.splitlines()]
@@ -152,13 +156,13 @@ def test_a_copy_that_is_killed_twice_copies_everything_once(source, target, tmp_
         # The service tries to fetch from the network what a node there has.
         code = 12 if source == "kubo" else 3
         assert ended.returncode == (code if failed else 0)
-        sent = [each["cid"] for each in (*first, *second, *third) if each["how"] is not None]
+        reports = [each for each in (*first, *second, *third) if each["how"] is not None]
+        sent = [each["cid"] for each in reports if each["cid"] not in lost]
         assert len(set(sent)) == len(sent), "something was sent twice"
         assert {each["how"] for each in third} - {None} == {
             "upload" if target == "pinning" else "archive"
         }
-        # What was under way when it was killed may be there, without a note in the journal.
-        assert len([each for each in third if each["duplicate"]]) <= 8
+        assert {each["cid"] for each in third if each["duplicate"]} == set(before)
         losses = {tuple(each["dropped"]) for each in third if not each["duplicate"]}
         assert losses == {("keyvalues",) if target == "kubo" and source != "kubo" else ()}
 
@@ -173,4 +177,88 @@ def test_a_copy_that_is_killed_twice_copies_everything_once(source, target, tmp_
             for cid in wanted:
                 copy = b"".join(client.provider.export_archive(cid))
                 assert copy == b"".join(origin.provider.export_archive(cid))
-        assert list((tmp_path / "commands/data/holdfast/copies").iterdir()) == []
+
+
+# The target is changed after the kill.
+
+SMALL_PINS = 60
+
+
+def remove(folder, _):
+    shutil.rmtree(folder, ignore_errors=True)  # the command may not have made it yet
+
+
+def revoke_all(folder, choose):
+    revoke_some(folder, choose, share=1)
+
+
+def revoke_some(folder, choose, share=0.5):
+    pins = sorted(pins_in(folder))
+    with Client.init(path=folder) as client:
+        for cid in choose.sample(pins, int(len(pins) * share)):
+            client.revoke(cid)
+
+
+def revoke_some_and_collect(folder, choose):
+    revoke_some(folder, choose)
+    with Repository(folder) as repository:
+        repository.collect_garbage()
+
+
+def replace_store(folder, choose):
+    """Put another store there, which has some of the pins, and others."""
+    with Repository(folder) as repository:
+        pins = repository.pins()
+        archives = [
+            b"".join(repository.export_car(CID.parse(pin.cid)))
+            for pin in choose.sample(pins, len(pins) // 3)
+        ]
+    shutil.rmtree(folder)
+    with Repository(folder) as repository:
+        repository.add(b"another store", UNIXFS_V1_2025, name="other")
+        for archive in archives:
+            repository.import_car([archive])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "change", [remove, revoke_all, revoke_some, revoke_some_and_collect, replace_store]
+)
+@pytest.mark.parametrize("command", ["copy", "restore"])
+def test_a_run_after_a_kill_reports_what_is_at_the_target(command, change, seed, tmp_path):
+    choose = random.Random(f"{command} {change.__name__} {seed}")  # noqa: S311
+    source, target, file = tmp_path / "source", tmp_path / "target", tmp_path / "pins.car"
+    commands = Commands(tmp_path / "commands")
+    with Repository(source) as repository:
+        for number in range(SMALL_PINS):
+            content = b"%d" % number * choose.choice([10, 100_000, 600_000])
+            repository.add(content, UNIXFS_V1_2025, name=f"pin {number}")
+    places = {name: ("local", {"path": str(tmp_path / name)}) for name in ("source", "target")}
+    write_connections(commands, **places)
+    arguments = ["copy", "--from", "source", "--to", "target", "--json"]
+    if command == "restore":
+        assert commands.run("backup", file, "--path", source).returncode == 0
+        arguments = ["restore", file, "--path", target, "--json"]
+
+    count = choose.randrange(SMALL_PINS * 3 // 4)
+    killed_when(lambda: len(pins_in(target)) >= count, commands, *arguments)
+    change(target, choose)
+    before = pins_in(target) & pins_in(source)
+    ended = commands.run(*arguments)
+
+    assert ended.returncode == 0
+    results = [json.loads(line) for line in ended.stdout.splitlines()]
+    new = {each["cid"] for each in results if not each["duplicate"]}
+    there = {each["cid"] for each in results if each["duplicate"]}
+    assert there == before
+    assert new == pins_in(source) - before
+    assert pins_in(target) >= pins_in(source) == new | there
+    words = "restored" if command == "restore" else "copied to target"
+    note = f"{words}: {len(new)} pin{'' if len(new) == 1 else 's'}"
+    note += f"; there already: {len(there)}" if there else ""
+    assert json.loads(ended.stderr) == {"warning": note}
+    with Repository(target) as repository, Repository(source) as origin:
+        assert list(repository.check()) == []
+        for cid in map(CID.parse, pins_in(source)):
+            assert b"".join(repository.read(cid)) == b"".join(origin.read(cid))

@@ -4,11 +4,12 @@
 
 import json
 import os
+import re
 from dataclasses import replace
 
 import pytest
 
-from holdfast import Client, PinProvider, compute_cid
+from holdfast import Client, ClientConfig, LocalProvider, PinProvider, compute_cid
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015
 from holdfast.errors import (
@@ -18,6 +19,7 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
+from holdfast.provider import Finding
 from holdfast.records import Copied
 from holdfast.testing import running_node
 from tests.content import stream
@@ -375,6 +377,102 @@ def test_a_damaged_line_is_named(here, there, tmp_path):
     path.write_text("\n".join([*lines[:2], "{}", *lines[3:]]) + "\n")
     with pytest.raises(ConfigError, match=r"line 3 of the journal .* is damaged: remove the file"):
         copied(here.copy_pins(to=there, journal=path))
+
+
+PIN = json.dumps({"pin": "x", "how": "archive", "duplicate": False, "size": 5, "dropped": []})
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (PIN[:-1] + ', "verified": true}', "has the unknown field 'verified'"),
+        (PIN[:-1] + ', "cid": "bafkqaaa"}', "has the unknown field 'cid'"),
+        (PIN.replace('"archive"', '"magic"'), "is damaged"),
+        (PIN.replace("5", '"5"'), "is damaged"),
+        (PIN.replace("5", "true"), "is damaged"),
+        (PIN.replace("false", "0"), "is damaged"),
+        (PIN.replace("[]", "[1]"), "is damaged"),
+        (PIN.replace("[]", '"name"'), "is damaged"),
+        (PIN.replace(', "size": 5', ""), "is damaged"),
+        ("[" * 100_000 + "]" * 100_000, "is damaged"),
+    ],
+)
+def test_a_line_that_no_copy_writes_is_a_typed_error(here, there, tmp_path, line, fault):
+    here.store([1])
+    path = tmp_path / "journal"
+    copied(here.copy_pins(to=there, journal=path))
+    good = path.read_text()
+    path.write_text(good + PIN.replace('"x"', r'"\ud800"') + "\n")
+    assert len(copied(here.copy_pins(to=there, journal=path))) == 1
+    path.write_text(good + line + "\n")
+    message = f"line 3 of the journal {path} {fault}: remove the file to begin again"
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        copied(here.copy_pins(to=there, journal=path))
+    assert path.read_text() == good + line + "\n"
+
+
+def test_what_the_target_lost_since_is_copied_again(here, there, tmp_path):
+    pins = fill(here)
+    path = tmp_path / "journal"
+    first = copied(here.copy_pins(to=there, journal=path))
+    lost = sorted(pins)[::3]
+    for cid in lost:
+        there.revoke(cid)
+    there.provider.repository.collect_garbage()
+    results = copied(here.copy_pins(to=there, journal=path))
+    assert results == {
+        cid: each if cid in lost else replace(each, earlier=True) for cid, each in first.items()
+    }
+    assert {pin.cid: (pin.name, pin.keyvalues) for pin in there.pins()} == pins
+
+
+def test_a_name_that_the_target_lost_is_set_again(here, there, tmp_path):
+    record = here.store([1], name="right")
+    path = tmp_path / "journal"
+    copied(here.copy_pins(to=there, journal=path))
+    there.update(record.cid, name="wrong")
+    (result,) = (copied(here.copy_pins(to=there, journal=path))).values()
+    assert (result.name, result.earlier) == ("right", True)
+    assert (pin_of(there, record.cid)).name == "right"
+
+
+def test_a_journal_belongs_to_a_store_not_to_its_folder(here, tmp_path):
+    pins = fill(here, 3)
+    path, folder = tmp_path / "journal", tmp_path / "there"
+    with Client.init(path=folder) as there:
+        copied(here.copy_pins(to=there, journal=path))
+    moved = folder.rename(tmp_path / "moved")
+    with Client.init(path=moved) as there:
+        results = copied(here.copy_pins(to=there, journal=path))
+        assert [each.earlier for each in results.values()] == [True] * 3
+    with Client.init(path=folder) as another:
+        with pytest.raises(ConfigError, match="is of another copy, from"):
+            copied(here.copy_pins(to=another, journal=path))
+        path.unlink()
+        results = copied(here.copy_pins(to=another, journal=path))
+        assert [each.earlier for each in results.values()] == [False] * 3
+        assert {pin.cid: (pin.name, pin.keyvalues) for pin in another.pins()} == pins
+
+
+class WithoutList(LocalProvider):
+    """A store that cannot be asked which pins it has."""
+
+    def supports(self, capability):
+        return capability is not Finding and super().supports(capability)
+
+
+def test_a_journal_is_believed_only_where_the_target_cannot_be_asked(here, tmp_path):
+    fill(here, 3)
+    path = tmp_path / "journal"
+    with Client(WithoutList(ClientConfig(path=tmp_path / "there"))) as there:
+        first = copied(here.copy_pins(to=there, journal=path))
+        assert {(each.earlier, each.checked) for each in first.values()} == {(False, True)}
+        again = copied(here.copy_pins(to=there, journal=path))
+        assert again == {
+            cid: replace(each, earlier=True, checked=False) for cid, each in first.items()
+        }
+        without = copied(here.copy_pins(to=there))
+        assert {(each.earlier, each.checked) for each in without.values()} == {(False, True)}
 
 
 def test_compute_cid_agrees_with_what_was_copied(here, there):

@@ -8,22 +8,16 @@ from holdfast import BaseProvider, BlockReader, ClientConfig
 from holdfast.content.cid import CID
 from holdfast.errors import UnsupportedError
 from holdfast.files.backup_file import BackupFile
-from holdfast.files.copy_journal import Place
 from holdfast.provider import Call, Finding
 from holdfast.records import Added, Pin, PinFilter
 
 
 class BackupProvider(BaseProvider, Finding):
-    """Reads from a backup. It stores nothing.
-
-    Attributes:
-        place: What a journal calls it: the same backup may have several names.
-    """
+    """Reads from a backup. It stores nothing."""
 
     def __init__(self, file: BackupFile) -> None:
         self._backup = file
         self._lock = Lock()  # threads share the position in the file
-        self.place: Place = Place(f"backup {file.root}")
         super().__init__(ClientConfig(), reader=BlockReader(self._block, verified=True))
 
     def _block(self, cid: CID) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 import typer
 
 from holdfast.cli import exit_codes, output
-from holdfast.cli.copying import Report, journal_for
+from holdfast.cli.copying import Report
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import CONNECTED, OUTPUT, not_empty, required_target
 from holdfast.cli.reports import note, write_failure
@@ -151,14 +151,11 @@ def restore(run: Run, file: Annotated[str, FILE]) -> None:
     report = Report(run, "restored")
     with closing(provider), run.client() as client:
         source = holdfast.Client(provider)
-        journal = journal_for(source, client)
         with report.told(), run.progress_bar("restore") as show:
             report.use_bar(show)
-            report.take_all(source.copy_pins(to=client, journal=journal, progress=report.progress))
+            report.take_all(source.copy_pins(to=client, progress=report.progress))
         if opened.damage:
             note(run, opened.damage)
-        if journal is not None and report.is_over:
-            journal.unlink(missing_ok=True)
     if report.code:
         raise typer.Exit(report.code)
 

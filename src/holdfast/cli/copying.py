@@ -1,12 +1,9 @@
 """The command `copy`: content from one provider to another, under the same CIDs."""
 
-import hashlib
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 commands: Final = group()
 
 WAIT: Final = 60.0
-BELIEVED_FOR: Final = 24 * 3600  # seconds after the last line of a journal
 
 
 @command(commands)
@@ -84,6 +80,8 @@ def copy(
     The CIDs stay the same. There is a line for each pin. What the target has is not sent again, so
     the same command continues after an interruption.
     """
+    from holdfast._sync.copying.places import are_one_place
+
     wanted: dict[str, Any] = {"name": name, "keyvalues": parse_keyvalues(keyvalue)}
     if cids and (name is not None or wanted["keyvalues"]):
         raise UsageError("--name and --keyvalue choose among all pins: leave them or the CIDs out")
@@ -94,7 +92,7 @@ def copy(
         run.connect(source, "--from", is_source=True) as client,
         run.connect(to, "--to") as target,
     ):
-        if _are_one(client, target):
+        if are_one_place(client.provider, target.provider):
             raise _same_place(source, to)
         if dry_run:
             _show_missing(run, client, target, cids, wanted)
@@ -106,11 +104,8 @@ def copy(
                 outcomes = _copy_each(client, target, [*dict.fromkeys(cids)], report, options)
                 report.take_all(outcomes)
             else:
-                journal = journal_for(client, target)
-                options |= {"journal": journal, "progress": report.progress, **wanted}
+                options |= {"progress": report.progress, **wanted}
                 report.take_all(client.copy_pins(to=target, **options))
-                if journal is not None and report.is_over:
-                    journal.unlink(missing_ok=True)
     if report.code:
         raise typer.Exit(report.code)
 
@@ -129,41 +124,10 @@ def _copy_each(
     return Outcomes(WorkGroup(copy_one, cids, AT_ONCE))
 
 
-def _are_one(client: "Client", target: "Client") -> bool:
-    """Return whether two connections lead to the same place, with the same account."""
-    from holdfast._sync.copying.places import place_of
-
-    return place_of(client.provider) == place_of(target.provider)
-
-
 def _same_place(source: str, to: str) -> UsageError:
     return UsageError(
         f"--from {source} and --to {to} are the same place: name two connections that differ"
     )
-
-
-def journal_for(client: "Client", target: "Client") -> Path | None:
-    """Return the path of the journal for this source, target and tokens; None if there can be none.
-
-    It is for a command that was interrupted. After some time the target may have lost what it had,
-    so an old journal is removed: then the target is asked again.
-    """
-    from holdfast._sync.copying.places import place_of
-    from holdfast.files.locations import data_folder
-
-    places = [place_of(each.provider) for each in (client, target)]
-    names = "\n".join(place.name for place in places)
-    about = "\n".join([names, *(place.fingerprint(names) for place in places)])
-    folder = data_folder() / "copies"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return None  # then the target is asked what it has
-    for each in folder.glob("*.journal"):
-        with suppress(OSError):  # another command may have removed it
-            if time.time() - each.stat().st_mtime > BELIEVED_FOR:
-                each.unlink()
-    return folder / f"{hashlib.sha256(about.encode()).hexdigest()[:16]}.journal"
 
 
 def _show_missing(
@@ -209,7 +173,7 @@ class Report:
     def __init__(self, run: Run, done: str) -> None:
         self._run = run
         self._words = done
-        self._counts = {"new": 0, "there": 0, "earlier": 0, "failed": 0}
+        self._counts = {"new": 0, "there": 0, "waiting": 0, "failed": 0}
         self._bytes = 0
         self._show: Callable[..., None] | None = None
         self._held: list[tuple[str, dict[str, Any]]] = []
@@ -245,9 +209,9 @@ class Report:
                 self._tell_failures()
             return
         copied = outcome.result()
-        kind = "earlier" if copied.earlier else "there" if copied.duplicate else "new"
-        self._counts[kind] += 1
-        if not copied.earlier and (self._show is None or not sys.stdout.isatty()):
+        is_new = copied.state == "pinned"
+        self._counts["there" if copied.duplicate else "new" if is_new else "waiting"] += 1
+        if self._show is None or not sys.stdout.isatty():
             dropped = f"  (without {', '.join(copied.dropped)})" if copied.dropped else ""
             done = "there" if copied.duplicate else "copied"
             done = done if copied.state == "pinned" else copied.state
@@ -269,9 +233,9 @@ class Report:
         finally:
             self._tell_failures()
             counts = self._counts
-            done = output.count_text(counts["new"] + counts["earlier"], "pin")
-            parts = [f"{self._words}: {done}"]
+            parts = [f"{self._words}: {output.count_text(counts['new'], 'pin')}"]
             parts += [f"there already: {counts['there']:,}"] if counts["there"] else []
+            parts += [f"not fetched yet: {counts['waiting']:,}"] if counts["waiting"] else []
             parts += [f"failed: {counts['failed']:,}"] if counts["failed"] else []
             parts += [] if self.is_over else ["to go on, run the same command again"]
             note(self._run, "; ".join(parts))

@@ -22,7 +22,10 @@ class Copied:
         size: How many bytes were sent to the target: 0 if it had the content or fetches it.
         dropped: What the target does not keep: ``keyvalues``, or a ``name`` that is too long.
         state: ``pinned``, or how far the target is with fetching it.
-        earlier: Whether an earlier call with the same journal made the copy.
+        earlier: Whether an earlier call with the same journal made the copy. Then `how`,
+            `duplicate` and `size` are those of that call.
+        checked: Whether the target confirmed in this call that it has the pin. False only for a
+            copy of an earlier call at a target whose pins cannot be listed.
 
     Example:
         >>> Copied(cid="bafkqaaa", how="archive").duplicate
@@ -37,3 +40,4 @@ class Copied:
     dropped: tuple[str, ...] = ()
     state: PinState = "pinned"
     earlier: bool = False
+    checked: bool = True

@@ -29,6 +29,7 @@ from holdfast.repository.block_files import BlockFiles
 from holdfast.repository.dags import check_dags, pin_dag
 from holdfast.repository.database import Database, schema
 from holdfast.repository.database.errors import read_only_error
+from holdfast.repository.database.identity import mark_of
 from holdfast.repository.database.read_only import is_read_only
 from holdfast.repository.owners import OWNERS, Owner
 from holdfast.repository.pin_queries import (
@@ -85,6 +86,12 @@ class Repository:
         except BaseException:
             self._owner.close()
             raise
+
+    @property
+    def id(self) -> str:
+        """The random id of the store; "" for one of version 1 that can only be read."""
+        with self._database.reading() as connection:
+            return mark_of(connection).id if schema.version_of(connection) > 1 else ""
 
     def adding(self) -> Adding:
         """Return a new add: put blocks into it, then pin them."""

@@ -89,12 +89,15 @@ class AsyncCopyCalls(AsyncManyCalls):
         """Copy many pins, each as `copy` does, and yield an `Outcome` for each when it is done.
 
         Pins that the target has are not sent again, so a copy that was interrupted continues if
-        you call it again. With a `journal`, the target is not even asked for what was copied.
+        you call it again. The target is asked for every pin, also with a `journal`, which says
+        what an earlier call copied. Only if the target cannot be asked, the journal is believed:
+        then `checked` is False.
 
         Args:
             to: A client for the target.
             journal: The path of a file that notes what is copied. It belongs to this source and
-                this target, and one call at a time can use it. Remove it when all is copied.
+                this target: the id of a local store, or an address. One call at a time can use
+                it. Remove it when all is copied.
             concurrency: How many are copied at the same time, from 1 to 100.
             pin_by_cid: As for `copy`.
             wait: As for `copy`.
@@ -114,7 +117,6 @@ class AsyncCopyCalls(AsyncManyCalls):
             ...         print(outcome.item.name, outcome.error)
             tides None
         """
-        from holdfast._async.copying.places import place_of  # noqa: PLC0415
         from holdfast._async.folder_download.tally import Tally  # noqa: PLC0415
         from holdfast.files.copy_journal import CopyJournal  # noqa: PLC0415
 
@@ -122,13 +124,12 @@ class AsyncCopyCalls(AsyncManyCalls):
         wanted = {"name": name, "cid": cid, "keyvalues": keyvalues, "since": since, "until": until}
         pins = self.iter_pins(**wanted, limit=limit)  # type: ignore[arg-type]
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
-        if journal is not None:
-            places = place_of(self._provider), place_of(to.provider)
-            copier.journal = CopyJournal(journal, *places)
         function = partial(_copy_one, copier, Tally(progress))
-        items = _journaled(copier.journal, pins)
-        on_end = None if copier.journal is None else copier.journal.close
-        return self._many(function, items, "copy", concurrency, on_end)
+        if journal is None:
+            return self._many(function, pins, "copy", concurrency)
+        copier.journal = CopyJournal(journal)
+        items = _journaled(copier.journal, self._provider, to.provider, pins)
+        return self._many(function, items, "copy", concurrency, copier.journal.close)
 
     def _copier(
         self, to: AsyncClientBase, *, pin_by_cid: bool | None, wait: float
@@ -146,11 +147,15 @@ async def _copy_one(copier: "AsyncCopier", tally: "Tally", pin: Pin) -> Copied:
     return await copier.copy(pin, tally.of_file())
 
 
-async def _journaled(journal: "CopyJournal | None", pins: AsyncIterator[Pin]) -> AsyncIterator[Pin]:
+async def _journaled(
+    journal: "CopyJournal", source: object, target: object, pins: AsyncIterator[Pin]
+) -> AsyncIterator[Pin]:
     """Open the journal, then yield the pins."""
-    if journal is not None:
-        await run_blocking(journal.open)
+    from holdfast._async.copying.places import place_of  # noqa: PLC0415
+
     try:
+        places = [await run_blocking(place_of, provider) for provider in (source, target)]
+        await run_blocking(journal.open, *places)
         async for pin in pins:
             yield pin
     finally:

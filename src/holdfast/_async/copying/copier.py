@@ -11,11 +11,12 @@ from holdfast._async.pin_waiting import wait_for_pin
 from holdfast._async.runtime import run_blocking
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError, UnsupportedError, VerificationError
-from holdfast.files.copy_journal import CopyJournal
+from holdfast.files.copy_journal import CopyJournal, JournalLine
 from holdfast.files.sources import Progress
 from holdfast.hints import advise
 from holdfast.provider import (
     AsyncExporting,
+    AsyncFinding,
     AsyncImporting,
     AsyncPinning,
     AsyncPinningFrom,
@@ -65,20 +66,29 @@ class AsyncCopier:
         """Copy the content of `pin`, and note that in the journal."""
         CID.parse(pin.cid)  # a source can list any text, and this one is sent to the target
         journal = self.journal
-        about = _line_of(pin)
-        if journal is not None:
-            noted = await run_blocking(journal.find, about)
-            if noted is not None:
-                return _from_journal(pin, noted)
-        copied = await self._copy(pin, progress)
-        if journal is not None and copied.state == "pinned":
-            await run_blocking(journal.add, about, _for_journal(copied))
+        if journal is None:
+            return await self._copy(pin, None, progress)
+        line = _line_of(pin)
+        copied = await self._copy(pin, await run_blocking(journal.find, line), progress)
+        if copied.state == "pinned" and not copied.earlier:
+            await run_blocking(journal.add, line, copied)
         return copied
 
-    async def _copy(self, pin: Pin, progress: Progress) -> Copied:
+    async def _copy(self, pin: Pin, noted: JournalLine | None, progress: Progress) -> Copied:
+        """Copy the content of `pin`, unless the target has it now.
+
+        `noted` is what a journal says. It is believed only if the target cannot be asked.
+        """
+        if noted is not None and not has_capability(self._target, AsyncFinding):
+            return Copied(cid=pin.cid, name=pin.name, earlier=True, checked=False, **asdict(noted))
         found = await find_pin(self._target, pin.cid)
         if found is not None and has_content(found):
-            return await self._renamed(pin, found)
+            copied = await self._renamed(pin, found)
+            if noted is None:
+                return copied
+            return replace(
+                copied, how=noted.how, duplicate=noted.duplicate, size=noted.size, earlier=True
+            )
         if has_capability(self._target, AsyncImporting):
             return await self._by_archive(pin, self._target, progress)
         return await self._without_archives(pin, progress)
@@ -253,13 +263,3 @@ def _line_of(pin: Pin) -> str:
     """Return what a journal calls a pin. It is short, whatever the name and the key-values are."""
     about = repr([pin.name, sorted(pin.keyvalues.items())])
     return f"{pin.cid} {hashlib.sha256(about.encode()).hexdigest()[:16]}"
-
-
-def _for_journal(copied: Copied) -> dict[str, Any]:
-    left_out = {"cid", "name", "state", "earlier"}
-    return {key: value for key, value in asdict(copied).items() if key not in left_out}
-
-
-def _from_journal(pin: Pin, noted: Mapping[str, Any]) -> Copied:
-    facts = {**noted, "dropped": tuple(noted.get("dropped", ()))}
-    return Copied(cid=pin.cid, name=pin.name, earlier=True, **facts)

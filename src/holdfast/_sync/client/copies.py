@@ -91,12 +91,15 @@ class CopyCalls(ManyCalls):
         """Copy many pins, each as `copy` does, and yield an `Outcome` for each when it is done.
 
         Pins that the target has are not sent again, so a copy that was interrupted continues if
-        you call it again. With a `journal`, the target is not even asked for what was copied.
+        you call it again. The target is asked for every pin, also with a `journal`, which says
+        what an earlier call copied. Only if the target cannot be asked, the journal is believed:
+        then `checked` is False.
 
         Args:
             to: A client for the target.
             journal: The path of a file that notes what is copied. It belongs to this source and
-                this target, and one call at a time can use it. Remove it when all is copied.
+                this target: the id of a local store, or an address. One call at a time can use
+                it. Remove it when all is copied.
             concurrency: How many are copied at the same time, from 1 to 100.
             pin_by_cid: As for `copy`.
             wait: As for `copy`.
@@ -116,7 +119,6 @@ class CopyCalls(ManyCalls):
             ...         print(outcome.item.name, outcome.error)
             tides None
         """
-        from holdfast._sync.copying.places import place_of  # noqa: PLC0415
         from holdfast._sync.folder_download.tally import Tally  # noqa: PLC0415
         from holdfast.files.copy_journal import CopyJournal  # noqa: PLC0415
 
@@ -124,13 +126,12 @@ class CopyCalls(ManyCalls):
         wanted = {"name": name, "cid": cid, "keyvalues": keyvalues, "since": since, "until": until}
         pins = self.iter_pins(**wanted, limit=limit)  # type: ignore[arg-type]
         copier = self._copier(to, pin_by_cid=pin_by_cid, wait=wait)
-        if journal is not None:
-            places = place_of(self._provider), place_of(to.provider)
-            copier.journal = CopyJournal(journal, *places)
         function = partial(_copy_one, copier, Tally(progress))
-        items = _journaled(copier.journal, pins)
-        on_end = None if copier.journal is None else copier.journal.close
-        return self._many(function, items, "copy", concurrency, on_end)
+        if journal is None:
+            return self._many(function, pins, "copy", concurrency)
+        copier.journal = CopyJournal(journal)
+        items = _journaled(copier.journal, self._provider, to.provider, pins)
+        return self._many(function, items, "copy", concurrency, copier.journal.close)
 
     def _copier(self, to: ClientBase, *, pin_by_cid: bool | None, wait: float) -> "Copier":
         from holdfast._sync.copying.copier import Copier  # noqa: PLC0415
@@ -146,11 +147,15 @@ def _copy_one(copier: "Copier", tally: "Tally", pin: Pin) -> Copied:
     return copier.copy(pin, tally.of_file())
 
 
-def _journaled(journal: "CopyJournal | None", pins: Iterator[Pin]) -> Iterator[Pin]:
+def _journaled(
+    journal: "CopyJournal", source: object, target: object, pins: Iterator[Pin]
+) -> Iterator[Pin]:
     """Open the journal, then yield the pins."""
-    if journal is not None:
-        run_blocking(journal.open)
+    from holdfast._sync.copying.places import place_of  # noqa: PLC0415
+
     try:
+        places = [run_blocking(place_of, provider) for provider in (source, target)]
+        run_blocking(journal.open, *places)
         for pin in pins:
             yield pin
     finally:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from holdfast._sync.providers.http import HTTPProvider
+from holdfast._sync.providers.local import LocalProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
 from holdfast.config.secret import Secret
 from holdfast.errors import ClientError
@@ -19,10 +20,10 @@ from holdfast.records import Pin, PinFilter
 
 
 def place_of(provider: object) -> Place:
-    """Return what a journal calls `provider`."""
-    place = getattr(provider, "place", None)
-    if isinstance(place, Place):
-        return place
+    """Return what a journal calls `provider`. It reads the id of a local store from disk.
+
+    A store keeps its id when its folder is moved, and another store in the same folder has another.
+    """
     kind = type(provider).__name__.removeprefix("Async")
     config = getattr(provider, "config", None)
     if config is None:
@@ -30,9 +31,20 @@ def place_of(provider: object) -> Place:
     account = _account(config.provider_token, config.provider_options)
     if isinstance(provider, HTTPProvider):
         return Place(f"{kind} {config.api_url}", account)
+    store = provider.repository.id if isinstance(provider, LocalProvider) else ""
     path = os.path.realpath(data_folder() if config.path is None else config.path)
     address = "" if config.pin_api_url is None else f" {config.pin_api_url}"
-    return Place(f"{kind} {path}{address}", account)
+    return Place(f"{kind} {store or path}{address}", account)
+
+
+def are_one_place(one: object, other: object) -> bool:
+    """Return whether two providers are the same place, with the same account.
+
+    A copy of a local store has the same id, so two stores are compared by their folders.
+    """
+    if isinstance(one, LocalProvider) and isinstance(other, LocalProvider):
+        return one.repository.path.samefile(other.repository.path)
+    return place_of(one) == place_of(other)
 
 
 def _account(token: Secret | None, options: Mapping[str, Any]) -> Secret | None:
