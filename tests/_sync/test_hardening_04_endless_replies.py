@@ -233,6 +233,21 @@ def test_more_informational_replies_than_that_are_an_error(server):
     assert "sent too much that is not content" in str(outcome.error)
 
 
+def test_a_body_after_almost_too_much_that_is_not_content_is_read(server):
+    # The body arrives with the end of the heads, and is received before it is known as content.
+    field = b"X-A: %b\r\n" % (b"b" * 5000)
+    informational = b"HTTP/1.1 103 Early Hints\r\n" + field + field + b"\r\n"
+    content = b"x" * 2_000_000
+    root, _ = Blocks.of_file(content, KUBO_LEGACY_CIDV1)
+    heads = informational * MAX_INFORMATIONAL + HEAD + b"Content-Length: 2000000\r\n"
+    filler = b"X-B: %b\r\n\r\n" % (b"b" * 6000)
+    heads += b"".join([field] * ((MAX_OVERHEAD - len(heads) - len(filler)) // len(field))) + filler
+    assert MAX_OVERHEAD - len(field) <= len(heads) <= MAX_OVERHEAD
+    server.reply(raw=heads + content)
+    with Client.init(config_for(server, verify=False)) as client:
+        assert (client.download(str(root))).read() == content
+
+
 def test_a_large_body_in_chunks_of_one_byte_is_read(server):
     content = b"x" * 300_000
     root, _ = Blocks.of_file(content, KUBO_LEGACY_CIDV1)

@@ -19,9 +19,8 @@ from holdfast._async.plain_exchange import (
 )
 from holdfast.protocol import host_privacy
 from holdfast.protocol.http import PLAIN_URL, Request
-from holdfast.protocol.overhead import Overhead
+from holdfast.protocol.overhead import RECEIVE_SIZE, Overhead
 
-RECEIVE_SIZE: Final = 1 << 20
 MAX_ORIGINS: Final = 100  # that are remembered
 BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that may be received before they are read
 
@@ -213,8 +212,7 @@ class _Handler(ResponseHandler):
 
     def set_response_params(self, **options: Any) -> None:
         """Start a new exchange."""
-        # While reading is paused, the parser may hold the bytes of one receive.
-        self._overhead = Overhead(slack=RECEIVE_SIZE)
+        self._overhead = Overhead()
         self._length, self._in_body, self._has_head = None, False, False
         super().set_response_params(**options)
 

@@ -29,10 +29,10 @@ from holdfast.errors import ClientClosedError
 from holdfast.forks import ForkAware
 from holdfast.protocol import transport_errors
 from holdfast.protocol.http import PLAIN_URL, Request, StreamBody
+from holdfast.protocol.overhead import RECEIVE_SIZE
 
 POOL_SIZE: Final = 100  # connections kept for reuse with each host; more threads open more
 POOLS: Final = 20  # hosts with which connections are kept
-CHUNK_SIZE: Final = 1 << 20  # bytes that are received at a time: each receive costs the same
 
 TABLE: Final[transport_errors.Table] = {
     OverheadError: transport_errors.OVERHEAD,
@@ -148,7 +148,7 @@ class Response:
         failure = None
         try:
             self._limits.expect_progress()
-            chunk = self._response.read1(CHUNK_SIZE, decode_content=False)
+            chunk = self._response.read1(RECEIVE_SIZE, decode_content=False)
             self._limits.take_content(len(chunk))
             if self._response.closed:
                 self._limits.release()

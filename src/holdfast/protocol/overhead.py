@@ -5,29 +5,38 @@ from typing import Final
 MAX_OVERHEAD: Final = 1 << 20
 """Bytes of heads, chunk sizes, chunk extensions and trailers that are allowed without content."""
 
+RECEIVE_SIZE: Final = 1 << 20
+"""Bytes that a transport receives at a time, at most: each receive costs the same."""
+
 MAX_INFORMATIONAL: Final = 100
 """Informational replies (status 100 to 199) that are allowed before the final one."""
 
 PER_CONTENT_BYTE: Final = 16  # a chunk of one byte needs five more
+
+MOST: Final = MAX_OVERHEAD + RECEIVE_SIZE
 
 
 class Overhead:
     """Counts the bytes of one reply that are not content.
 
     Each byte of content allows `PER_CONTENT_BYTE` further bytes, so that a body may arrive in tiny
-    chunks. `slack` is the number of received bytes that may not be recognised as content yet.
+    chunks. The bytes of one receive are counted before they are recognised as content, so
+    `RECEIVE_SIZE` more bytes than `MAX_OVERHEAD` are allowed.
 
     Example:
         >>> overhead = Overhead()
-        >>> overhead.receive(2_000_000), overhead.is_too_much
+        >>> overhead.receive(1_000_000), overhead.is_too_much  # heads
+        (None, False)
+        >>> overhead.receive(RECEIVE_SIZE), overhead.is_too_much  # perhaps all of it is content
+        (None, False)
+        >>> overhead.receive(RECEIVE_SIZE), overhead.is_too_much
         (None, True)
-        >>> overhead.take_content(1_900_000), overhead.is_too_much
+        >>> overhead.take_content(RECEIVE_SIZE), overhead.is_too_much
         (None, False)
     """
 
-    def __init__(self, slack: int = 0) -> None:
-        self._most = MAX_OVERHEAD + slack
-        self._left = self._most
+    def __init__(self) -> None:
+        self._left = MOST
         self._informational = 0
 
     @property
@@ -41,7 +50,7 @@ class Overhead:
 
     def take_content(self, count: int) -> None:
         """Count received bytes that are content."""
-        self._left = min(self._most, self._left + count * (1 + PER_CONTENT_BYTE))
+        self._left = min(MOST, self._left + count * (1 + PER_CONTENT_BYTE))
 
     def take_informational(self) -> None:
         """Count an informational reply."""
