@@ -7,10 +7,10 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 STAMP := .venv/.installed
 DATA_STAMP := .venv/.data-tools
 
-.PHONY: help setup data demo test lint unit test-slow docs browser clock exfat engines fuzz bench bench-quick generate format clean
+.PHONY: help setup data demo test lint unit test-slow docs browser clock exfat proxies engines fuzz bench bench-quick generate format clean
 
 help:
-	@echo "make demo | data | test (lint, unit) | test-slow | docs | browser | clock | exfat | engines | fuzz | bench, bench-quick | generate | format | clean"
+	@echo "make demo | data | test (lint, unit) | test-slow | docs | browser | clock | exfat | proxies | engines | fuzz | bench, bench-quick | generate | format | clean"
 
 # Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
 $(STAMP): pyproject.toml src/holdfast/_version.py
@@ -70,6 +70,14 @@ clock:
 exfat:
 	command -v mount.exfat-fuse || scripts/install_package.sh exfat-fuse
 	command -v mkfs.exfat || scripts/install_package.sh exfatprogs
+
+# Reverse proxies that slow tests put in front of gateways; without them these are skipped. No
+# daemon is started: the tests start their own.
+proxies: export PATH := $(PATH):/usr/sbin
+proxies:
+	command -v nginx || scripts/install_package.sh nginx
+	command -v caddy || scripts/install_package.sh caddy
+	command -v haproxy || scripts/install_package.sh haproxy
 
 # Kubo and IPFS Cluster, which some tests run against, into a cache folder of the user; without them
 # these are skipped. Needs Go; the first time takes up to ten minutes for each. Prints Kubo's path.
