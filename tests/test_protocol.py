@@ -1,14 +1,25 @@
-"""What goes over the wire, without a wire: forms with several files, and tables of errors."""
+"""What goes over the wire, without a wire: forms, tables of errors, the order of peers."""
 
 import io
 from email import message_from_bytes
 
 import pytest
 
-from holdfast.errors import AuthenticationError, PermissionDeniedError, ProviderError
+from holdfast.errors import (
+    AuthenticationError,
+    MalformedError,
+    NetworkError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProviderError,
+    RequestTimeoutError,
+    UnprovenError,
+    VerificationError,
+)
 from holdfast.files.sources import Source, open_source
 from holdfast.protocol.http import Reply
 from holdfast.protocol.multipart import FileForm, FormFile
+from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.status_errors import SPEC_ERRORS, ErrorTable, provider_error
 
 FILES = {"a.txt": b"hello", "sub/b.bin": b"", 'sub/"c".bin': b"x" * 3_000_000}
@@ -78,3 +89,45 @@ def test_each_api_has_a_table_of_errors(table, status, kind, message):
     body = b'{"error": {"details": "spec"}, "Message": "kubo"}'
     error = provider_error(Reply(status, {"content-type": "application/json"}, body), table=table)
     assert (type(error), str(error), error.status) == (kind, message, status)
+
+
+# The order of peers
+
+
+def test_a_peer_that_failed_is_asked_last_for_five_minutes():
+    avoided = {}
+    peers = PeerSet(["a", "b", "c"], avoided, address=str)
+    peers.avoid("a", now=1000.0)
+    assert peers.in_order(now=1299.9) == ["b", "c", "a"]
+    assert PeerSet(["c", "a"], avoided, address=str).in_order(now=1299.9) == ["c", "a"]
+    assert peers.in_order(now=1300.0) == ["a", "b", "c"]
+
+
+def test_of_the_peers_that_failed_the_last_comes_last():
+    peers = PeerSet(["hung", "flaky"], {}, address=str)
+    peers.avoid("hung", now=0.0)
+    peers.avoid("flaky", now=10.0)
+    assert peers.in_order(now=20.0) == ["hung", "flaky"]
+    peers.avoid("hung", now=30.0)
+    assert peers.in_order(now=40.0) == ["flaky", "hung"]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_avoided"),
+    [
+        (NetworkError("reset"), True),
+        (NetworkError("certificate", transient=False), True),
+        (RequestTimeoutError("slow"), True),
+        (ProviderError("busy", status=503), True),
+        (VerificationError("wrong bytes"), True),
+        (ProviderError("gone", status=410), False),
+        (ProviderError("legal", status=451), False),
+        (NotFoundError("missing", status=404), False),
+        (UnprovenError("no blocks"), False),
+        (MalformedError("malformed"), False),
+    ],
+)
+def test_only_a_peer_that_does_not_work_is_avoided(error, is_avoided):
+    peers = PeerSet(["a", "b"], {}, address=str)
+    peers.note_failure("a", error, now=0.0)
+    assert peers.in_order(now=1.0) == (["b", "a"] if is_avoided else ["a", "b"])

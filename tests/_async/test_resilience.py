@@ -15,8 +15,9 @@ from holdfast._async.transport import AsyncTransport
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import NetworkError, ProviderError, VerificationError
 from holdfast.files.importing import import_content
-from holdfast.testing import Scripted
+from holdfast.testing import Scripted, ScriptedServer
 from tests._async.parallel import in_parallel
+from tests.folder_dags import FolderDag, serving
 from tests.gateways import ODD_LAYOUT, config_for_all, gateway, kinds, pin
 from tests.support import HELLO_CID, TOKEN, closed_port_url, config_for, pinned, raw_cid
 
@@ -254,6 +255,116 @@ async def test_a_gateway_that_knows_no_blocks_has_its_turn_after_the_race(node):
             config_for_all(first, second, hedge_after=0.01)
         ) as client:
             assert (await client.download(cid)).read() == DATA
+
+
+# Gateways that do not work are asked last
+
+
+async def retrieve(client, dag):
+    assert await client.retrieve(str(dag.file(b"[1]"))) == [1]
+
+
+async def download(client, dag):
+    assert (await client.download(str(dag.file(b"[1]")))).read() == b"[1]"
+
+
+async def download_large(client, dag):
+    assert (await client.download(str(dag.file(DATA)))).read() == DATA
+
+
+async def read_a_part(client, dag):
+    async with client.open(str(dag.file(DATA))) as file:
+        assert await file.read(10) == DATA[:10]
+
+
+async def entries(client, dag):
+    assert [each.name for each in await client.entries(str(folder_of(dag)))] == ["a", "b"]
+
+
+async def archive(client, dag):
+    async for _ in client.provider.export_archive(str(folder_of(dag))):
+        pass
+
+
+READS = [retrieve, download, download_large, read_a_part, entries, archive]
+
+
+def folder_of(dag):
+    return dag.folder(("a", dag.file(b"[1]")), ("b", dag.file(DATA)))
+
+
+@pytest.fixture
+def dag():
+    dag = FolderDag()
+    folder_of(dag)
+    return dag
+
+
+async def test_a_hung_gateway_is_waited_for_once(dag):
+    with ScriptedServer(lambda _: Scripted(delay=60)) as hung, ScriptedServer(serving(dag)) as good:
+        config = config_for_all(hung, good, timeouts={"read": 1})
+        async with await AsyncClient.init(config) as client:
+            patient = client.with_options(timeouts={"read": 60})
+            for read in READS:
+                await read(client, dag)
+                await read(patient, dag)  # copies share what is known of the gateways
+        assert len(hung.requests) == 1
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Scripted(hang_up=True),
+        Scripted(hang_up=True, ending="reset"),
+        Scripted(raw=b"SSH-2.0-OpenSSH_9.2\r\n"),
+        Scripted(status=503),
+        Scripted(status=429, headers={"Retry-After": "1"}),
+        Scripted(status=504),
+    ],
+    ids=["no answer", "reset", "not HTTP", "503", "429", "504"],
+)
+async def test_a_gateway_that_does_not_work_is_asked_last(dag, read, fault):
+    with ScriptedServer(lambda _: fault) as bad, ScriptedServer(serving(dag)) as good:
+        async with await AsyncClient.init(config_for_all(bad, good)) as client:
+            await read(client, dag)
+            assert len(bad.requests) == 1
+            await read(client, dag)
+        assert len(bad.requests) == 1
+
+
+async def test_a_port_that_nobody_listens_on_is_tried_once(dag):
+    requested = []
+    with ScriptedServer(serving(dag)) as good:
+        urls = [closed_port_url(), good.url]
+        config = config_for(good, gateway_url=urls, on_event=requested.append)
+        async with await AsyncClient.init(config) as client:
+            for read in READS:
+                await read(client, dag)
+    assert [each.error for each in requested if each.kind == "gateway"] == ["NetworkError"]
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("status", [403, 404, 410, 451])
+async def test_a_gateway_without_the_content_keeps_its_place(dag, read, status):
+    with (
+        ScriptedServer(lambda _: Scripted(status=status)) as first,
+        ScriptedServer(serving(dag)) as second,
+    ):
+        async with await AsyncClient.init(config_for_all(first, second)) as client:
+            await read(client, dag)
+            asked = len(first.requests)
+            await read(client, dag)
+        assert len(first.requests) > asked > 0
+
+
+async def test_a_gateway_that_cannot_prove_the_content_keeps_its_place(node):
+    cid = pin(node, DATA, ODD_LAYOUT)
+    with gateway(node, refuse={"raw", "car"}) as first, gateway(node) as second:
+        async with await AsyncClient.init(config_for_all(first, second)) as client:
+            for _ in range(2):
+                assert (await client.download(cid)).read() == DATA
+        assert kinds(first).count("plain") >= 2
 
 
 # The rate limit

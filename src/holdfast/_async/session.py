@@ -90,8 +90,8 @@ class AsyncSession:
 
     Attributes:
         transport: The transport.
-        avoided: The gateways that have sent wrong bytes, each with the time until which it is
-            asked last.
+        avoided: The addresses of gateways and peers that have failed, each with the time until
+            which it is asked last: see `PeerSet`.
         trustless: The gateways that give only blocks and archives, each with the time until which
             that is assumed.
     """

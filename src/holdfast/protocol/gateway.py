@@ -13,6 +13,7 @@ from holdfast.content.unixfs.file_nodes import directory_error
 from holdfast.errors import ProviderError
 from holdfast.protocol import host_privacy
 from holdfast.protocol.http import Reply, Request, SignedURL, origin
+from holdfast.protocol.peer_set import PeerSet
 from holdfast.protocol.status_errors import failure, provider_error
 
 TOKEN_HEADER: Final = "x-pinata-gateway-token"  # noqa: S105 - the header's name
@@ -25,7 +26,6 @@ CAR_TYPE: Final = "application/vnd.ipld.car"
 # The statuses with which gateways of only blocks and archives refuse plain content (Kubo: 406).
 FORMAT_REFUSALS: Final = frozenset({406, 501})
 TRUSTLESS_FOR: Final = 3600.0  # seconds for which such a gateway is not asked for plain content
-AVOIDED_FOR: Final = 300.0  # seconds for which a gateway that sent wrong bytes is asked last
 ArchiveScope: TypeAlias = Literal["entity", "all"]
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)", re.IGNORECASE)
 
@@ -151,31 +151,11 @@ class Gateway:
         return Request("GET", url, headers)
 
 
-class Gateways:
-    """Gateways in the order in which they are asked.
-
-    `avoided` holds the time until which a gateway is asked last. Clients that share connections
-    share it.
-    """
+class Gateways(PeerSet[Gateway]):
+    """Gateways in the order in which they are asked."""
 
     def __init__(self, gateways: Iterable[Gateway], avoided: dict[str, float]) -> None:
-        self._gateways = tuple(gateways)
-        self._avoided_until = avoided
-
-    def __len__(self) -> int:
-        return len(self._gateways)
-
-    def in_order(self, now: float) -> list[Gateway]:
-        """Return the gateways in the configured order, but those to avoid at the end."""
-        if not self._avoided_until:
-            return [*self._gateways]
-        return sorted(
-            self._gateways, key=lambda each: self._avoided_until.get(each.base_url, 0.0) > now
-        )
-
-    def avoid(self, gateway: Gateway, now: float) -> None:
-        """Ask `gateway` last for some time: it has sent wrong bytes."""
-        self._avoided_until[gateway.base_url] = now + AVOIDED_FOR
+        super().__init__(gateways, avoided, address=lambda gateway: gateway.base_url)
 
 
 def too_many_redirects(request: Request) -> ProviderError:

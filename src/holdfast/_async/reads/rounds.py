@@ -23,6 +23,7 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.peer_set import is_wrong_content
 from holdfast.protocol.retrying import Backoff, is_transient
 
 # Errors that one gateway can cause. Another gateway may do better.
@@ -115,10 +116,8 @@ class AsyncRounds:
         return self._resting.setdefault(error, now() + error.retry_after)
 
     def report(self, gateway: Gateway, error: ClientError) -> None:
-        """Emit the event of a gateway that failed; avoid one for a while that sent wrong bytes."""
-        wrong = _is_wrong_content(error)
-        if wrong:
-            self._all.avoid(gateway, now())
+        """Emit the event of a gateway that failed; avoid it for a while if it does not work."""
+        self._all.note_failure(gateway, error, now())
         call = self._state.call
         call.tell(
             "gateway",
@@ -126,7 +125,7 @@ class AsyncRounds:
             gateway.base_url,
             error.name,
             error.message,
-            level=logging.WARNING if wrong else logging.INFO,
+            level=logging.WARNING if is_wrong_content(error) else logging.INFO,
             peer=gateway.peer,
             error=error.name,
             status=_status_of(error),
@@ -152,16 +151,6 @@ def _status_of(error: ClientError) -> int | None:
     return error.status if isinstance(error, ProviderError) else None
 
 
-def _is_wrong_content(error: ClientError) -> bool:
-    """Return whether a gateway sent something else than the CID names.
-
-    Content that it cannot prove, or that is verified and malformed, is not its fault.
-    """
-    return isinstance(error, VerificationError) and not isinstance(
-        error, UnprovenError | MalformedError
-    )
-
-
 def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
     """Return the failure that tells most, with the others as its notes; of equals, the last.
 
@@ -171,7 +160,7 @@ def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
     kinds = (MalformedError, NotAFileError, SerializationError, UnprovenError, ProviderError)
 
     def rank(error: ClientError) -> int:
-        if _is_wrong_content(error):
+        if is_wrong_content(error):
             return -1
         return next((place for place, kind in enumerate(kinds) if isinstance(error, kind)), 9)
 

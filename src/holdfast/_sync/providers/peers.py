@@ -10,8 +10,8 @@ from holdfast._sync.runtime import now
 from holdfast._sync.session import Attempt, Session
 from holdfast.calls import NEVER, Call
 from holdfast.errors import NetworkError
-from holdfast.protocol.gateway import AVOIDED_FOR
 from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.peer_set import PeerSet
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
@@ -29,7 +29,7 @@ class Peers:
 
     def __init__(self, session: Session, urls: Sequence[str]) -> None:
         self._session = session
-        self._urls = tuple(urls)
+        self._peers = PeerSet(urls, session.avoided, address=str)
 
     def fetch(self, request: Request, call: Call) -> Reply:
         """Send `request`, retry if that may help, and return the complete reply.
@@ -46,7 +46,7 @@ class Peers:
             )
             if isinstance(outcome, Reply) and outcome.status not in request.retried:
                 return replace(outcome, reply_lost=_was_sent(failures))
-            self._avoid(url)
+            self._peers.avoid(url, now())
             failures.append(outcome)
             if not request.repeatable:
                 break
@@ -65,21 +65,15 @@ class Peers:
                 try:
                     return self._session.send(at_peer, call, deadline=NEVER)
                 except NetworkError as error:
-                    self._avoid(url)
+                    self._peers.avoid(url, now())
                     failures.append(error)
             if not self._session.wait(backoff, call, error=failures[-1].name):
                 raise _last(failures)
 
     def _in_order(self) -> Iterator[tuple[str, int]]:
         """Yield the peers, each with the number of those that are left, itself included."""
-        avoided, time = self._session.avoided, now()
-        urls = sorted(self._urls, key=lambda url: avoided.get(url, 0.0) > time)
+        urls = self._peers.in_order(now())
         return zip(urls, range(len(urls), 0, -1), strict=True)
-
-    def _avoid(self, url: str) -> None:
-        """Ask this peer last for some time."""
-        if len(self._urls) > 1:
-            self._session.avoided[url] = now() + AVOIDED_FOR
 
 
 def _was_sent(failures: Sequence[Attempt]) -> bool:

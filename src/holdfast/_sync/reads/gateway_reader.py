@@ -154,7 +154,8 @@ class GatewayReader:
             peer = Peer(self.session, gateway, state, call.share(1), verify=True)
             try:
                 response = peer.open_or_refuse(build(gateway))
-            except (NetworkError, ProviderError, UnprovenError):
+            except (NetworkError, ProviderError, UnprovenError) as error:
+                self.gateways.note_failure(gateway, error, now())
                 continue
             if Reply(response.status, response.headers).media_type == CAR_TYPE:
                 return response

@@ -1,0 +1,82 @@
+"""The order in which gateways or the peers of a cluster are asked: those that failed come last."""
+
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, TypeVar
+
+from holdfast.errors import (
+    ClientError,
+    MalformedError,
+    NetworkError,
+    UnprovenError,
+    VerificationError,
+)
+from holdfast.protocol.retrying import is_transient
+
+AVOIDED_FOR: Final = 300.0  # seconds for which a peer that has failed is asked last
+
+P = TypeVar("P")
+
+
+class PeerSet(Generic[P]):
+    """Peers that serve the same, in the order in which they are asked.
+
+    Args:
+        peers: The peers in the configured order.
+        avoided: The time until which the peer at an address is asked last. Clients that share
+            connections share it, so they know the same of the peers.
+        address: Returns the address of a peer.
+
+    Example:
+        >>> peers = PeerSet(["http://one", "http://two"], {}, address=str)
+        >>> peers.avoid("http://one", now=0.0)
+        >>> peers.in_order(now=1.0), peers.in_order(now=301.0)
+        (['http://two', 'http://one'], ['http://one', 'http://two'])
+    """
+
+    def __init__(
+        self, peers: Iterable[P], avoided: dict[str, float], address: Callable[[P], str]
+    ) -> None:
+        self._peers = tuple(peers)
+        self._avoided_until = avoided
+        self._address = address
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    def in_order(self, now: float) -> list[P]:
+        """Return the peers in the configured order, then those to avoid.
+
+        Of these, the one that failed last comes last. So one that never answers cannot delay every
+        call while another one fails now and then.
+        """
+        if not self._avoided_until:
+            return [*self._peers]
+
+        def avoided_until(peer: P) -> float:
+            until = self._avoided_until.get(self._address(peer), 0.0)
+            return until if until > now else 0.0
+
+        return sorted(self._peers, key=avoided_until)
+
+    def avoid(self, peer: P, now: float) -> None:
+        """Ask `peer` last for some time."""
+        self._avoided_until[self._address(peer)] = now + AVOIDED_FOR
+
+    def note_failure(self, peer: P, error: ClientError, now: float) -> None:
+        """Ask `peer` last for some time if `error` shows that it does not work.
+
+        It does not work if it gives no answer, is too slow, answers with a status that is retried,
+        or sends wrong bytes. A peer that lacks the content, or cannot prove it, works.
+        """
+        if isinstance(error, NetworkError) or is_transient(error) or is_wrong_content(error):
+            self.avoid(peer, now)
+
+
+def is_wrong_content(error: ClientError) -> bool:
+    """Return whether a peer sent something else than the CID names.
+
+    Content that it cannot prove, or that is verified and malformed, is not its fault.
+    """
+    return isinstance(error, VerificationError) and not isinstance(
+        error, UnprovenError | MalformedError
+    )
