@@ -57,6 +57,22 @@ def test_upload_and_download_a_file(commands):
     assert (told["cid"], told["path"], told["size"]) == (record["cid"], "copy.png", len(data))
 
 
+def test_a_download_has_a_largest_size(commands):
+    (commands.folder / "photos").mkdir()
+    (commands.folder / "photos" / "a").write_bytes(bytes(3000))
+    cid = commands.text("upload", "photos")
+    before = on_disk(commands.folder)
+    for words in (["download", cid], ["get", f"{cid}/a"], ["cat", f"{cid}/a"]):
+        result = commands.run(*words, "--max-size", "2K")
+        assert (result.returncode, result.stdout) == (15, b"")
+        assert b"2048" in result.stderr
+        assert b"give a larger --max-size" in result.stderr
+    assert on_disk(commands.folder) == before
+    assert commands.text("get", f"{cid}/a", "b", "--max-size", "3KB") == "b"
+    for wrong in ("0", "many", "-1"):
+        assert commands.run("download", cid, f"--max-size={wrong}").returncode == 2
+
+
 def test_pipes_in_and_out(commands):
     data = os.urandom(200_000)
     cid = commands.text("upload", "-", "--name", "stream.bin", given=data)

@@ -220,11 +220,13 @@ def test_every_family_of_the_tree_has_a_code_of_its_own():
         "AuthenticationError": 8,
         "PermissionDeniedError": 9,
         "NotFoundError": 10,
+        "NotAFolderError": 10,
         "RateLimitError": 11,
         "ProviderError": 12,
         "UnprovenError": 13,
         "VerificationError": 14,
         "MalformedError": 14,
+        "TooLargeError": 15,
     }
 
 

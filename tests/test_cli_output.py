@@ -12,7 +12,7 @@ from holdfast.cli.tables import Column, write_table
 from holdfast.content.reference import Reference
 from holdfast.files.folder_target.work_folder import WorkFolder
 from holdfast.files.partial import PartialFile
-from holdfast.files.readable_size import readable_size
+from holdfast.files.readable_size import parse_size, readable_size
 from tests.commands import BARS_AT_ONCE, Commands, install_provider, node_variables
 from tests.support import HELLO_CID, SIZES
 
@@ -34,6 +34,30 @@ def cells(text):
 
 def test_sizes_have_three_digits_or_more():
     assert {size: readable_size(size) for size in SIZES} == SIZES
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1024", 1024),
+        ("2G", 2 << 30),
+        ("2g", 2 << 30),
+        (" 1.5 KiB ", 1536),
+        ("10mb", 10_000_000),
+        ("3 TB", 3_000_000_000_000),
+        ("9007199254740993", 9007199254740993),
+        ("7B", 7),
+    ],
+)
+def test_sizes_are_read_as_people_write_them(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "G", "-1", "1e3", "2 G B", "1,5M", "2X", "٣", "1.", "∞"])
+def test_what_is_not_a_size_is_refused(text):
+    with pytest.raises(ValueError, match="is not a size"):
+        parse_size(text)
 
 
 def test_a_shortened_cid_is_named_as_such(pinned):

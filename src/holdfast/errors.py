@@ -9,10 +9,12 @@
     │   └── RequestTimeoutError(TimeoutError)       no answer or progress in time
     ├── ClientClosedError(RuntimeError)             used after close
     ├── NotAFileError(IsADirectoryError)            the CID names a directory
+    ├── TooLargeError                               .limit  .size; larger than max_bytes
     ├── ProviderError                               .status  .details  .request_id  .retry_after
     │   ├── AuthenticationError                     401
     │   ├── PermissionDeniedError                   403
     │   ├── NotFoundError                           404
+    │   │   └── NotAFolderError(NotADirectoryError) the CID names a file
     │   └── RateLimitError                          429
     └── VerificationError                           .cid; the bytes do not match the CID
         ├── MalformedError(ValueError)              a block or CAR is malformed or beyond limits
@@ -104,6 +106,20 @@ class NotAFileError(ClientError, IsADirectoryError):
     """A directory was read as a file."""
 
 
+class TooLargeError(ClientError):
+    """The content is larger than the limit of the call, such as `max_bytes`. Nothing was written.
+
+    Attributes:
+        limit: The limit, in bytes.
+        size: The size of the content as far as it is known, or None.
+    """
+
+    def __init__(self, message: str, *, limit: int = 0, size: int | None = None) -> None:
+        super().__init__(message)
+        self.limit = limit
+        self.size = size
+
+
 class ProviderError(ClientError):
     """The provider or gateway replied with an error.
 
@@ -140,6 +156,10 @@ class PermissionDeniedError(ProviderError):
 
 class NotFoundError(ProviderError):
     """HTTP 404, or not in the embedded store: the content does not exist there."""
+
+
+class NotAFolderError(NotFoundError, NotADirectoryError):
+    """A file was read as a directory."""
 
 
 class RateLimitError(ProviderError):

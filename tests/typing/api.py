@@ -70,7 +70,8 @@ def blocking(config: ClientConfig, path: Path) -> None:
         with path.open("rb") as file:
             client.upload(file)
         client.upload(b"x", progress=lambda done, total: None)
-        assert_type(client.download("cid", to=path), Blob)
+        assert_type(client.download("cid", to=path, max_bytes=10), Blob)
+        assert_type(client.download_folder("cid", path, max_bytes=10), Path)
         assert_type(client.send("alice", "hi"), ClientRecord[ClientMessage])
         assert_type(client.receive("cid"), ClientMessage)
         assert_type(client.revoke("cid"), bool)

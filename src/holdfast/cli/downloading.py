@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 import typer
 
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import CONNECTED, OUTPUT, PATH_ARGUMENT, not_empty, one_target
+from holdfast.cli.options import CONNECTED, MAX_SIZE, OUTPUT, PATH_ARGUMENT, not_empty, one_target
 from holdfast.cli.reports import telling_resumes
 from holdfast.cli.run import Run, command, group
 from holdfast.errors import NotAFileError
@@ -46,6 +46,7 @@ def download(
     portable: Annotated[
         bool, typer.Option("--portable", help="Refuse names that other systems cannot have.")
     ] = False,
+    max_size: MAX_SIZE = None,
 ) -> None:
     """Download a file or folder, verified; write its path.
 
@@ -62,7 +63,7 @@ def download(
         if out is not None:
             with run.progress_bar("download") as progress:
                 try:
-                    blob = client.download(cid, progress=progress)
+                    blob = client.download(cid, progress=progress, max_bytes=max_size)
                 except NotAFileError as error:
                     raise advise(error, FOLDER_REMEDY) from None
             _write_content(blob, out)
@@ -71,9 +72,9 @@ def download(
         with run.progress_bar(target.name) as progress:
             try:
                 telling = telling_resumes(run, client, target.name, progress)
-                blob = telling.download(cid, to=target, progress=progress)
+                blob = telling.download(cid, to=target, progress=progress, max_bytes=max_size)
             except NotAFileError:
-                options = {"symlinks": symlinks, "portable": portable}
+                options = {"symlinks": symlinks, "portable": portable, "max_bytes": max_size}
                 telling = telling_resumes(run, client, target.name)
                 about = _download_folder(telling, reference, target, options, progress)
             else:
@@ -97,7 +98,7 @@ def _download_folder(
     client: "Client",
     reference: "Reference",
     target: Path,
-    options: dict[str, bool],
+    options: dict[str, Any],
     progress: "Progress | None",
 ) -> dict[str, Any]:
     """Download a folder; return its size and type."""

@@ -110,6 +110,12 @@ FAMILIES: Final = (
         "the bytes do not match the CID",
         "do not use the bytes: get the content from another gateway, provider or backup",
     ),
+    Family(
+        errors.TooLargeError,
+        15,
+        "the content is larger than --max-size",
+        "give a larger --max-size, if you expect so much",
+    ),
     Family(OSError, FAILED, "a file error, or any other error", "check the path and try again"),
     Family(UsageError, USAGE, "wrong usage", "`holdfast COMMAND --help` shows the usage"),
     Family(KeyboardInterrupt, 130, SIGNALS[130], "run it again"),

@@ -10,6 +10,7 @@ from holdfast.cli.completion import pin_names, pinned_cids
 from holdfast.cli.exit_codes import UsageError
 from holdfast.config import checks, readers
 from holdfast.config.fields import FIELDS, Field
+from holdfast.files.readable_size import parse_size
 
 Options = tuple[Parameter, ...]
 """A group of options: parameters, as Typer reads them from the signature of a command."""
@@ -32,6 +33,16 @@ def _providers() -> list[str]:
     from holdfast.registry import known_providers
 
     return known_providers()
+
+
+def _read_size(text: str) -> int:
+    try:
+        size = parse_size(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if size < 1:
+        raise typer.BadParameter("it must be at least one byte")
+    return size
 
 
 def one_target(argument: str | None, option: str | None) -> str | None:
@@ -92,6 +103,15 @@ NAME_FILTER = Annotated[
         metavar="TEXT",
         autocompletion=pin_names,
         help="Only pins with this text in the name.",
+    ),
+]
+MAX_SIZE = Annotated[
+    int | None,
+    typer.Option(
+        "--max-size",
+        metavar="SIZE",
+        parser=_read_size,
+        help="Refuse more bytes than this, such as 500M or 2G.",
     ),
 ]
 INCLUDE_HIDDEN = Annotated[

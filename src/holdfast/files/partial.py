@@ -59,6 +59,11 @@ class PartialFile:
         self._may_keep = True
         self.saved_size: int = 0
 
+    @property
+    def folder(self) -> Path:
+        """The folder that it is in."""
+        return self._folder.path
+
     def open(self) -> None:
         """Open the file of an earlier download, or make one; raise `OSError` if neither works."""
         try:

@@ -13,14 +13,18 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 from holdfast.content.reference import Reference
-from holdfast.errors import SerializationError
+from holdfast.errors import SerializationError, TooLargeError
 from holdfast.files.atomic import PendingFile, check_size, check_target
 from holdfast.files.background import Background
 from holdfast.files.blob import Blob
+from holdfast.files.disk_space import DiskSpace
 from holdfast.files.partial import PARTIAL, WORTH_KEEPING, PartialFile
+from holdfast.hints import advise
 
 FLUSH_SIZE = 32 << 20  # bytes after which what was written to a target is made durable
 SPOOL_SIZE = 4 << 20  # a larger download goes to a temporary file
+IN_ANOTHER_FOLDER = "free some space, set TMPDIR to a folder on another disk, or name a target"
+IN_ANOTHER_CACHE = "free some space, or set cache_path to a folder on a larger disk"
 
 
 class Sink(Protocol):
@@ -36,8 +40,12 @@ class Sink(Protocol):
     def saved_size(self) -> int:
         """How many bytes an earlier download saved. They must be verified again."""
 
-    def expect(self, size: int) -> None:
-        """Raise an error if the sink cannot take `size` bytes in total."""
+    def expect(self, size: int, *, is_claim: bool = False) -> None:
+        """Raise an error if the sink cannot take `size` bytes in total.
+
+        `is_claim` is for a size that a gateway declares. Another gateway may declare a smaller one,
+        so the error must be one after which the next gateway is asked.
+        """
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
@@ -54,7 +62,7 @@ class _UnsavedSink:
 
     verified = 0
 
-    def expect(self, size: int) -> None:
+    def expect(self, size: int, *, is_claim: bool = False) -> None:
         """Accept any size."""
 
     @property
@@ -109,7 +117,7 @@ class TextSink(MemorySink):
         super().__init__()
         self._limit = limit
 
-    def expect(self, size: int) -> None:
+    def expect(self, size: int, *, is_claim: bool = False) -> None:  # noqa: ARG002
         """Raise SerializationError if the document is too large."""
         if size > self._limit:
             raise SerializationError(
@@ -126,12 +134,15 @@ class TextSink(MemorySink):
 class SpoolSink(_UnsavedSink):
     """A download without a target: in memory while it is small, then in a temporary file.
 
-    This file has no name, so the system removes it when the process ends.
+    This file has no name, so the system removes it when the process ends. More than `max_bytes` are
+    a TooLargeError.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int | None = None) -> None:
+        self._max_bytes = max_bytes
         self._memory = bytearray()
         self._file: BinaryIO | None = None
+        self._space = DiskSpace(Path(tempfile.gettempdir()), IN_ANOTHER_FOLDER)
         self.size: int = 0
 
     @property
@@ -142,8 +153,15 @@ class SpoolSink(_UnsavedSink):
     def open(self) -> None:
         """Do nothing: memory needs no preparation."""
 
+    def expect(self, size: int, *, is_claim: bool = False) -> None:
+        """Raise TooLargeError above `max_bytes`, and `OSError` if the disk has too little space."""
+        check_limit(size, self._max_bytes)
+        if size > SPOOL_SIZE and not is_claim:
+            self._space.require(size - self.size)
+
     def write(self, data: bytes) -> None:
         """Append `data`."""
+        check_limit(self.size + len(data), self._max_bytes)
         if self._file is None and self.size + len(data) > SPOOL_SIZE:
             # It has no name from the start; Windows removes it when it is closed.
             file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - the blob closes it
@@ -153,6 +171,7 @@ class SpoolSink(_UnsavedSink):
         if self._file is None:
             self._memory += data
         else:
+            self._space.spend(len(data))
             self._file.write(data)
         self.size += len(data)
 
@@ -192,18 +211,26 @@ class TargetSink:
     Before `commit` the bytes are in a file in the `cache` folder. If the download is interrupted,
     the verified bytes stay there, and the next download of the same content continues after them.
     Without a usable cache folder, the bytes are in the folder of the target, and nothing is saved.
+    More than `max_bytes` are a TooLargeError.
     """
 
     is_in_memory = False
 
     def __init__(
-        self, target: str | os.PathLike[str], *, cache: Path | None, reference: Reference
+        self,
+        target: str | os.PathLike[str],
+        *,
+        cache: Path | None,
+        reference: Reference,
+        max_bytes: int | None = None,
     ) -> None:
+        self._max_bytes = max_bytes
         self._given = os.fspath(target)
         self._target = Path(target)
         self._mode: int | None = None
         self._partial = None if cache is None else PartialFile(cache / PARTIAL, reference)
         self._pending = PendingFile(target)
+        self._target_space = self._space = DiskSpace(self._target.parent)
         self._flusher = Background()
         self._flushed = 0
         self.size: int = 0
@@ -225,8 +252,14 @@ class TargetSink:
         """How many bytes an earlier download saved."""
         return self._partial.saved_size if self._partial is not None else 0
 
-    def expect(self, size: int) -> None:
-        """Accept any size."""
+    def expect(self, size: int, *, is_claim: bool = False) -> None:
+        """Raise TooLargeError above `max_bytes`, and `OSError` if a disk has too little space."""
+        check_limit(size, self._max_bytes)
+        if is_claim:
+            return
+        self._space.require(size - self.size)
+        if self._space is not self._target_space:
+            self._target_space.require(size)
 
     def open(self) -> None:
         """Open the file; raise `OSError` if it or the target cannot be written."""
@@ -240,10 +273,14 @@ class TargetSink:
                 self._partial = None
         if self._partial is None:
             self._pending.open()
+        elif self._partial.folder.stat().st_dev != self._target.parent.stat().st_dev:
+            self._space = DiskSpace(self._partial.folder, IN_ANOTHER_CACHE)
         self.size = self.saved_size
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
+        check_limit(self.size + len(data), self._max_bytes)
+        self._space.spend(len(data))
         file = self._partial or self._pending
         file.write(data)
         self.size += len(data)
@@ -288,3 +325,17 @@ class TargetSink:
             self._pending.discard()
         else:
             self._partial.close(verified=self.verified)
+
+
+def check_limit(size: int, max_bytes: int | None) -> None:
+    """Raise TooLargeError if content of `size` bytes or more exceeds `max_bytes`."""
+    if max_bytes is not None and size > max_bytes:
+        raise advise(
+            TooLargeError(
+                f"the content has {size} bytes or more, and max_bytes allows {max_bytes}",
+                limit=max_bytes,
+                size=size,
+            ),
+            "give a larger max_bytes, if you expect so much",
+            "give a larger --max-size, if you expect so much",
+        )

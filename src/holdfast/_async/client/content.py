@@ -11,6 +11,7 @@ from holdfast._async.opening import opens
 from holdfast._async.runtime import run_blocking
 from holdfast._async.upload_sources import AsyncUploadable, open_upload
 from holdfast.content.reference import Reference
+from holdfast.errors import UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress
@@ -133,6 +134,7 @@ class AsyncContentCalls(AsyncClientBase):
         *,
         to: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
+        max_bytes: int | None = None,
     ) -> Blob:
         """Return the file at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
 
@@ -142,6 +144,8 @@ class AsyncContentCalls(AsyncClientBase):
                 from it. After an interruption, the verified bytes stay in `cache_path`, and the
                 next download continues after them.
             progress: Called with the bytes received so far and the total, or None if not known.
+            max_bytes: The largest file to take; a larger one is a TooLargeError. A file that the
+                disk has no space for is an `OSError` in any case. Neither is begun.
 
         Example:
             >>> record = await client.upload(b"hello")
@@ -151,7 +155,19 @@ class AsyncContentCalls(AsyncClientBase):
         """
         self._check_open()
         arguments.check_progress(progress)
-        return await self._provider.get_file(Reference.parse(cid), to=to, progress=progress)
+        reference = Reference.parse(cid)
+        if max_bytes is None:
+            return await self._provider.get_file(reference, to=to, progress=progress)
+        arguments.check_max_bytes(max_bytes)
+        # A client should not wait for the modules of providers before it has one.
+        from holdfast._async.providers.base import AsyncBaseProvider  # noqa: PLC0415
+
+        if not isinstance(self._provider, AsyncBaseProvider):
+            name = type(self._provider).__name__
+            raise UnsupportedError(f"{name} has no max_bytes; look at the size with stat first")
+        return await self._provider.get_file(
+            reference, to=to, progress=progress, max_bytes=max_bytes
+        )
 
     @opens
     async def open(self, cid: str) -> AsyncContentFile:

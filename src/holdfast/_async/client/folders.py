@@ -66,6 +66,7 @@ class AsyncFolderCalls(AsyncClientBase):
         symlinks: bool = False,
         portable: bool = False,
         progress: Progress | None = None,
+        max_bytes: int | None = None,
     ) -> Path:
         """Download the directory at `cid` to the new folder `to`, and return its path.
 
@@ -82,6 +83,8 @@ class AsyncFolderCalls(AsyncClientBase):
                 refused.
             progress: Called with the bytes that are there so far, and None; at the end with the
                 total.
+            max_bytes: The largest number of bytes of all files; more are a TooLargeError. A folder
+                that the disk has no space for is an `OSError` in any case.
 
         Example:
             >>> record = await client.upload("photos")
@@ -91,9 +94,10 @@ class AsyncFolderCalls(AsyncClientBase):
         """
         self._check_open()
         arguments.check_progress(progress)
+        arguments.check_max_bytes(max_bytes)
         # Few programs need them, and should not wait for the modules.
         from holdfast._async.folder_download.download import download_folder  # noqa: PLC0415
         from holdfast._async.folder_download.entries import FolderOptions  # noqa: PLC0415
 
-        options = FolderOptions(symlinks=symlinks, portable=portable)
+        options = FolderOptions(symlinks=symlinks, portable=portable, max_bytes=max_bytes)
         return await download_folder(self._provider, Reference.parse(cid), to, options, progress)

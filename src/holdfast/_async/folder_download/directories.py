@@ -46,6 +46,8 @@ class AsyncFolderFetcher:
         waiting, folders = EntrySpool(), EntrySpool()
         try:
             await self._list(path, cid, waiting)
+            if not path:
+                await self._check_space(waiting.size)
             await run_blocking(self._work.make_folder, path)
             await self._fetch_entries(path, cid, waiting, folders, feed)
             for folder in folders:
@@ -53,6 +55,14 @@ class AsyncFolderFetcher:
         finally:
             await run_blocking(waiting.close)
             await run_blocking(folders.close)
+
+    async def _check_space(self, declared: int) -> None:
+        """Raise `OSError` if the disk has no space for all that the root declares.
+
+        The declared sizes are not verified: files that have more are refused when they are written.
+        """
+        saved = await run_blocking(self._work.saved_bytes)
+        await run_blocking(self._entries.usage.require_space, declared - saved)
 
     # The names
 

@@ -196,13 +196,18 @@ class AsyncBaseProvider(
         *,
         to: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
+        max_bytes: int | None = None,
     ) -> Blob:
-        """Return the file at `cid`; with `to`, write it there, complete or not at all."""
+        """Return the file at `cid`; with `to`, write it there, complete or not at all.
+
+        More than `max_bytes` are a TooLargeError.
+        """
         reference = Reference.parse(cid)
         if to is None:
-            sink: SpoolSink | TargetSink = SpoolSink()
+            sink: SpoolSink | TargetSink = SpoolSink(max_bytes)
         else:
-            sink = TargetSink(to, cache=self.partial_folder, reference=reference)
+            cache = self.partial_folder
+            sink = TargetSink(to, cache=cache, reference=reference, max_bytes=max_bytes)
         async with self.call("download", cid, total=False) as call:
             try:
                 await _run(sink, sink.open)

@@ -19,6 +19,7 @@ from holdfast.errors import (
     NotAFileError,
     ProviderError,
     SerializationError,
+    TooLargeError,
     UnprovenError,
     VerificationError,
 )
@@ -27,7 +28,14 @@ from holdfast.protocol.peer_set import is_wrong_content
 from holdfast.protocol.retrying import Backoff, is_transient
 
 # Errors that one gateway can cause. Another gateway may do better.
-FAILURES = (NetworkError, ProviderError, VerificationError, NotAFileError, SerializationError)
+FAILURES = (
+    NetworkError,
+    ProviderError,
+    VerificationError,
+    NotAFileError,
+    SerializationError,
+    TooLargeError,
+)
 AT_ONCE = float("-inf")  # the time for a gateway that may be asked again without a wait
 
 
@@ -65,6 +73,8 @@ class AsyncRounds:
                 await self._attempt(gateway, self._state.call.share(left), is_last=left == 1)
             except FAILURES as error:
                 self.failures[gateway] = without_frames(error)
+                if isinstance(error, TooLargeError) and self._state.found.size is not None:
+                    raise  # the size is verified: no gateway can help
             else:
                 self._session.succeeded()
                 return True
@@ -154,10 +164,17 @@ def _status_of(error: ClientError) -> int | None:
 def _gravest(failures: dict[Gateway, ClientError]) -> ClientError:
     """Return the failure that tells most, with the others as its notes; of equals, the last.
 
-    The order is: wrong content, malformed content, content that could not be verified, an HTTP
-    error, no answer.
+    The order is: wrong content, malformed content, too large content, content that could not
+    be verified, an HTTP error, no answer.
     """
-    kinds = (MalformedError, NotAFileError, SerializationError, UnprovenError, ProviderError)
+    kinds = (
+        MalformedError,
+        NotAFileError,
+        SerializationError,
+        TooLargeError,
+        UnprovenError,
+        ProviderError,
+    )
 
     def rank(error: ClientError) -> int:
         if is_wrong_content(error):

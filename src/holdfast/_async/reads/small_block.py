@@ -80,7 +80,7 @@ class AsyncSmallBlocks:
         if length is None or length > self._largest:
             return AsyncSent(response, deadline)
         try:
-            sink.expect(length)
+            sink.expect(length, is_claim=True)
             body = await response.read(length)
             check_time(deadline, gateway.peer)
             if sha256(body).digest() != reference.cid.digest:

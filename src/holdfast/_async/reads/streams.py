@@ -150,7 +150,7 @@ class AsyncStream(Generic[P]):
         if state.output.written:
             await run_blocking(state.output.restart)
         if self.reply.length is not None:
-            state.output.sink.expect(self.reply.length)
+            state.output.sink.expect(self.reply.length, is_claim=self.peer.verify)
         self._set_limit()
 
     def _set_limit(self) -> None:

@@ -13,6 +13,7 @@ from holdfast._sync.opening import opens
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.upload_sources import Uploadable, open_upload
 from holdfast.content.reference import Reference
+from holdfast.errors import UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress
@@ -135,6 +136,7 @@ class ContentCalls(ClientBase):
         *,
         to: str | os.PathLike[str] | None = None,
         progress: Progress | None = None,
+        max_bytes: int | None = None,
     ) -> Blob:
         """Return the file at `cid`: a CID, a path under one, or a URL with ``/ipfs/`` in it.
 
@@ -144,6 +146,8 @@ class ContentCalls(ClientBase):
                 from it. After an interruption, the verified bytes stay in `cache_path`, and the
                 next download continues after them.
             progress: Called with the bytes received so far and the total, or None if not known.
+            max_bytes: The largest file to take; a larger one is a TooLargeError. A file that the
+                disk has no space for is an `OSError` in any case. Neither is begun.
 
         Example:
             >>> record = client.upload(b"hello")
@@ -153,7 +157,17 @@ class ContentCalls(ClientBase):
         """
         self._check_open()
         arguments.check_progress(progress)
-        return self._provider.get_file(Reference.parse(cid), to=to, progress=progress)
+        reference = Reference.parse(cid)
+        if max_bytes is None:
+            return self._provider.get_file(reference, to=to, progress=progress)
+        arguments.check_max_bytes(max_bytes)
+        # A client should not wait for the modules of providers before it has one.
+        from holdfast._sync.providers.base import BaseProvider  # noqa: PLC0415
+
+        if not isinstance(self._provider, BaseProvider):
+            name = type(self._provider).__name__
+            raise UnsupportedError(f"{name} has no max_bytes; look at the size with stat first")
+        return self._provider.get_file(reference, to=to, progress=progress, max_bytes=max_bytes)
 
     @opens
     def open(self, cid: str) -> ContentFile:

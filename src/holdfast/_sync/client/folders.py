@@ -68,6 +68,7 @@ class FolderCalls(ClientBase):
         symlinks: bool = False,
         portable: bool = False,
         progress: Progress | None = None,
+        max_bytes: int | None = None,
     ) -> Path:
         """Download the directory at `cid` to the new folder `to`, and return its path.
 
@@ -84,6 +85,8 @@ class FolderCalls(ClientBase):
                 refused.
             progress: Called with the bytes that are there so far, and None; at the end with the
                 total.
+            max_bytes: The largest number of bytes of all files; more are a TooLargeError. A folder
+                that the disk has no space for is an `OSError` in any case.
 
         Example:
             >>> record = client.upload("photos")
@@ -93,9 +96,10 @@ class FolderCalls(ClientBase):
         """
         self._check_open()
         arguments.check_progress(progress)
+        arguments.check_max_bytes(max_bytes)
         # Few programs need them, and should not wait for the modules.
         from holdfast._sync.folder_download.download import download_folder  # noqa: PLC0415
         from holdfast._sync.folder_download.entries import FolderOptions  # noqa: PLC0415
 
-        options = FolderOptions(symlinks=symlinks, portable=portable)
+        options = FolderOptions(symlinks=symlinks, portable=portable, max_bytes=max_bytes)
         return download_folder(self._provider, Reference.parse(cid), to, options, progress)

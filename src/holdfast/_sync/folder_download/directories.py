@@ -48,6 +48,8 @@ class FolderFetcher:
         waiting, folders = EntrySpool(), EntrySpool()
         try:
             self._list(path, cid, waiting)
+            if not path:
+                self._check_space(waiting.size)
             run_blocking(self._work.make_folder, path)
             self._fetch_entries(path, cid, waiting, folders, feed)
             for folder in folders:
@@ -55,6 +57,14 @@ class FolderFetcher:
         finally:
             run_blocking(waiting.close)
             run_blocking(folders.close)
+
+    def _check_space(self, declared: int) -> None:
+        """Raise `OSError` if the disk has no space for all that the root declares.
+
+        The declared sizes are not verified: files that have more are refused when they are written.
+        """
+        saved = run_blocking(self._work.saved_bytes)
+        run_blocking(self._entries.usage.require_space, declared - saved)
 
     # The names
 

@@ -2,7 +2,6 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The whole download of a directory, from the check of the target to its new name."""
 
-import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,9 @@ from holdfast._sync.reads.walk_reader import WalkReader
 from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.content.reference import Reference
+from holdfast.content.unixfs.directory_nodes import not_a_directory
 from holdfast.content.unixfs.file_nodes import kind_of
-from holdfast.errors import MalformedError, UnsupportedError
+from holdfast.errors import MalformedError, TooLargeError, UnsupportedError
 from holdfast.files.folder_target.names import is_refusal
 from holdfast.files.folder_target.work_folder import WorkFolder
 from holdfast.files.sources import Progress
@@ -47,12 +47,10 @@ def download_folder(
             _tell_saved(work, call)
             _fill(source, work, options, tally)
             keep = False
-        except MalformedError:
-            keep = False  # it will never be complete
-            raise
         except BaseException as error:
-            if run_blocking(work.has_progress):
-                error.add_note(_how_to_continue(error, work.path))
+            keep = not _is_final(error)
+            if keep and run_blocking(work.has_progress):
+                error.add_note(f"call again to continue; what is verified is kept in {work.path}")
             raise
         finally:
             run_blocking(work.close, keep=keep)
@@ -74,17 +72,16 @@ def _fill(source: FolderSource, work: WorkFolder, options: FolderOptions, tally:
     rules = run_blocking(work.rules, portable=options.portable)
     block = entries.directory_block(cid) or source.block(cid, ())
     if kind_of(cid, block) not in FOLDERS:
-        words = "this is not a directory; use download, which is for files"
-        raise NotADirectoryError(errno.ENOTDIR, words, str(cid))
+        raise not_a_directory(cid)
     entries.save(cid, block)
     FolderFetcher(source, work, entries, rules).fetch((), cid)
     run_blocking(work.commit, entries.usage.entries)
 
 
-def _how_to_continue(error: BaseException, path: Path) -> str:
-    if isinstance(error, OSError) and is_refusal(error):  # the same call would be refused again
-        return f"call again with other options to continue, or remove {path}"
-    return f"call again to continue; what is verified is kept in {path}"
+def _is_final(error: BaseException) -> bool:
+    """Return whether the same call would be refused again, so that nothing is worth keeping."""
+    is_refused = isinstance(error, OSError) and is_refusal(error)
+    return is_refused or isinstance(error, MalformedError | TooLargeError)
 
 
 def _source(reader: Any, reference: Reference, call: Call) -> FolderSource:

@@ -15,6 +15,7 @@ from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.file_nodes import file_node, malformed, not_unixfs
 from holdfast.content.unixfs.walks import FileWalk
+from holdfast.files.disk_space import DiskSpace
 from holdfast.files.folder_target.limits import Usage
 from holdfast.files.folder_target.links import WRITE_LINKS, check_link
 from holdfast.files.folder_target.names import EntryPath, refused
@@ -30,6 +31,7 @@ class FolderOptions:
 
     symlinks: bool = False
     portable: bool = False
+    max_bytes: int | None = None
 
 
 class Entries:
@@ -42,7 +44,7 @@ class Entries:
         self._work = work
         self._options = options
         self._tally = tally
-        self.usage = Usage()
+        self.usage = Usage(DiskSpace(work.path), options.max_bytes)
 
     def is_saved(self, path: EntryPath, cid: CID) -> bool:
         """Return whether an earlier download has written the file `cid` at `path`."""
@@ -50,7 +52,7 @@ class Entries:
         size = run_blocking(self._work.saved_size, path, cid, continues=continues)
         if size is None:
             return False
-        self.usage.add_bytes(size)
+        self.usage.add_bytes(size, size)
         self._tally.add(size)
         return True
 
@@ -148,7 +150,7 @@ class Entries:
             self._tally.add(len(piece))
 
     def _part(self, path: EntryPath, cid: CID, *, continues: bool) -> PartFile:
-        return self._work.part(path, cid, self.usage.add_bytes, continues=continues)
+        return self._work.part(path, cid, self.usage, continues=continues)
 
     def _write_link(self, path: EntryPath, block: bytes) -> None:
         message = data.decode(dag_pb.decode(block).data)

@@ -82,7 +82,7 @@ class SmallBlocks:
         if length is None or length > self._largest:
             return Sent(response, deadline)
         try:
-            sink.expect(length)
+            sink.expect(length, is_claim=True)
             body = response.read(length)
             check_time(deadline, gateway.peer)
             if sha256(body).digest() != reference.cid.digest:

@@ -92,8 +92,8 @@ class ReadState:
     def learn_size(self, size: int | None) -> None:
         """Set the verified size of the whole file; raise an error if the sink cannot take it."""
         if size is not None and size != self.found.size:
-            self.output.sink.expect(size)
             self.found.size = size
+            self.output.sink.expect(size)
 
     def unverified_limit(self) -> SizeLimit:
         """Return the largest size of a body that is verified only at its end."""

@@ -152,7 +152,7 @@ class Stream(Generic[P]):
         if state.output.written:
             run_blocking(state.output.restart)
         if self.reply.length is not None:
-            state.output.sink.expect(self.reply.length)
+            state.output.sink.expect(self.reply.length, is_claim=self.peer.verify)
         self._set_limit()
 
     def _set_limit(self) -> None:

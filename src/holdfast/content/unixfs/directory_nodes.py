@@ -13,7 +13,7 @@ from holdfast.content.dag_pb import Link
 from holdfast.content.unixfs import data, hamt
 from holdfast.content.unixfs.data import Data, Kind
 from holdfast.content.unixfs.file_nodes import malformed
-from holdfast.errors import NotFoundError
+from holdfast.errors import NotAFolderError, NotFoundError
 from holdfast.hints import advise
 from holdfast.records import Entry
 
@@ -68,7 +68,7 @@ class DirectoryNode(NamedTuple):
 def directory_node(place: Shard, block: bytes) -> DirectoryNode:
     """Return the entries and shards in `block`, already verified, in their order.
 
-    Raise `NotFoundError` if it is not a directory, and `MalformedError` if it breaks the rules.
+    Raise `NotAFolderError` if it is not a directory, and `MalformedError` if it breaks the rules.
     """
     message, links = _decode(place, block)
     if message.kind is Kind.SHARD:
@@ -103,7 +103,10 @@ def find_name(place: Shard, block: bytes, name: bytes) -> CID | Shard:
 
     Raise `NotFoundError` if it is not there.
     """
-    message, links = _decode(place, block)
+    try:
+        message, links = _decode(place, block)
+    except NotAFolderError as error:
+        raise NotFoundError(error.message) from None
     if message.kind is Kind.DIRECTORY:
         matches = [link.cid for link in links if name and link.name == name]
     else:
@@ -124,15 +127,21 @@ def find_name(place: Shard, block: bytes, name: bytes) -> CID | Shard:
     return matches[0]
 
 
+def not_a_directory(cid: CID) -> NotAFolderError:
+    """Return the error for a file that is read as a directory."""
+    error = NotAFolderError(f"{cid} is not a directory")
+    return advise(error, "use download, which is for files", "`holdfast download CID` gets a file")
+
+
 def _decode(place: Shard, block: bytes) -> tuple[Data, list[Link]]:
     """Return the message and the links in a block of a directory."""
     cid = place.cid
     if cid.codec != DAG_PB:
-        raise NotFoundError(f"{cid} is not a directory")
+        raise not_a_directory(cid)
     node = dag_pb.decode(block)
     message = data.decode(node.data)
     if message.kind not in {Kind.DIRECTORY, Kind.SHARD}:
-        raise NotFoundError(f"{cid} is not a directory")
+        raise not_a_directory(cid)
     if message.kind is Kind.DIRECTORY and place.depth:
         raise malformed(cid, "a plain directory among shards")
     return message, node.links

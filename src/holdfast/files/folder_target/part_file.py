@@ -3,11 +3,10 @@
 import contextlib
 import errno
 import os
-import shutil
-from collections.abc import Callable
 from typing import BinaryIO, Final
 
 from holdfast.files.atomic import check_size
+from holdfast.files.folder_target.limits import Usage
 from holdfast.files.folder_target.names import EntryPath
 from holdfast.files.folder_target.tree import TargetTree
 
@@ -21,7 +20,7 @@ class PartFile:
         tree: Both paths are in it.
         part: The path while the file is incomplete.
         target: The path when all is verified.
-        count: Called with the number of bytes before they are written.
+        usage: Counts the bytes before they are written, and refuses too many.
         continues: Whether the bytes of an earlier download may be used. They must be verified
             again.
     """
@@ -31,14 +30,15 @@ class PartFile:
         tree: TargetTree,
         part: EntryPath,
         target: EntryPath,
-        count: Callable[[int], None],
+        usage: Usage,
         *,
         continues: bool,
     ) -> None:
         self._tree = tree
         self._part = part
         self._target = target
-        self._count = count
+        self._usage = usage
+        self._known = 0  # bytes that the file has at least, and that are counted
         self._continues = continues
         self._file: BinaryIO | None = None
         self.verified = 0
@@ -54,20 +54,16 @@ class PartFile:
         if self._file is None:
             self._file = self._tree.create(self._part)
         self.saved_size = self.size = self._file.seek(0, os.SEEK_END)
-        self._count(self.size)
+        self._count(self.size, self.size)
 
-    def expect(self, size: int) -> None:
-        """Raise `OSError` if the disk has no space for a file of `size` bytes."""
-        try:
-            free = shutil.disk_usage(self._tree.path).free + self.size
-        except OSError:  # a file system that does not say it
-            return
-        if size > free:
-            raise no_space(f"the file has {size} bytes, and {free} are free", self._target)
+    def expect(self, size: int, *, is_claim: bool = False) -> None:
+        """Raise an error if a file of `size` bytes is too large for the disk or for the user."""
+        if not is_claim:
+            self._count(max(size, self.size), 0)
 
     def write(self, data: bytes) -> None:
         """Append `data`."""
-        self._count(len(data))
+        self._count(max(self._known, self.size + len(data)), len(data))
         try:
             self._opened().write(data)
         except OSError as error:
@@ -83,7 +79,7 @@ class PartFile:
         """Remove what was written, apart from the first `size` bytes."""
         self._opened().seek(size)
         self._opened().truncate()
-        self._count(size - self.size)
+        self._count(size, size - self.size)
         self.size = size
         self.saved_size = min(self.saved_size, size)
 
@@ -103,6 +99,7 @@ class PartFile:
         file, self._file = self._file, None
         if file is None or file.closed:
             return
+        self._count(0, -self.size)
         with contextlib.suppress(OSError):  # a full disk, for example
             keep = self._continues and self.verified >= WORTH_KEEPING
             if keep:
@@ -112,6 +109,11 @@ class PartFile:
                 self._tree.remove(self._part)
         with contextlib.suppress(OSError):
             file.close()
+
+    def _count(self, size: int, written: int) -> None:
+        """Count the file as one of `size` bytes, of which `written` more are on the disk."""
+        more, self._known = size - self._known, size
+        self._usage.add_bytes(more, written)
 
     def _opened(self) -> BinaryIO:
         if self._file is None:

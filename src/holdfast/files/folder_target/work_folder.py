@@ -19,7 +19,6 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO, Final
@@ -29,6 +28,7 @@ from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import VerificationError
 from holdfast.files.atomic import sync_name
+from holdfast.files.folder_target.limits import Usage
 from holdfast.files.folder_target.names import EntryPath, NameRules, longest_name
 from holdfast.files.folder_target.part_file import PartFile
 from holdfast.files.folder_target.saved import has_content
@@ -97,12 +97,10 @@ class WorkFolder:
             can_write=self._can_write,
         )
 
-    def part(
-        self, path: EntryPath, cid: CID, count: Callable[[int], None], *, continues: bool
-    ) -> PartFile:
+    def part(self, path: EntryPath, cid: CID, usage: Usage, *, continues: bool) -> PartFile:
         """Return the sink for the file `cid` at `path`."""
         part = self._part_path(path, cid)
-        return PartFile(self.tree, part, (FILES, *path), count, continues=continues)
+        return PartFile(self.tree, part, (FILES, *path), usage, continues=continues)
 
     def saved_size(self, path: EntryPath, cid: CID, *, continues: bool) -> int | None:
         """Return the size of the file at `path` if it has the content of `cid`, else None.

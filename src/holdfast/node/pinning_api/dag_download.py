@@ -26,7 +26,7 @@ PROGRESS_BYTES: Final = 16 << 10  # the least that a gateway must send in `PROGR
 PROGRESS_SECONDS: Final = 60.0
 
 
-class TooLargeError(ProviderError):
+class DagTooLargeError(ProviderError):
     """The DAG is larger than the node accepts."""
 
 
@@ -72,7 +72,7 @@ class WantedBlocks:
             self._taken.add(key_of(cid))
             self.useful += len(data) + OVERHEAD
             if self.useful > self._max_bytes:
-                raise TooLargeError(f"The content has more than {self._max_bytes} bytes")
+                raise DagTooLargeError(f"The content has more than {self._max_bytes} bytes")
             yield cid, data
             for child in linked_from(cid, data):
                 early = self._want(child)
@@ -86,7 +86,7 @@ class WantedBlocks:
             return None
         self._wanted.add(key)
         if len(self._wanted) + len(self._taken) > MAX_BLOCKS:
-            raise TooLargeError(f"The content has more than {MAX_BLOCKS} blocks")
+            raise DagTooLargeError(f"The content has more than {MAX_BLOCKS} blocks")
         early = self._early.pop(key, None)
         if early is not None:
             self._early_bytes -= len(early[1]) + OVERHEAD

@@ -14,7 +14,7 @@ from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.pinning_api.dag_download import TooLargeError, fetch_blocks
+from holdfast.node.pinning_api.dag_download import DagTooLargeError, fetch_blocks
 from holdfast.node.pinning_api.metadata import PinMetadata
 from holdfast.records import now_ms
 from holdfast.repository import Repository
@@ -158,7 +158,7 @@ class PinJobs:
                     adding.flush()
                     if self._is_wanted(job):
                         self._repository.pin(cid, **about)
-            except TooLargeError:
+            except DagTooLargeError:
                 return "over_max_size"
             except ClientError:
                 continue

@@ -8,13 +8,13 @@ write stop while some space is free, so that the logs can always be moved into t
 
 import errno
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from holdfast.errors import ConfigError
+from holdfast.files.disk_space import free_bytes
 from holdfast.files.folders import Folder
 from holdfast.repository.database.errors import full_disk, is_full
 
@@ -34,7 +34,7 @@ class Space:
 
     def is_short(self, size: int = 0) -> bool:
         """Return whether writing `size` bytes could use the space that must stay free."""
-        return _free(self._root) < LEFT_FREE + size
+        return free_bytes(self._root) < LEFT_FREE + size
 
     def check(self, size: int = 0) -> None:
         """Raise the `OSError` of a full disk if `is_short`."""
@@ -56,7 +56,7 @@ class Space:
         with suppress(OSError, ConfigError):
             status = self._folder.status(NAME)
             is_whole = status is not None and status.st_size >= RESERVE
-            if not is_whole and _free(self._root) >= FREE_FOR_RESERVE:
+            if not is_whole and free_bytes(self._root) >= FREE_FOR_RESERVE:
                 self._grow(os.O_CREAT)
 
     def _grow(self, flags: int = 0) -> None:
@@ -98,14 +98,3 @@ def _allocate(descriptor: int, start: int) -> None:
     if written < STEP:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     os.fsync(descriptor)
-
-
-def _free(root: Path) -> int:
-    """Return the bytes that this user may still write to the disk."""
-    if not hasattr(os, "statvfs"):
-        return shutil.disk_usage(root).free
-    status = os.statvfs(root)
-    if not status.f_blocks:  # some file systems do not report it
-        return 1 << 62
-    is_root = os.geteuid() == 0
-    return (status.f_bfree if is_root else status.f_bavail) * status.f_frsize
