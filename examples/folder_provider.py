@@ -5,7 +5,7 @@ import secrets
 from pathlib import Path
 
 from holdfast import AsyncBaseProvider, AsyncBlockReader, BaseProvider, BlockReader, ClientConfig
-from holdfast.errors import ConfigError, NotFoundError, ProviderError
+from holdfast.errors import ConfigError, NotFoundError
 from holdfast.provider import CID, Added, Call, PinInfo, Progress, Source
 
 
@@ -35,7 +35,7 @@ class BlockFolder:
 
     def unpin(self, cid: str) -> None:
         if not self._file("pins", CID.parse(cid)).exists():
-            raise ProviderError(f"{cid} is not pinned")
+            raise NotFoundError(f"{cid} is not pinned")
         self._file("pins", CID.parse(cid)).unlink()
 
     def _file(self, kind: str, cid: CID) -> Path:

@@ -2,7 +2,7 @@
 
 from holdfast import Blob
 from holdfast.content.cid import CID
-from holdfast.errors import ClientClosedError, NotFoundError, ProviderError
+from holdfast.errors import ClientClosedError, NotFoundError
 from holdfast.protocol import json_text
 
 
@@ -38,7 +38,7 @@ class MemoryProvider:
     def delete(self, cid):
         self.test_authentication()
         if self._files.pop(CID.parse(cid), None) is None:
-            raise ProviderError(f"{cid} is not pinned")
+            raise NotFoundError(f"{cid} is not pinned")
 
     def test_authentication(self):
         if self._closed:

@@ -93,6 +93,16 @@ BROKEN = {
         {"test_what_was_deleted_cannot_be_deleted_again", "test_what_is_not_there_is_an_error"}
         | {"test_half_a_file_is_not_kept"},
     ),
+    "HidesThatItIsNotPinned": (
+        """
+        def delete(self, cid):
+            try:
+                super().delete(cid)
+            except NotFoundError as error:
+                raise ProviderError(str(error)) from None
+        """,
+        {"test_what_was_deleted_cannot_be_deleted_again", "test_what_is_not_there_is_an_error"},
+    ),
     "DeletesEverything": (
         """
         def delete(self, cid):
@@ -455,7 +465,7 @@ class PinsProvider(MemoryProvider):
 
     def update_pin(self, cid, *, name, keyvalues):
         if cid not in self._pins:
-            raise ProviderError(f"{cid} is not pinned")
+            raise NotFoundError(f"{cid} is not pinned")
         self._note(cid, name, keyvalues)
         return self._pins[cid]
 
@@ -516,6 +526,15 @@ BROKEN_PINS = {
         def update_pin(self, cid, *, name, keyvalues):
             if cid not in self._pins:
                 return Pin(id="1", cid=cid)
+            return super().update_pin(cid, name=name, keyvalues=keyvalues)
+        """,
+        {NEW_NAME},
+    ),
+    "HidesThatItIsNotPinned": (
+        """
+        def update_pin(self, cid, *, name, keyvalues):
+            if cid not in self._pins:
+                raise ProviderError(f"{cid} is not pinned")
             return super().update_pin(cid, name=name, keyvalues=keyvalues)
         """,
         {NEW_NAME},

@@ -151,8 +151,9 @@ def test_revoke_and_list(commands):
     assert commands.text("list") == ""
     assert commands.json("list") == []
     code, lines = commands.failure("revoke", kept)
-    assert code == 12
+    assert code == 10
     assert lines[0] == f"error: The current user has not pinned the cid: {kept}"
+    assert "`holdfast list` shows the pins" in lines[1]
 
 
 def test_test_connection(commands):

@@ -128,7 +128,7 @@ def test_the_embedded_stores_errors(commands):
     check(both(commands, "retrieve", root), 7, "NotAFileError", "directory")
     check(both(commands, "download", f"{root}/nothing"), 10, "NotFoundError", "nothing")
     check(both(commands, "download", HELLO_CID), 10, "NotFoundError", HELLO_CID)
-    check(both(commands, "revoke", HELLO_CID), 12, "ProviderError", HELLO_CID)
+    check(both(commands, "revoke", HELLO_CID), 10, "NotFoundError", HELLO_CID)
 
 
 def test_arguments_that_cannot_be(commands):

@@ -32,7 +32,7 @@ def test_a_pin_is_changed(commands):
         "error: there is nothing to change: give --name, --keyvalue or --remove",
     )
     code, lines = commands.failure("update", HELLO_CID, "--name", "x")
-    assert code == 12
+    assert code == 10
     assert lines[0] == f"error: The current user has not pinned the cid: {HELLO_CID}"
 
 

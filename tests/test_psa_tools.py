@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Client, ClientConfig, compute_cid
-from holdfast.errors import ProviderError
+from holdfast.errors import NotFoundError
 from holdfast.testing import running_node
 from tests.engines import kubo_path
 from tests.psa import ALL, PSACaller, results, row
@@ -123,7 +123,7 @@ def test_a_cluster_is_such_a_service(cluster):
         for cid in cids:
             assert client.revoke(cid) is True
         wait_until(lambda: not client.pins(name="tides") and not client.pins(cid=cids[0]))
-        with pytest.raises(ProviderError, match="is not pinned"):
+        with pytest.raises(NotFoundError, match="is not pinned"):
             client.revoke(cids[0])
 
 

@@ -146,7 +146,7 @@ class Updating(Protocol):
         """Change the name, the key-values or both of the pin of `cid`; None keeps what is there.
 
         Key-values are added to those of the pin; a key with the value None is removed. Raise
-        ProviderError if `cid` is not pinned.
+        NotFoundError if `cid` is not pinned.
         """
 
 
@@ -161,7 +161,7 @@ class AsyncUpdating(Protocol):
         """Change the name, the key-values or both of the pin of `cid`; None keeps what is there.
 
         Key-values are added to those of the pin; a key with the value None is removed. Raise
-        ProviderError if `cid` is not pinned.
+        NotFoundError if `cid` is not pinned.
         """
 
 

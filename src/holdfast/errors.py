@@ -13,7 +13,7 @@
     ├── ProviderError                               .status  .details  .request_id  .retry_after
     │   ├── AuthenticationError                     401
     │   ├── PermissionDeniedError                   403
-    │   ├── NotFoundError                           404
+    │   ├── NotFoundError                           404, or not pinned
     │   │   └── NotAFolderError(NotADirectoryError) the CID names a file
     │   └── RateLimitError                          429
     └── VerificationError                           .cid; the bytes do not match the CID
@@ -155,7 +155,12 @@ class PermissionDeniedError(ProviderError):
 
 
 class NotFoundError(ProviderError):
-    """HTTP 404, or not in the embedded store: the content does not exist there."""
+    """The content does not exist there, or is not pinned.
+
+    That is HTTP 404, what the embedded store does not have, and what a service says in other ways:
+    the pinning API replies to `revoke` of content that is not pinned with 400, Kubo with 500. The
+    message and `status` are the service's own.
+    """
 
 
 class NotAFolderError(NotFoundError, NotADirectoryError):

@@ -129,7 +129,7 @@ class StorageProvider(Protocol):
 
     @abstractmethod
     def delete(self, cid: str) -> None:
-        """Unpin `cid`; raise ProviderError if it was not pinned."""
+        """Unpin `cid`; raise NotFoundError if it was not pinned."""
 
     @abstractmethod
     def test_authentication(self) -> None:
@@ -168,7 +168,7 @@ class AsyncStorageProvider(Protocol):
 
     @abstractmethod
     async def delete(self, cid: str) -> None:
-        """Unpin `cid`; raise ProviderError if it was not pinned."""
+        """Unpin `cid`; raise NotFoundError if it was not pinned."""
 
     @abstractmethod
     async def test_authentication(self) -> None:

@@ -15,7 +15,6 @@ from holdfast.errors import (
     ClientError,
     ConfigError,
     NotFoundError,
-    ProviderError,
     UnsupportedError,
 )
 from holdfast.protocol.http import Request
@@ -54,7 +53,7 @@ class AsyncDictProvider(AsyncBaseProvider):
 
     async def unpin(self, cid, call):
         if self.pinned.pop(CID.parse(cid), None) is None:
-            raise ProviderError(f"{cid} is not pinned")
+            raise NotFoundError(f"{cid} is not pinned")
 
     async def check_credentials(self, call):
         pass
@@ -92,7 +91,7 @@ async def test_three_methods_and_a_reader_are_a_provider():
     assert client.url(HELLO_CID) == f"ipfs://{HELLO_CID}"
     assert await client.test_connection() is True
     assert await client.revoke(HELLO_CID) is True
-    with pytest.raises(ProviderError, match="is not pinned"):
+    with pytest.raises(NotFoundError, match="is not pinned"):
         await client.revoke(HELLO_CID)
 
 
@@ -115,14 +114,14 @@ async def test_every_call_is_told_and_names_what_it_is_about():
     await client.download(cid)
     await client.pins()
     await client.revoke(cid)
-    with pytest.raises(ProviderError):
+    with pytest.raises(NotFoundError):
         await client.revoke(cid)
     assert [(each.operation, each.cid, each.error) for each in events] == [
         ("upload", cid, None),
         ("download", cid, None),
         ("pins", None, None),
         ("revoke", cid, None),
-        ("revoke", cid, "ProviderError"),
+        ("revoke", cid, "NotFoundError"),
     ]
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from holdfast import AsyncClient
-from holdfast.errors import InvalidCIDError, PermissionDeniedError, ProviderError, UnsupportedError
+from holdfast.errors import InvalidCIDError, NotFoundError, PermissionDeniedError, UnsupportedError
 from tests._async.spec_only import AsyncSpecOnly
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
@@ -65,9 +65,9 @@ async def test_update_changes_what_is_given(client):
 
 async def test_update_of_what_is_not_pinned(client):
     words = f"^The current user has not pinned the cid: {HELLO_CID}$"
-    with pytest.raises(ProviderError, match=words):
+    with pytest.raises(NotFoundError, match=words):
         await client.update(HELLO_CID, name="x")
-    with pytest.raises(ProviderError, match=words):
+    with pytest.raises(NotFoundError, match=words):
         await client.revoke(HELLO_CID)
 
 
@@ -180,5 +180,5 @@ async def test_update_where_the_service_takes_anything_and_lists_nothing(server)
     async with await AsyncClient.init(config_for(server)) as client:
         server.reply(200, b"OK")
         server.reply(200, {"rows": []})
-        with pytest.raises(ProviderError, match="has not pinned the cid"):
+        with pytest.raises(NotFoundError, match="has not pinned the cid"):
             await client.update(HELLO_CID, name="new")

@@ -9,7 +9,13 @@ from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import MalformedError, NetworkError, ProviderError, RequestTimeoutError
+from holdfast.errors import (
+    MalformedError,
+    NetworkError,
+    NotFoundError,
+    ProviderError,
+    RequestTimeoutError,
+)
 from holdfast.protocol.pin_list import other_version
 from holdfast.records import PinInfo
 from tests.support import NOBODY_HAS, closed_port_url
@@ -40,7 +46,7 @@ async def test_the_flows_of_the_spec(client, salt):
     note = await client.send("alice", salt)
     assert (await client.receive(note.cid)).payload == salt
     assert await client.revoke(file.cid) is True
-    with pytest.raises(ProviderError, match="has not pinned the cid"):
+    with pytest.raises(NotFoundError, match="has not pinned the cid"):
         await client.revoke(file.cid)
 
 

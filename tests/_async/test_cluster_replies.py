@@ -11,6 +11,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import (
     ConfigError,
     NetworkError,
+    NotFoundError,
     ProviderError,
     RequestTimeoutError,
     VerificationError,
@@ -367,7 +368,7 @@ async def test_an_unpin_whose_reply_was_lost_may_find_nothing(server, other_serv
         assert await client.revoke(HELLO_CID) is True
         for each in (server, other_server):
             each.reply(404, NOT_PINNED, headers=JSON)
-        with pytest.raises(ProviderError, match="has not pinned the cid"):
+        with pytest.raises(NotFoundError, match="has not pinned the cid"):
             await client.revoke(HELLO_CID)
 
 

@@ -662,7 +662,7 @@ async def test_not_pinned_without_a_lost_reply_is_the_providers_error(server, tm
     for each in replies:
         server.reply(**each)
     outcome = await outcome_of("revoke", server, tmp_path)
-    assert type(outcome.error) is ProviderError
+    assert type(outcome.error) is NotFoundError
     assert (str(outcome.error), outcome.error.status) == (NOT_PINNED, 400)
     assert len(server.requests) == len(replies)
 

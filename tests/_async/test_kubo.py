@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast import AsyncClient, Pin, compute_cid
-from holdfast.errors import NotFoundError, ProviderError, UnsupportedError, VerificationError
+from holdfast.errors import NotFoundError, UnsupportedError, VerificationError
 from holdfast.protocol.pin_list import other_version
 from holdfast.testing import ScriptedServer, forward_to
 from tests.support import NOBODY_HAS, closed_port_url
@@ -42,7 +42,7 @@ async def test_the_flows_of_the_spec(client, salt):
     note = await client.send("alice", salt)
     assert (await client.receive(note.cid)).payload == salt
     assert await client.revoke(file.cid) is True
-    with pytest.raises(ProviderError, match="not pinned"):
+    with pytest.raises(NotFoundError, match="not pinned"):
         await client.revoke(file.cid)
 
 
@@ -187,7 +187,7 @@ async def test_what_nobody_has_is_not_pinned(client):
         await client.pin(NOBODY_HAS)
     with pytest.raises(NotFoundError, match=NOBODY_HAS):
         await client.download(NOBODY_HAS)
-    with pytest.raises(ProviderError, match="is not pinned"):
+    with pytest.raises(NotFoundError, match="is not pinned"):
         await client.update(NOBODY_HAS, name="x")
 
 

@@ -11,7 +11,6 @@ from holdfast.errors import (
     ConfigError,
     NotAFileError,
     NotFoundError,
-    ProviderError,
     SerializationError,
     VerificationError,
 )
@@ -57,7 +56,7 @@ async def test_all_operations(local, tmp_path):
     assert await local.receive(note.cid) == note.data
     assert local.url(note.cid) == f"ipfs://{note.cid}"
     assert await local.revoke(record.cid) is True
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(NotFoundError) as caught:
         await local.revoke(record.cid)
     assert str(caught.value) == f"The current user has not pinned the cid: {record.cid}"
     # Unpinned is not erased: the blocks are here until they are collected.
@@ -128,7 +127,7 @@ async def test_what_is_not_there_is_an_error(local):
     record = await local.upload(b"not json")
     with pytest.raises(SerializationError):
         await local.retrieve(record.cid)
-    with pytest.raises(ProviderError, match="has not pinned"):
+    with pytest.raises(NotFoundError, match="has not pinned"):
         await local.revoke(HELLO_CID)
 
 

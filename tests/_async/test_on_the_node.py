@@ -13,7 +13,6 @@ from holdfast.errors import (
     NotAFileError,
     NotFoundError,
     PermissionDeniedError,
-    ProviderError,
     SerializationError,
 )
 from holdfast.node.settings import NodeToken
@@ -128,7 +127,7 @@ async def test_revoke(node, client):
     record = await client.store({"a": 1})
     assert await client.revoke(record.cid) is True
     assert node.repository.pins(PinQuery(held=True)) == []
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(NotFoundError) as caught:
         await client.revoke(record.cid)
     assert str(caught.value) == f"The current user has not pinned the cid: {record.cid}"
     assert caught.value.status == 400

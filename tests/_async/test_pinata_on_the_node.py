@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast import AsyncClient, compute_cid
-from holdfast.errors import NotFoundError, PermissionDeniedError, ProviderError
+from holdfast.errors import NotFoundError, PermissionDeniedError
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
 from tests.pinata import KIB_256, PROFILES, SIZES_AROUND_NODES
@@ -63,7 +63,7 @@ async def test_pins_are_changed_and_removed(v3_client):
     assert await v3_client.pins() == [pin]
     assert await v3_client.revoke(record.cid)
     assert await v3_client.pins() == []
-    with pytest.raises(ProviderError, match="is not pinned"):
+    with pytest.raises(NotFoundError, match="is not pinned"):
         await v3_client.revoke(record.cid)
 
 
@@ -84,7 +84,7 @@ async def test_the_networks_are_apart(empty_node):
         assert await public.pins() == []
         with pytest.raises(NotFoundError):
             await public.download(record.cid)
-        with pytest.raises(ProviderError, match="not pinned in the public network"):
+        with pytest.raises(NotFoundError, match="not pinned in the public network"):
             await public.revoke(record.cid)
         assert (await private.download(record.cid)).read() == b"only for us"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast import AsyncClient, PinInfo, compute_cid
-from holdfast.errors import ProviderError, UnsupportedError
+from holdfast.errors import NotFoundError, ProviderError, UnsupportedError
 from holdfast.testing import ScriptedServer, running_node
 from tests.psa import results, row
 from tests.support import HELLO_CID, config_for
@@ -48,7 +48,7 @@ async def test_content_is_pinned_found_changed_read_and_revoked(source, psa):
     assert (await psa.download(cid)).read() == data
     assert await psa.revoke(cid) is True
     assert await psa.pins() == []
-    with pytest.raises(ProviderError, match="is not pinned"):
+    with pytest.raises(NotFoundError, match="is not pinned"):
         await psa.revoke(cid)
 
 

@@ -17,7 +17,6 @@ from holdfast.errors import (
     ClientError,
     ConfigError,
     NotFoundError,
-    ProviderError,
     UnsupportedError,
 )
 from holdfast.protocol.http import Request
@@ -56,7 +55,7 @@ class DictProvider(BaseProvider):
 
     def unpin(self, cid, call):
         if self.pinned.pop(CID.parse(cid), None) is None:
-            raise ProviderError(f"{cid} is not pinned")
+            raise NotFoundError(f"{cid} is not pinned")
 
     def check_credentials(self, call):
         pass
@@ -94,7 +93,7 @@ def test_three_methods_and_a_reader_are_a_provider():
     assert client.url(HELLO_CID) == f"ipfs://{HELLO_CID}"
     assert client.test_connection() is True
     assert client.revoke(HELLO_CID) is True
-    with pytest.raises(ProviderError, match="is not pinned"):
+    with pytest.raises(NotFoundError, match="is not pinned"):
         client.revoke(HELLO_CID)
 
 
@@ -117,14 +116,14 @@ def test_every_call_is_told_and_names_what_it_is_about():
     client.download(cid)
     client.pins()
     client.revoke(cid)
-    with pytest.raises(ProviderError):
+    with pytest.raises(NotFoundError):
         client.revoke(cid)
     assert [(each.operation, each.cid, each.error) for each in events] == [
         ("upload", cid, None),
         ("download", cid, None),
         ("pins", None, None),
         ("revoke", cid, None),
-        ("revoke", cid, "ProviderError"),
+        ("revoke", cid, "NotFoundError"),
     ]
 
 

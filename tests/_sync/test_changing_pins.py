@@ -7,7 +7,7 @@ import json
 import pytest
 
 from holdfast import Client
-from holdfast.errors import InvalidCIDError, PermissionDeniedError, ProviderError, UnsupportedError
+from holdfast.errors import InvalidCIDError, NotFoundError, PermissionDeniedError, UnsupportedError
 from tests._sync.spec_only import SpecOnly
 from tests.support import HELLO_CID, TOKEN, config_for, pinned
 
@@ -67,9 +67,9 @@ def test_update_changes_what_is_given(client):
 
 def test_update_of_what_is_not_pinned(client):
     words = f"^The current user has not pinned the cid: {HELLO_CID}$"
-    with pytest.raises(ProviderError, match=words):
+    with pytest.raises(NotFoundError, match=words):
         client.update(HELLO_CID, name="x")
-    with pytest.raises(ProviderError, match=words):
+    with pytest.raises(NotFoundError, match=words):
         client.revoke(HELLO_CID)
 
 
@@ -182,5 +182,5 @@ def test_update_where_the_service_takes_anything_and_lists_nothing(server):
     with Client.init(config_for(server)) as client:
         server.reply(200, b"OK")
         server.reply(200, {"rows": []})
-        with pytest.raises(ProviderError, match="has not pinned the cid"):
+        with pytest.raises(NotFoundError, match="has not pinned the cid"):
             client.update(HELLO_CID, name="new")

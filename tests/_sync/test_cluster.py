@@ -11,7 +11,13 @@ from holdfast.content.car import write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.errors import MalformedError, NetworkError, ProviderError, RequestTimeoutError
+from holdfast.errors import (
+    MalformedError,
+    NetworkError,
+    NotFoundError,
+    ProviderError,
+    RequestTimeoutError,
+)
 from holdfast.protocol.pin_list import other_version
 from holdfast.records import PinInfo
 from tests.support import NOBODY_HAS, closed_port_url
@@ -42,7 +48,7 @@ def test_the_flows_of_the_spec(client, salt):
     note = client.send("alice", salt)
     assert (client.receive(note.cid)).payload == salt
     assert client.revoke(file.cid) is True
-    with pytest.raises(ProviderError, match="has not pinned the cid"):
+    with pytest.raises(NotFoundError, match="has not pinned the cid"):
         client.revoke(file.cid)
 
 

@@ -13,6 +13,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import (
     ConfigError,
     NetworkError,
+    NotFoundError,
     ProviderError,
     RequestTimeoutError,
     VerificationError,
@@ -369,7 +370,7 @@ def test_an_unpin_whose_reply_was_lost_may_find_nothing(server, other_server):
         assert client.revoke(HELLO_CID) is True
         for each in (server, other_server):
             each.reply(404, NOT_PINNED, headers=JSON)
-        with pytest.raises(ProviderError, match="has not pinned the cid"):
+        with pytest.raises(NotFoundError, match="has not pinned the cid"):
             client.revoke(HELLO_CID)
 
 

@@ -654,7 +654,7 @@ def test_not_pinned_without_a_lost_reply_is_the_providers_error(server, tmp_path
     for each in replies:
         server.reply(**each)
     outcome = outcome_of("revoke", server, tmp_path)
-    assert type(outcome.error) is ProviderError
+    assert type(outcome.error) is NotFoundError
     assert (str(outcome.error), outcome.error.status) == (NOT_PINNED, 400)
     assert len(server.requests) == len(replies)
 

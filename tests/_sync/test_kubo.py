@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast import Client, Pin, compute_cid
-from holdfast.errors import NotFoundError, ProviderError, UnsupportedError, VerificationError
+from holdfast.errors import NotFoundError, UnsupportedError, VerificationError
 from holdfast.protocol.pin_list import other_version
 from holdfast.testing import ScriptedServer, forward_to
 from tests.support import NOBODY_HAS, closed_port_url
@@ -44,7 +44,7 @@ def test_the_flows_of_the_spec(client, salt):
     note = client.send("alice", salt)
     assert (client.receive(note.cid)).payload == salt
     assert client.revoke(file.cid) is True
-    with pytest.raises(ProviderError, match="not pinned"):
+    with pytest.raises(NotFoundError, match="not pinned"):
         client.revoke(file.cid)
 
 
@@ -189,7 +189,7 @@ def test_what_nobody_has_is_not_pinned(client):
         client.pin(NOBODY_HAS)
     with pytest.raises(NotFoundError, match=NOBODY_HAS):
         client.download(NOBODY_HAS)
-    with pytest.raises(ProviderError, match="is not pinned"):
+    with pytest.raises(NotFoundError, match="is not pinned"):
         client.update(NOBODY_HAS, name="x")
 
 

@@ -13,7 +13,6 @@ from holdfast.errors import (
     ConfigError,
     NotAFileError,
     NotFoundError,
-    ProviderError,
     SerializationError,
     VerificationError,
 )
@@ -59,7 +58,7 @@ def test_all_operations(local, tmp_path):
     assert local.receive(note.cid) == note.data
     assert local.url(note.cid) == f"ipfs://{note.cid}"
     assert local.revoke(record.cid) is True
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(NotFoundError) as caught:
         local.revoke(record.cid)
     assert str(caught.value) == f"The current user has not pinned the cid: {record.cid}"
     # Unpinned is not erased: the blocks are here until they are collected.
@@ -130,7 +129,7 @@ def test_what_is_not_there_is_an_error(local):
     record = local.upload(b"not json")
     with pytest.raises(SerializationError):
         local.retrieve(record.cid)
-    with pytest.raises(ProviderError, match="has not pinned"):
+    with pytest.raises(NotFoundError, match="has not pinned"):
         local.revoke(HELLO_CID)
 
 

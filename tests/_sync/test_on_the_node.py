@@ -15,7 +15,6 @@ from holdfast.errors import (
     NotAFileError,
     NotFoundError,
     PermissionDeniedError,
-    ProviderError,
     SerializationError,
 )
 from holdfast.node.settings import NodeToken
@@ -130,7 +129,7 @@ def test_revoke(node, client):
     record = client.store({"a": 1})
     assert client.revoke(record.cid) is True
     assert node.repository.pins(PinQuery(held=True)) == []
-    with pytest.raises(ProviderError) as caught:
+    with pytest.raises(NotFoundError) as caught:
         client.revoke(record.cid)
     assert str(caught.value) == f"The current user has not pinned the cid: {record.cid}"
     assert caught.value.status == 400

@@ -277,7 +277,7 @@ def test_revoke_deletes_every_file_with_the_cid(server, v3_client):
 @pytest.mark.parametrize("call", ["revoke", "update"])
 def test_what_is_not_pinned_is_an_error(server, v3_client, call):
     server.reply(200, files())
-    with pytest.raises(ProviderError, match=f"^{HELLO_CID} is not pinned"):
+    with pytest.raises(NotFoundError, match=f"^{HELLO_CID} is not pinned"):
         getattr(v3_client, call)(HELLO_CID, **({"name": "x"} if call == "update" else {}))
 
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from holdfast import Client, compute_cid
-from holdfast.errors import NotFoundError, PermissionDeniedError, ProviderError
+from holdfast.errors import NotFoundError, PermissionDeniedError
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
 from tests.pinata import KIB_256, PROFILES, SIZES_AROUND_NODES
@@ -65,7 +65,7 @@ def test_pins_are_changed_and_removed(v3_client):
     assert v3_client.pins() == [pin]
     assert v3_client.revoke(record.cid)
     assert v3_client.pins() == []
-    with pytest.raises(ProviderError, match="is not pinned"):
+    with pytest.raises(NotFoundError, match="is not pinned"):
         v3_client.revoke(record.cid)
 
 
@@ -86,7 +86,7 @@ def test_the_networks_are_apart(empty_node):
         assert public.pins() == []
         with pytest.raises(NotFoundError):
             public.download(record.cid)
-        with pytest.raises(ProviderError, match="not pinned in the public network"):
+        with pytest.raises(NotFoundError, match="not pinned in the public network"):
             public.revoke(record.cid)
         assert (private.download(record.cid)).read() == b"only for us"
 

@@ -244,7 +244,7 @@ def test_an_update_replaces_the_request(server, psa_client):
     assert change.target == f"/pins/{REQUEST_ID}"
     assert change.json() == {"cid": HELLO_CID, "name": "old", "meta": {"b": "2", "c": "3"}}
     server.reply(200, results())
-    with pytest.raises(ProviderError, match="is not pinned"):
+    with pytest.raises(NotFoundError, match="is not pinned"):
         psa_client.update(HELLO_CID, name="x")
 
 
@@ -280,7 +280,7 @@ def test_revoke_deletes_every_request_for_the_cid(server, psa_client):
 
 def test_what_is_not_pinned_cannot_be_revoked(server, psa_client):
     server.reply(200, results())
-    with pytest.raises(ProviderError, match=f"^{HELLO_CID} is not pinned$"):
+    with pytest.raises(NotFoundError, match=f"^{HELLO_CID} is not pinned$"):
         psa_client.revoke(HELLO_CID)
 
 

@@ -5,7 +5,7 @@
 import pytest
 
 from holdfast import Client, PinInfo, compute_cid
-from holdfast.errors import ProviderError, UnsupportedError
+from holdfast.errors import NotFoundError, ProviderError, UnsupportedError
 from holdfast.testing import ScriptedServer, running_node
 from tests.psa import results, row
 from tests.support import HELLO_CID, config_for
@@ -50,7 +50,7 @@ def test_content_is_pinned_found_changed_read_and_revoked(source, psa):
     assert (psa.download(cid)).read() == data
     assert psa.revoke(cid) is True
     assert psa.pins() == []
-    with pytest.raises(ProviderError, match="is not pinned"):
+    with pytest.raises(NotFoundError, match="is not pinned"):
         psa.revoke(cid)
 
 

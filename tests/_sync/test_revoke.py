@@ -2,7 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 import pytest
 
-from holdfast.errors import InvalidCIDError, ProviderError
+from holdfast.errors import InvalidCIDError, NotFoundError, PermissionDeniedError, ProviderError
 from tests.support import HELLO_CID, TOKEN
 
 
@@ -31,3 +31,33 @@ def test_revoke_of_what_is_not_pinned_is_the_providers_error(server, client):
     assert str(caught.value) == details
     assert caught.value.status == 400
     assert len(server.requests) == 1
+
+
+CODE = "CURRENT_USER_HAS_NOT_PINNED_CID"
+TEXT = {"Content-Type": "text/plain"}
+PAGE = {"Content-Type": "text/html"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "message"),
+    [
+        ((400, {"error": {"reason": CODE, "details": "no"}}), NotFoundError, "no"),
+        ((400, {"error": {"reason": CODE}}), NotFoundError, CODE),
+        ((400, {"error": "has not pinned hash: Q"}), NotFoundError, "has not pinned hash: Q"),
+        ((400, b"it is not pinned", TEXT), NotFoundError, "it is not pinned"),
+        ((404, {"error": "it is not pinned"}), NotFoundError, "it is not pinned"),
+        ((400, {"error": "bad CID"}), ProviderError, "bad CID"),
+        ((400, b"<p>not pinned</p>", PAGE), ProviderError, "HTTP error 400"),
+        ((400, {"help": CODE}), ProviderError, "HTTP error 400"),
+        ((422, {"error": "it is not pinned"}), ProviderError, "it is not pinned"),
+        ((403, {"error": "it is not pinned"}), PermissionDeniedError, "it is not pinned"),
+    ],
+    ids=lambda value: str(value[0]) if isinstance(value, tuple) else "",
+)
+def test_not_pinned_is_a_not_found_error_whatever_its_status(server, client, reply, kind, message):
+    status, body, *headers = reply
+    server.reply(status, body, headers=headers[0] if headers else {})
+    with pytest.raises(ProviderError) as caught:
+        client.revoke(HELLO_CID)
+    assert type(caught.value) is kind
+    assert (str(caught.value), caught.value.status) == (message, status)

@@ -88,8 +88,9 @@ FAMILIES: Final = (
     Family(
         errors.NotFoundError,
         10,
-        "the content was not found (404)",
-        "check the CID and the path; new pins may take a while to reach other gateways",
+        "the content was not found (404), or is not pinned",
+        "check the CID and the path; `holdfast list` shows the pins, "
+        "and new ones may take a while to reach other gateways",
     ),
     Family(errors.RateLimitError, 11, "too many requests (429)", "wait a while and try again"),
     Family(

@@ -13,10 +13,10 @@ from holdfast.config.secret import Secret
 from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.layouts import not_what_was_sent
-from holdfast.errors import ProviderError, SerializationError
+from holdfast.errors import NotFoundError, ProviderError, SerializationError
 from holdfast.protocol import cluster_replies
 from holdfast.protocol.cluster_options import ClusterOptions
-from holdfast.protocol.cluster_replies import ClusterPin, PeerStates
+from holdfast.protocol.cluster_replies import CLUSTER_ERRORS, ClusterPin, PeerStates
 from holdfast.protocol.http import RETRIED, Reply, Request, authorization
 from holdfast.protocol.json_lines import JSONLines
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
@@ -113,7 +113,7 @@ class ClusterAPI:
         is success.
         """
         reply = yield self.request("DELETE", f"/pins/{quote(cid)}")
-        if not cluster_replies.is_not_pinned(reply):
+        if not CLUSTER_ERRORS.says_not_pinned(reply):
             cluster_replies.read_object(self._checked(reply), self.token)
         elif not reply.reply_lost:
             raise not_pinned(cid)
@@ -126,7 +126,7 @@ class ClusterAPI:
 
     def _find(self, cid: str) -> Exchange[ClusterPin | None]:
         reply = yield self.request("GET", f"/allocations/{quote(cid)}")
-        if cluster_replies.is_not_pinned(reply):
+        if CLUSTER_ERRORS.says_not_pinned(reply):
             return None
         value = cluster_replies.read_object(self._checked(reply), self.token)
         return cluster_replies.read_pin(value, reply, self.token)
@@ -237,9 +237,9 @@ def matches(pin: ClusterPin, wanted: PinFilter) -> bool:
     )
 
 
-def not_pinned(cid: str) -> ProviderError:
+def not_pinned(cid: str) -> NotFoundError:
     """Return the error for a CID that is not pinned."""
-    return ProviderError(f"The current user has not pinned the cid: {cid}", status=404)
+    return NotFoundError(f"The current user has not pinned the cid: {cid}", status=404)
 
 
 def _changed(pin: ClusterPin, info: PinInfo) -> ClusterPin:

@@ -30,8 +30,9 @@ CLUSTER_ERRORS: Final = ErrorTable(
         404: NotFoundError,
         429: RateLimitError,
     },
+    not_pinned=frozenset({404}),
+    phrases=("not part of the pinset",),
 )
-NOT_PINNED: Final = b"not part of the pinset"
 TOO_LONG: Final = frozenset({414, 431})  # the statuses for a request whose address is too long
 NO_TIME: Final = "0001-01-01T00:00:00Z"  # how Go writes that there is no time
 
@@ -127,11 +128,6 @@ def not_cluster(reply: Reply, token: Secret | None) -> ProviderError:
         secret=token,
         table=CLUSTER_ERRORS,
     )
-
-
-def is_not_pinned(reply: Reply) -> bool:
-    """Return whether the cluster says that there is no such pin."""
-    return reply.status == 404 and NOT_PINNED in reply.body
 
 
 def read_object(reply: Reply, token: Secret | None) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile
 from holdfast.content.unixfs.layouts import not_what_was_sent
-from holdfast.errors import ProviderError, UnsupportedError
+from holdfast.errors import NotFoundError, UnsupportedError
 from holdfast.protocol import kubo_replies
 from holdfast.protocol.http import RETRIED, Reply, Request, authorization
+from holdfast.protocol.kubo_replies import KUBO_ERRORS
 from holdfast.protocol.multiaddrs import public_addresses
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
@@ -133,7 +134,7 @@ class KuboAPI:
         check_info(info)
         known = yield from self.find(cid)
         if known is None:
-            raise ProviderError(f"{cid} is not pinned: pin it, and give it a name then")
+            raise NotFoundError(f"{cid} is not pinned: pin it, and give it a name then")
         pin, _ = yield from self.keep(known.cid, info)
         return pin
 
@@ -150,7 +151,7 @@ class KuboAPI:
         is success.
         """
         reply = yield self.request("pin/rm", {"arg": cid, "recursive": "true"})
-        if not (reply.reply_lost and kubo_replies.says_not_pinned(reply)):
+        if not (reply.reply_lost and KUBO_ERRORS.says_not_pinned(reply)):
             kubo_replies.check_pins(self._checked(reply), cid, self.token)
 
     def find(self, cid: str) -> Exchange[Pin | None]:
@@ -162,7 +163,7 @@ class KuboAPI:
     def _find(self, cid: str) -> Exchange[Pin | None]:
         reply = yield self.request("pin/ls", {"arg": cid, "type": "recursive", "names": "true"})
         kubo_replies.check_age(reply, self.token)
-        if kubo_replies.says_not_pinned(reply):
+        if KUBO_ERRORS.says_not_pinned(reply):
             return None
         return kubo_replies.read_pin(self._checked(reply), self.token)
 

@@ -29,6 +29,8 @@ MAX_LINE: Final = 1 << 16  # bytes of one pin in a list; a name has at most 255
 KUBO_ERRORS: Final = ErrorTable(
     texts=(("Message",),),
     classes={401: AuthenticationError, 403: AuthenticationError, 429: RateLimitError},
+    not_pinned=frozenset({500}),
+    phrases=("not pinned",),
 )
 """Kubo replies with 403 to wrong credentials, and with 500 to whatever it cannot do."""
 
@@ -147,11 +149,6 @@ def read_addresses(reply: Reply) -> list[Any]:
     value = _object(reply.body)
     found = None if value is None else value.get("Addresses")
     return found if isinstance(found, list) else []
-
-
-def says_not_pinned(reply: Reply) -> bool:
-    """Return whether Kubo says that there is no such pin."""
-    return reply.status == 500 and b"not pinned" in reply.body
 
 
 def read_pin(reply: Reply, token: Secret | None) -> Pin:

@@ -38,7 +38,7 @@ class PinAPI(Protocol):
         """
 
     def unpin(self, cid: str) -> Exchange[None]:
-        """Remove the pin of `cid`; raise ProviderError if it is not pinned."""
+        """Remove the pin of `cid`; raise NotFoundError if it is not pinned."""
 
     def check_credentials(self) -> Exchange[None]:
         """Return if the service accepts the token; raise an error otherwise."""

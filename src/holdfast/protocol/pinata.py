@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import InvalidCIDError, ProviderError, SerializationError, UnsupportedError
+from holdfast.errors import InvalidCIDError, NotFoundError, SerializationError, UnsupportedError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import BytesFile, FileForm, FormFile, FormFolder
@@ -130,7 +130,7 @@ class PinataAPI:
         """Change the name, the key-values or both of the file with `cid`."""
         found = yield from self.find(cid, limit=1)
         if not found:
-            raise ProviderError(f"{cid} is not pinned: upload it, or pin it by its CID")
+            raise NotFoundError(f"{cid} is not pinned: upload it, or pin it by its CID")
         return (yield from self._change(found[0].id, name, keyvalues))
 
     def _change(
@@ -204,7 +204,7 @@ class PinataAPI:
         """Delete every file with `cid`. The service deletes by its own ids."""
         found = yield from self.find(cid, limit=None)
         if not found:
-            raise ProviderError(f"{cid} is not pinned in the {self.options.network} network")
+            raise NotFoundError(f"{cid} is not pinned in the {self.options.network} network")
         for pin in found:
             reply = yield self.request("DELETE", self.file_path(pin.id))
             # If the reply to an earlier attempt was lost, the file may be gone already.

@@ -8,14 +8,14 @@ from urllib.parse import quote
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import InvalidCIDError, ProviderError, SerializationError
+from holdfast.errors import InvalidCIDError, NotFoundError, SerializationError
 from holdfast.hints import advise
 from holdfast.protocol import json_text, pin_jobs
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm, FormFile
 from holdfast.protocol.pin_api import Exchange, PinPages
 from holdfast.protocol.pin_list import PinList
-from holdfast.protocol.status_errors import failure, provider_error
+from holdfast.protocol.status_errors import PINNING_ERRORS, failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
 
 # The service's names for the members of its bodies. The spec writes the first one ``pinContent``.
@@ -117,7 +117,7 @@ class PinningAPI:
         yield from self._change(cid, name, keyvalues)
         found = yield from self._find_pin(cid)
         if found is None:
-            raise ProviderError(f"The current user has not pinned the cid: {cid}")
+            raise NotFoundError(f"The current user has not pinned the cid: {cid}")
         return _changed(found, name, keyvalues)
 
     def pin(self, cid: str, info: PinInfo) -> Exchange[Pin]:
@@ -151,11 +151,8 @@ class PinningAPI:
         is success.
         """
         reply = yield self.request("DELETE", f"/pinning/unpin/{quote(cid, safe='')}")
-        try:
+        if not (reply.reply_lost and PINNING_ERRORS.says_not_pinned(reply)):
             self._check(reply)
-        except ProviderError as error:
-            if not (reply.reply_lost and _says_not_pinned(reply, error)):
-                raise
 
     def check_credentials(self) -> Exchange[None]:
         """Return if the service accepts the token; raise an error if not, or if another replied."""
@@ -194,7 +191,7 @@ class PinningAPI:
     def _check(self, reply: Reply) -> None:
         """Raise the error of a failed call."""
         if not reply.ok:
-            error = provider_error(reply, secret=self.token)
+            error = provider_error(reply, secret=self.token, table=PINNING_ERRORS)
             if reply.status == FORBIDDEN and NO_SCOPES in reply.body:
                 words = self.without_scopes
                 note, option = words.format('provider="pinata"'), words.format("--provider pinata")
@@ -228,10 +225,3 @@ def _metadata(info: PinInfo) -> str:
     if not info.keyvalues:
         return f'{{"name":{name}}}'
     return f'{{"name":{name},"keyvalues":{json_text.to_text(dict(info.keyvalues))}}}'
-
-
-def _says_not_pinned(reply: Reply, error: ProviderError) -> bool:
-    """Return whether the service says that there is no such pin: by its code, or in older words."""
-    return reply.status in {400, 404} and (
-        b"CURRENT_USER_HAS_NOT_PINNED_CID" in reply.body or "not pinned" in str(error)
-    )

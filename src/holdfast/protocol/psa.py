@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
-from holdfast.errors import ProviderError, SerializationError
+from holdfast.errors import NotFoundError, SerializationError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request, authorization
 from holdfast.protocol.pin_api import Exchange, PinPages
@@ -69,7 +69,7 @@ class PSAAPI:
         """Change the name, the key-values or both, by a request in place of the one there is."""
         found = yield from self._best(cid)
         if found is None:
-            raise ProviderError(f"{cid} is not pinned: pin it by its CID")
+            raise NotFoundError(f"{cid} is not pinned: pin it by its CID")
         after = merged_keyvalues(found.keyvalues, keyvalues or {})
         return (yield from self._replace(found, found.name if name is None else name, after))
 
@@ -117,14 +117,14 @@ class PSAAPI:
             return self._checked(self._read_row(reply), reply)
         found = yield from self._best(pin.cid)
         if found is None:
-            raise ProviderError(f"{pin.cid} was unpinned meanwhile")
+            raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
         return found
 
     def unpin(self, cid: str) -> Exchange[None]:
         """Delete every request for `cid`, also those that have failed."""
         found = yield from self._find(cid, ALL)
         if not found:
-            raise ProviderError(f"{cid} is not pinned")
+            raise NotFoundError(f"{cid} is not pinned")
         for pin in found:
             reply = yield self.request("DELETE", _path(pin.id))
             if reply.status != NOT_FOUND:  # somebody else was faster, or the reply was lost

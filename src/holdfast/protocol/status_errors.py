@@ -1,7 +1,7 @@
 """Turn a failed reply into an error, for every status and body, by one table for each API."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -42,11 +42,28 @@ class ErrorTable:
             that leads to a text is used.
         classes: The error class for a status; another status is a plain `ProviderError`.
         plain: The statuses whose message is always ``HTTP error {status}``.
+        not_pinned: The statuses with which the API says that a CID is not pinned. Other failures
+            have them too, so the provider's message must have one of the `phrases` as well.
+        phrases: The words with which the API says that a CID is not pinned.
     """
 
     texts: tuple[tuple[str, ...], ...]
     classes: Mapping[int, type[ProviderError]]
     plain: frozenset[int] = frozenset({UNAUTHORIZED})
+    not_pinned: frozenset[int] = frozenset()
+    phrases: tuple[str, ...] = ()
+
+    def says_not_pinned(self, reply: Reply) -> bool:
+        """Return whether `reply` says that the CID is not pinned. That is a `NotFoundError`."""
+        return reply.status in self.not_pinned and any(
+            phrase in text for text in _texts(reply, None, self) for phrase in self.phrases
+        )
+
+    def error_class(self, reply: Reply) -> type[ProviderError]:
+        """Return the class of the error for `reply`."""
+        if self.says_not_pinned(reply):
+            return NotFoundError
+        return self.classes.get(reply.status, ProviderError)
 
 
 SPEC_ERRORS: Final = ErrorTable(
@@ -59,7 +76,14 @@ SPEC_ERRORS: Final = ErrorTable(
     ),
     classes=CLASSES,
 )
-"""The errors of the pinning API and of gateways, as the spec defines them."""
+"""The errors of gateways and of most APIs, as the spec defines them for the pinning API."""
+
+PINNING_ERRORS: Final = replace(
+    SPEC_ERRORS,
+    not_pinned=frozenset({400, 404}),
+    phrases=("CURRENT_USER_HAS_NOT_PINNED_CID", "not pinned"),  # its code, and older words
+)
+"""The errors of the pinning API, which replies with 400 if a CID is not pinned."""
 
 
 def provider_error(
@@ -71,7 +95,7 @@ def provider_error(
     ``HTTP error {status}``, and the provider's message is in ``.details``. A credential that the
     provider echoes is masked.
     """
-    words = _words(reply, secret, table)
+    words = next(_texts(reply, secret, table), None)
     silent = reply.status in table.plain or 300 <= reply.status < 400
     message = f"HTTP error {reply.status}" if silent or not words else words
     return failure(message, reply, details=words, secret=secret, table=table)
@@ -94,7 +118,7 @@ def failure(
         "request_id": next(filter(None, found), None),
         "retry_after": retry_after(reply),
     }
-    return table.classes.get(reply.status, ProviderError)(message, **known)
+    return table.error_class(reply)(message, **known)
 
 
 def retry_after(reply: Reply) -> float | None:
@@ -115,10 +139,10 @@ def retry_after(reply: Reply) -> float | None:
     return min(max(0.0, wait), MAX_WAIT)
 
 
-def _words(reply: Reply, secret: Secret | None, table: ErrorTable) -> str | None:
-    """Return the provider's message: the first text that `table` names, else a plain text body.
+def _texts(reply: Reply, secret: Secret | None, table: ErrorTable) -> Iterator[str]:
+    """Yield the provider's messages: the texts that `table` names, then a plain text body.
 
-    The credential is removed before the text is shortened, so that no part of it remains.
+    The credential is removed before a text is shortened, so that no part of it remains.
     """
     scrub = secret.scrub if secret is not None else str
     try:
@@ -128,10 +152,11 @@ def _words(reply: Reply, secret: Secret | None, table: ErrorTable) -> str | None
     for path in table.texts:
         text = _member(value, path)
         if isinstance(text, str) and text.strip():
-            return scrub(text.strip())[:MAX_DETAILS]
+            yield scrub(text.strip())[:MAX_DETAILS]
     if reply.media_type == "text/plain":
-        return _plain_text(scrub(reply.body.decode(errors="replace")))
-    return None
+        line = _plain_text(scrub(reply.body.decode(errors="replace")))
+        if line is not None:
+            yield line
 
 
 def _member(value: Any, path: tuple[str, ...]) -> Any:

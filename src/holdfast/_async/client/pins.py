@@ -61,7 +61,7 @@ class AsyncPinCalls(AsyncClientBase):
         name: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
     ) -> Pin:
-        """Change the name or the key-values of a pin; raise ProviderError if it is not pinned.
+        """Change the name or the key-values of a pin; raise NotFoundError if it is not pinned.
 
         Args:
             cid: The CID of the pin.
@@ -81,7 +81,7 @@ class AsyncPinCalls(AsyncClientBase):
         return await provider.update_pin(Reference.parse_cid(cid), name=name, keyvalues=changed)
 
     async def revoke(self, cid: str) -> bool:
-        """Unpin `cid` and return True; raise ProviderError if it is not pinned.
+        """Unpin `cid` and return True; raise NotFoundError if it is not pinned.
 
         Copies on other nodes and in caches may remain.
 

@@ -118,7 +118,7 @@ class AsyncBaseProvider(
 
     @abstractmethod
     async def unpin(self, cid: str, call: Call, /) -> None:
-        """Unpin `cid`, which is a valid CID; raise ProviderError if it is not pinned."""
+        """Unpin `cid`, which is a valid CID; raise NotFoundError if it is not pinned."""
 
     @abstractmethod
     async def check_credentials(self, call: Call, /) -> None:
@@ -225,7 +225,7 @@ class AsyncBaseProvider(
         return AsyncContentFile(ranges, name=_name(reference))
 
     async def delete(self, cid: str) -> None:
-        """Unpin `cid`; raise ProviderError if it is not pinned."""
+        """Unpin `cid`; raise NotFoundError if it is not pinned."""
         async with self.call("revoke", cid) as call:
             await self.unpin(Reference.parse_cid(cid), call)
 

@@ -11,7 +11,7 @@ from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.checks import is_loopback
-from holdfast.errors import ConfigError, ProviderError
+from holdfast.errors import ConfigError, NotFoundError, ProviderError
 from holdfast.protocol.cluster import ASKED_AT_ONCE, AllocationLines, ClusterAPI, matches
 from holdfast.protocol.cluster_options import read_options
 from holdfast.protocol.cluster_replies import ClusterPin, make_pin
@@ -55,7 +55,7 @@ class AsyncClusterPins(AsyncHTTPProvider, AsyncFoundPins, AsyncUpdating, AsyncPi
         async with self.call("pin", pin.cid) as call:
             found = await self.run(self._api.find(pin.cid), call)
             if found is None:
-                raise ProviderError(f"{pin.cid} was unpinned meanwhile")
+                raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
             states = await self.run(self._api.states(found.cid), call)
             if states.is_lost(found.copies):
                 raise ProviderError(f"the cluster cannot pin {pin.cid}: {states.describe()}")

@@ -63,7 +63,7 @@ class PinCalls(ClientBase):
         name: str | None = None,
         keyvalues: Mapping[str, Any] | None = None,
     ) -> Pin:
-        """Change the name or the key-values of a pin; raise ProviderError if it is not pinned.
+        """Change the name or the key-values of a pin; raise NotFoundError if it is not pinned.
 
         Args:
             cid: The CID of the pin.
@@ -83,7 +83,7 @@ class PinCalls(ClientBase):
         return provider.update_pin(Reference.parse_cid(cid), name=name, keyvalues=changed)
 
     def revoke(self, cid: str) -> bool:
-        """Unpin `cid` and return True; raise ProviderError if it is not pinned.
+        """Unpin `cid` and return True; raise NotFoundError if it is not pinned.
 
         Copies on other nodes and in caches may remain.
 

@@ -118,7 +118,7 @@ class BaseProvider(
 
     @abstractmethod
     def unpin(self, cid: str, call: Call, /) -> None:
-        """Unpin `cid`, which is a valid CID; raise ProviderError if it is not pinned."""
+        """Unpin `cid`, which is a valid CID; raise NotFoundError if it is not pinned."""
 
     @abstractmethod
     def check_credentials(self, call: Call, /) -> None:
@@ -221,7 +221,7 @@ class BaseProvider(
         return ContentFile(ranges, name=_name(reference))
 
     def delete(self, cid: str) -> None:
-        """Unpin `cid`; raise ProviderError if it is not pinned."""
+        """Unpin `cid`; raise NotFoundError if it is not pinned."""
         with self.call("revoke", cid) as call:
             self.unpin(Reference.parse_cid(cid), call)
 

@@ -13,7 +13,7 @@ from holdfast._sync.session import Session, read_whole
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.checks import is_loopback
-from holdfast.errors import ConfigError, ProviderError
+from holdfast.errors import ConfigError, NotFoundError, ProviderError
 from holdfast.protocol.cluster import ASKED_AT_ONCE, AllocationLines, ClusterAPI, matches
 from holdfast.protocol.cluster_options import read_options
 from holdfast.protocol.cluster_replies import ClusterPin, make_pin
@@ -57,7 +57,7 @@ class ClusterPins(HTTPProvider, FoundPins, Updating, Pinning):
         with self.call("pin", pin.cid) as call:
             found = self.run(self._api.find(pin.cid), call)
             if found is None:
-                raise ProviderError(f"{pin.cid} was unpinned meanwhile")
+                raise NotFoundError(f"{pin.cid} was unpinned meanwhile")
             states = self.run(self._api.states(found.cid), call)
             if states.is_lost(found.copies):
                 raise ProviderError(f"the cluster cannot pin {pin.cid}: {states.describe()}")

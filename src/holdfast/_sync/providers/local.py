@@ -18,7 +18,7 @@ from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
-from holdfast.errors import ConfigError, NotFoundError, ProviderError, UnprovenError
+from holdfast.errors import ConfigError, NotFoundError, UnprovenError
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.locations import data_folder
 from holdfast.files.sources import Progress, Source
@@ -215,8 +215,8 @@ class LocalProvider(
             run_blocking(self._repository.close)
 
 
-def _not_pinned(cid: str) -> ProviderError:
-    return ProviderError(f"The current user has not pinned the cid: {cid}")
+def _not_pinned(cid: str) -> NotFoundError:
+    return NotFoundError(f"The current user has not pinned the cid: {cid}")
 
 
 def _about(info: PinInfo, media_type: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast._async.runtime import now, sleep
-from holdfast.errors import ProviderError
+from holdfast.errors import NotFoundError
 from holdfast.provider import (
     AsyncAnnotating,
     AsyncFinding,
@@ -110,7 +110,7 @@ class AsyncPinTests(AsyncProviderCalls):
         (found,) = await find(provider, cid=cid)
         assert (pin.name, found.name) == ("second", "second")
         await provider.delete(cid)
-        with pytest.raises(ProviderError):
+        with pytest.raises(NotFoundError):
             await provider.update_pin(NOWHERE, name="x", keyvalues=None)
 
     async def test_the_key_values_of_a_pin_can_be_changed(self, provider: Any) -> None:

@@ -11,7 +11,7 @@ from holdfast.errors import (
     ClientError,
     InvalidCIDError,
     NotAFileError,
-    ProviderError,
+    NotFoundError,
 )
 from holdfast.testing._async.provider_calls import BY_CID, METHODS, AsyncProviderCalls
 from holdfast.testing.provider_cases import (
@@ -35,7 +35,7 @@ class AsyncRefusalTests(AsyncProviderCalls):
         first = await provider.put_json(unique_json(), name="first")
         second = await self.put(provider, data)
         await provider.delete(first)
-        with pytest.raises(ProviderError):
+        with pytest.raises(NotFoundError):
             await provider.delete(first)
         check_blob(await provider.get_file(second), data)
         await provider.delete(second)
@@ -57,7 +57,7 @@ class AsyncRefusalTests(AsyncProviderCalls):
         await provider.delete(cid)
 
     async def test_what_is_not_there_is_an_error(self, provider: AsyncStorageProvider) -> None:
-        with pytest.raises(ProviderError):
+        with pytest.raises(NotFoundError):
             await provider.delete(NOWHERE)
         with pytest.raises(ClientError):
             await provider.get_json(NOWHERE)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast._sync.runtime import now, sleep
-from holdfast.errors import ProviderError
+from holdfast.errors import NotFoundError
 from holdfast.provider import (
     Annotating,
     Finding,
@@ -112,7 +112,7 @@ class PinTests(ProviderCalls):
         (found,) = find(provider, cid=cid)
         assert (pin.name, found.name) == ("second", "second")
         provider.delete(cid)
-        with pytest.raises(ProviderError):
+        with pytest.raises(NotFoundError):
             provider.update_pin(NOWHERE, name="x", keyvalues=None)
 
     def test_the_key_values_of_a_pin_can_be_changed(self, provider: Any) -> None:

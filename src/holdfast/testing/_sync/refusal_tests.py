@@ -13,7 +13,7 @@ from holdfast.errors import (
     ClientError,
     InvalidCIDError,
     NotAFileError,
-    ProviderError,
+    NotFoundError,
 )
 from holdfast.testing._sync.provider_calls import BY_CID, METHODS, ProviderCalls
 from holdfast.testing.provider_cases import (
@@ -35,7 +35,7 @@ class RefusalTests(ProviderCalls):
         first = provider.put_json(unique_json(), name="first")
         second = self.put(provider, data)
         provider.delete(first)
-        with pytest.raises(ProviderError):
+        with pytest.raises(NotFoundError):
             provider.delete(first)
         check_blob(provider.get_file(second), data)
         provider.delete(second)
@@ -57,7 +57,7 @@ class RefusalTests(ProviderCalls):
         provider.delete(cid)
 
     def test_what_is_not_there_is_an_error(self, provider: StorageProvider) -> None:
-        with pytest.raises(ProviderError):
+        with pytest.raises(NotFoundError):
             provider.delete(NOWHERE)
         with pytest.raises(ClientError):
             provider.get_json(NOWHERE)
