@@ -12,6 +12,7 @@ from holdfast.errors import (
     ConfigError,
     NetworkError,
     NotFoundError,
+    PermissionDeniedError,
     ProviderError,
     RequestTimeoutError,
     VerificationError,
@@ -233,9 +234,36 @@ async def test_the_token_is_a_bearer_token_or_a_user_with_a_password(server, tok
     server.reply(200, {"Version": "0.43.0"})
     async with await AsyncClient.init(kubo_at(server, provider_token=token)) as client:
         await client.test_connection()
-    (request,) = server.requests
-    assert request.headers.get("authorization") == header
-    assert (request.method, request.target) == ("POST", "/api/v0/version")
+    first, *others = server.requests
+    assert {request.headers.get("authorization") for request in server.requests} == {header}
+    assert (first.method, first.target) == ("POST", "/api/v0/version")
+    assert len(others) == (0 if token is None else 8)  # whether the token may do all that is needed
+
+
+async def test_a_token_is_tried_with_calls_that_change_nothing(server):
+    server.reply(200, {"Version": "0.43.0"})
+    server.reply(400, b'file argument "path" is required')
+    server.reply(403, b"Kubo RPC Access Denied: no", headers={"Content-Type": "text/plain"})
+    server.reply(400, b'argument "ipfs-path" is required')
+    server.reply(500, NOT_PINNED, headers=JSON)
+    server.reply(403, b"Kubo RPC Access Denied: no", headers={"Content-Type": "text/plain"})
+    config = kubo_at(server, provider_token=TOKEN, gateway_url=server.url)
+    async with await AsyncClient.init(config) as client:
+        with pytest.raises(PermissionDeniedError, match="not for dag/import, pin/rm\n") as caught:
+            await client.test_connection()
+    assert (caught.value.status, caught.value.details) == (403, "Kubo RPC Access Denied: no")
+    targets = [request.target.removeprefix("/api/v0/") for request in server.requests]
+    listing = "pin/ls?arg=bafkqaaa&type=recursive"
+    assert targets == ["version", "add", "dag/import", "pin/add", listing, "pin/rm"]
+    assert {request.body for request in server.requests} == {b""}
+
+
+async def test_a_call_that_fails_in_another_way_ends_the_test_of_a_token(server):
+    server.reply(200, {"Version": "0.43.0"})
+    server.reply(404, b"nothing here")
+    async with await AsyncClient.init(kubo_at(server, provider_token=TOKEN)) as client:
+        with pytest.raises(ProviderError, match="not that of Kubo's RPC API"):
+            await client.test_connection()
 
 
 @pytest.mark.parametrize(

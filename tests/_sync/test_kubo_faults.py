@@ -14,6 +14,7 @@ from holdfast.errors import (
     AuthenticationError,
     NetworkError,
     NotFoundError,
+    PermissionDeniedError,
     ProviderError,
     RequestTimeoutError,
 )
@@ -24,10 +25,13 @@ from tests.support import NOBODY_HAS, all_calls, closed_port_url
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
+WRITES = ["/api/v0/add", "/api/v0/dag/import", "/api/v0/pin"]
 ACCESS = {
     "alice": {"AuthSecret": "bearer:sekrit-0123", "AllowedPaths": ["/api/v0"]},
     "bob": {"AuthSecret": "basic:bob:pass-0123", "AllowedPaths": ["/api/v0"]},
     "carol": {"AuthSecret": "bearer:only-version", "AllowedPaths": ["/api/v0/version"]},
+    "dan": {"AuthSecret": "bearer:only-add-0123", "AllowedPaths": ["/api/v0/add"]},
+    "erin": {"AuthSecret": "bearer:no-reads-0123", "AllowedPaths": WRITES},
 }
 
 
@@ -87,9 +91,45 @@ def test_credentials(guarded_kubo):
                 assert caught.value.status == 403
     config = guarded_kubo.provider_config(provider_token="only-version")
     with Client.init(config) as client:
-        assert client.test_connection() is True
         with pytest.raises(AuthenticationError):
             client.store([1])
+
+
+@pytest.mark.parametrize(
+    ("token", "lacking"),
+    [
+        ("only-version", "add, dag/import, pin/add, pin/ls, pin/rm, block/get, cat, dag/export"),
+        ("only-add-0123", "dag/import, pin/add, pin/ls, pin/rm, block/get, cat, dag/export"),
+        ("no-reads-0123", "block/get, cat, dag/export"),
+    ],
+)
+def test_a_token_that_is_not_for_all_commands(guarded_kubo, token, lacking):
+    """Kubo says the same to a wrong token and to one that may not do this."""
+    with Client.init(guarded_kubo.provider_config(provider_token=token)) as client:
+        with pytest.raises(PermissionDeniedError) as caught:
+            client.test_connection()
+    error = caught.value
+    assert str(error) == f"Kubo accepts the token, but not for {lacking}"
+    assert (error.status, error.details[:22]) == (403, "Kubo RPC Access Denied")
+    paths = ", ".join(f'"/api/v0/{command}"' for command in lacking.split(", "))
+    assert error.__notes__[0].startswith(f"add {paths} to AllowedPaths of this user")
+
+
+def test_a_token_that_need_not_read(guarded_kubo):
+    """What is asked has no effect, and a gateway needs no right to read."""
+    admin = guarded_kubo.provider_config(provider_token="sekrit-0123")
+    writer = guarded_kubo.provider_config(
+        provider_token="no-reads-0123", gateway_url=guarded_kubo.gateway_url
+    )
+    with Client.init(admin) as client:
+        before = client.pins()
+        assert client.test_connection() is True
+        with Client.init(writer) as other:
+            assert other.test_connection() is True
+            record = other.store([1, 2])
+            assert other.retrieve(record.cid) == [1, 2]
+            other.revoke(record.cid)
+        assert client.pins() == before
 
 
 def test_content_that_nobody_has_takes_bounded_time(online_kubo):

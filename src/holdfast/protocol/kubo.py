@@ -5,7 +5,7 @@ failures are an empty reply. So a status of 200 means nothing here: every reply 
 that only success has.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -28,6 +28,12 @@ MAX_NAME: Final = 255  # bytes of a pin's name
 MAX_PROGRESS: Final = 16 << 20  # bytes of the reply of a pin that takes long
 PART_NAME: Final = "file"  # Kubo takes the slashes of a name for folders, and needs no name
 ONLINE: Final = frozenset(RETRIED - {500})  # Kubo answers 500 to whatever it cannot do
+
+# What the provider calls. Kubo allows ``version`` to every user who is in its settings.
+WRITE_COMMANDS: Final = ("add", "dag/import", "pin/add", "pin/ls", "pin/rm")
+READ_COMMANDS: Final = ("block/get", "cat", "dag/export")  # not needed where a gateway reads
+FORBIDDEN: Final = 403
+UNPINNED: Final = "bafkqaaa"  # the empty file, which is in its CID; without a CID all are listed
 
 ArchiveOf = Callable[[list[CID]], FileSource]
 """Returns the archive of a directory; its header names the given roots."""
@@ -167,10 +173,31 @@ class KuboAPI:
             return None
         return kubo_replies.read_pin(self._checked(reply), self.token)
 
-    def check_credentials(self) -> Exchange[None]:
-        """Return if Kubo accepts the token, and is new enough."""
+    def check_credentials(self, commands: Iterable[str]) -> Exchange[None]:
+        """Return if Kubo is new enough, and accepts the token for all `commands`."""
         reply = yield self.request("version")
         kubo_replies.check_version(self._checked(reply), self.token)
+        if self.token is not None:
+            yield from self._check_rights(commands)
+
+    def _check_rights(self, commands: Iterable[str]) -> Exchange[None]:
+        """Raise PermissionDeniedError if the token is valid, but not for all `commands`.
+
+        Each is sent without the arguments that it needs. So Kubo does nothing: it refuses the
+        token (403), or else the call (400; 500 for ``pin/ls``, whose CID is not pinned).
+        """
+        lacking: list[str] = []
+        refused: Reply | None = None
+        for command in commands:
+            options = {"arg": UNPINNED, "type": "recursive"} if command == "pin/ls" else {}
+            reply = yield self.request(command, options)
+            if reply.status == FORBIDDEN:
+                lacking.append(command)
+                refused = reply
+            elif reply.status not in {200, 400, 500}:
+                raise self.error(reply)
+        if refused is not None:
+            raise kubo_replies.lacks_rights(refused, lacking, self.token)
 
     def addresses(self) -> Exchange[list[str]]:
         """Return the public addresses of the node on the network."""

@@ -16,6 +16,7 @@ from holdfast.errors import (
     RequestTimeoutError,
     SerializationError,
 )
+from holdfast.hints import advise
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply
 from holdfast.protocol.status_errors import ErrorTable, failure, provider_error
@@ -72,6 +73,22 @@ def not_kubo(reply: Reply, token: Secret | None) -> ProviderError:
         reply,
         secret=token,
         table=KUBO_ERRORS,
+    )
+
+
+def lacks_rights(reply: Reply, commands: list[str], token: Secret | None) -> ProviderError:
+    """Return the error for a valid token whose user may not call `commands`."""
+    paths = ", ".join(f'"/api/v0/{command}"' for command in commands)
+    error = failure(  # the table of the spec: the token is accepted, so this is a lack of access
+        f"Kubo accepts the token, but not for {', '.join(commands)}",
+        reply,
+        details=provider_error(reply, secret=token, table=KUBO_ERRORS).details,
+        secret=token,
+    )
+    return advise(
+        error,
+        f"add {paths} to AllowedPaths of this user in API.Authorizations of Kubo's settings "
+        '("/api/v0" allows everything), and start Kubo again',
     )
 
 

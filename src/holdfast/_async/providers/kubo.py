@@ -24,7 +24,7 @@ from holdfast.files.folder_archive import FolderArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source, open_source
 from holdfast.files.upload_check import CheckedSource
-from holdfast.protocol.kubo import KuboAPI, check_filter, check_info
+from holdfast.protocol.kubo import READ_COMMANDS, WRITE_COMMANDS, KuboAPI, check_filter, check_info
 from holdfast.protocol.kubo_replies import PinLines
 from holdfast.provider import (
     AsyncDirectories,
@@ -154,8 +154,9 @@ class AsyncKuboProvider(
         await self.run(self._api.unpin(cid), call)
 
     async def check_credentials(self, call: Call, /) -> None:
-        """Return if Kubo accepts the token, and is new enough."""
-        await self.run(self._api.check_credentials(), call)
+        """Return if Kubo is new enough, and accepts the token for what this provider does."""
+        reads = READ_COMMANDS if self.config.gateway_url is None else ()
+        await self.run(self._api.check_credentials((*WRITE_COMMANDS, *reads)), call)
 
     async def pin(self, cid: str, info: PinInfo) -> Pin:
         """Pin `cid`. Kubo fetches the content first, for at most `timeouts.total`."""
