@@ -435,7 +435,7 @@ def test_the_local_store_tells_of_its_calls_too(tmp_path):
     assert told == [
         ("call", "store", None),
         ("call", "retrieve", None),
-        ("call", "revoke", "ProviderError"),
+        ("call", "revoke", "NotFoundError"),
     ]
 
 
