@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -48,16 +49,20 @@ def hear(event):
             kill()
 
 done = [0]
+stopped = []
 
 def progress(sent, _):
     done[0] = sent
     start = (sent - 1) // (48 << 20) * (48 << 20)
     if point == "in a piece" and sent - start > 20 << 20:
         kill()
+    if point == "stop in a piece" and sent > 60 << 20 and not stopped:
+        stopped.append(True)
+        print(json.dumps({"in": "a piece"}), flush=True)
 
 settings = dict(
     provider="pinata", provider_token=token, pin_api_url=url, gateway_url=url + "/ipfs",
-    on_event=hear, retries={"attempts": 8},
+    on_event=hear, **({} if point == "stop in a piece" else {"retries": {"attempts": 8}}),
 )
 
 async def upload():
@@ -181,6 +186,39 @@ def test_a_killed_node_is_waited_for(node, proxy, tmp_path):
         assert (code, record["cid"]) == (0, compute_cid(path, profile=LEGACY))
     assert proxy.sent <= SIZE + PIECE + HEADERS
     assert left_over(path) == []
+
+
+@pytest.mark.parametrize("colour", ["blocking", "async"])
+def test_a_killed_node_that_is_away_for_a_while_is_waited_for(node, tmp_path, colour):
+    """The upload goes to the node itself, which is away for longer than the usual retries."""
+    path = write_file(tmp_path / "large.bin", f"away {colour}")
+    at_node = SimpleNamespace(url=node.api_url)
+    port = node.api_url.rpartition(":")[2]
+    process = start(at_node, node, path, colour, "stop in a piece")
+    assert json.loads(process.stdout.readline()) == {"in": "a piece"}
+    node.process.kill()
+    node.process.wait()
+    time.sleep(8)  # the default retries last for 1.75 seconds at most
+    assert process.poll() is None, "the upload did not wait"
+    with closing(NodeProcess(tmp_path / "store", "--port", port)):
+        code, _, record = outcome(process)
+        assert (code, record["cid"]) == (0, compute_cid(path, profile=LEGACY))
+    assert left_over(path) == []
+
+
+def test_an_upload_that_waits_for_a_node_ends_with_an_interrupt(node, tmp_path):
+    path = write_file(tmp_path / "large.bin", "interrupt")
+    at_node = SimpleNamespace(url=node.api_url)
+    process = start(at_node, node, path, "blocking", "stop in a piece")
+    assert json.loads(process.stdout.readline()) == {"in": "a piece"}
+    node.process.kill()
+    node.process.wait()
+    time.sleep(4)
+    assert process.poll() is None, "the upload did not wait"
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert len(left_over(path)) >= 1
 
 
 def test_two_processes_with_the_same_file(node, proxy, tmp_path):

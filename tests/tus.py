@@ -2,9 +2,13 @@
 
 import base64
 import hashlib
+import socket
 from collections import deque
 from dataclasses import replace
 
+from holdfast.node.node_server import NodeServer
+from holdfast.node.settings import NodeSettings, NodeToken
+from holdfast.repository import Repository
 from holdfast.testing import Scripted, ScriptedServer, forward_to
 
 PIECE = 1 << 18  # in place of 48 MiB
@@ -59,6 +63,56 @@ class Between:
             for request in self.server.requests
             if request.method == "PATCH"
         ]
+
+
+class RestartingNode:
+    """A node that stops, and starts again at the same address.
+
+    While it is stopped, connections are refused, because its port is taken and nobody listens.
+    """
+
+    token = "token-0123456789"
+
+    def __init__(self, folder):
+        self._folder = folder
+        self._port = socket.socket()
+        self._port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._port.bind(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._port.getsockname()[1]}"
+        self._callers = []
+        self._server = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        for each in (*self._callers, self._port):
+            each.close()
+
+    def start(self):
+        self._repository = Repository(self._folder)
+        settings = NodeSettings(tokens=(NodeToken(token=self.token),))
+        port = self._port.getsockname()[1]
+        self._server = NodeServer(self._repository, settings, port=port)
+        self._server.start()
+
+    def stop(self):
+        if self._server is not None:
+            self._server.stop()
+            self._repository.close()
+            self._server = None
+
+    def ignore_callers(self):
+        """Stop, and accept no connection any more, but do not refuse one either."""
+        self.stop()
+        self._port.listen(0)
+        for _ in range(4):  # a full queue: the system ignores further callers
+            caller = socket.socket()
+            caller.settimeout(0)
+            caller.connect_ex(self._port.getsockname())
+            self._callers.append(caller)
 
 
 def metadata_of(request):

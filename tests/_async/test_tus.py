@@ -18,6 +18,7 @@ from holdfast.errors import (
     NetworkError,
     PermissionDeniedError,
     ProviderError,
+    RequestTimeoutError,
     UnsupportedError,
     VerificationError,
 )
@@ -25,12 +26,14 @@ from holdfast.files.unfinished_uploads import UnfinishedUploads
 from holdfast.node.settings import NodeToken
 from holdfast.protocol import pinata_uploads
 from holdfast.testing import Scripted, running_node
+from holdfast.testing.running_nodes import QUICK
 from tests.support import raw_cid
 from tests.tus import (
     LARGEST,
     LEGACY,
     PIECE,
     Between,
+    RestartingNode,
     broken,
     changed,
     lost,
@@ -453,6 +456,110 @@ async def test_without_verification_nothing_is_hashed(config, file, between, cid
     between.on("PATCH", None, None, None, changed(upload_cid=raw_cid(b"other bytes")))
     async with AsyncClient.init(config, verify=False) as client:
         assert (await client.upload(file)).cid == raw_cid(b"other bytes")
+
+
+# A service that restarts
+
+
+@pytest.fixture
+def restarting(tmp_path):
+    with RestartingNode(tmp_path / "store") as node:
+        yield node
+
+
+class Restart:
+    """Settings for uploads to a node that is stopped after two pieces; `at_wait` is called then."""
+
+    def __init__(self, node, at_wait=lambda count: None):
+        self.node = node
+        self.at_wait = at_wait
+        self.stop = node.stop
+        self.pieces = self.waits = self.requests = 0
+
+    def settings(self, **changes):
+        return {
+            "provider": "pinata",
+            "provider_token": self.node.token,
+            "pin_api_url": self.node.url,
+            "gateway_url": f"{self.node.url}/ipfs",
+            "retries": QUICK,
+            "on_event": self.hear,
+            **changes,
+        }
+
+    def hear(self, event):
+        self.requests += event.kind == "request"
+        if event.kind == "request" and event.status == 204:
+            self.pieces += 1
+            if self.pieces == 2:
+                self.stop()
+        if event.kind == "retry":
+            self.waits += 1
+            self.at_wait(self.waits)
+
+
+async def test_a_node_that_restarts_is_waited_for(restarting, file, cid):
+    """It is away for longer than the usual retries, and the caller does nothing."""
+
+    def start(count):
+        if count == 3 * QUICK.attempts:
+            restarting.start()
+
+    restart = Restart(restarting, start)
+    async with AsyncClient.init(restart.settings()) as client:
+        assert (await client.upload(file)).cid == cid
+    assert restart.waits == 3 * QUICK.attempts
+    assert restart.pieces == 4, "a piece was sent twice"
+    assert states(file) == []
+
+
+async def test_a_node_that_does_not_come_back_is_the_usual_error(
+    restarting, file, cid, monkeypatch
+):
+    monkeypatch.setattr("holdfast._async.providers.large_upload.RESTART_SECONDS", 0.5)
+    restart = Restart(restarting)
+    async with AsyncClient.init(restart.settings()) as client:
+        with pytest.raises(NetworkError, match="cannot connect to 127") as caught:
+            await client.upload(file)
+        assert any("continues there" in note for note in caught.value.__notes__)
+        assert restart.waits > QUICK.attempts
+        assert len(states(file)) == 1
+        # Other calls do not wait, and neither does an upload that has sent nothing yet.
+        for call in (client.pins, client.test_connection, lambda: client.upload(file)):
+            restart.requests = 0
+            with pytest.raises(NetworkError):
+                await call()
+            assert restart.requests == QUICK.attempts
+        restarting.start()
+        assert (await client.upload(file)).cid == cid
+
+
+async def test_an_upload_that_waits_for_a_node_can_be_interrupted(restarting, file):
+    class Interrupted(BaseException):
+        """As Ctrl-C: not an `Exception`."""
+
+    def interrupt(count):
+        if count == 2 * QUICK.attempts:
+            raise Interrupted
+
+    restart = Restart(restarting, interrupt)
+    async with AsyncClient.init(restart.settings()) as client:
+        with pytest.raises(Interrupted) as caught:
+            await client.upload(file)
+    assert any("continues there" in note for note in caught.value.__notes__)
+    assert restart.waits == 2 * QUICK.attempts
+    assert len(states(file)) == 1
+
+
+async def test_a_node_that_accepts_no_connection_in_time_is_not_waited_for(restarting, file):
+    """A time-out is what the user has set, and ends the upload after the usual retries."""
+    restart = Restart(restarting)
+    restart.stop = restarting.ignore_callers
+    settings = restart.settings(timeouts={"connect": 0.2}, retries=replace(QUICK, attempts=2))
+    async with AsyncClient.init(settings) as client:
+        with pytest.raises(RequestTimeoutError):
+            await client.upload(file)
+    assert restart.waits <= 2
 
 
 # Later calls

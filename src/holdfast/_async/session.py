@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, AsyncContextManager, TypeAlias  # noqa: UP035 - a twin
+from typing import TYPE_CHECKING, Any, AsyncContextManager, Final, TypeAlias  # noqa: UP035 - a twin
 
 from holdfast._async.runtime import AsyncLock, AsyncSemaphore, now, sleep
 from holdfast.calls import CALLS_AT_ONCE, Call, Deadline
@@ -19,6 +19,9 @@ from holdfast.protocol.status_errors import retry_after
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse, AsyncTransport
+
+RESTART_CAP: Final = 2.0  # the longest wait in seconds while a service restarts
+UNLIMITED: Final = 10**6  # attempts
 
 Attempt: TypeAlias = Reply | NetworkError
 Once: TypeAlias = Callable[[Request, Call], Awaitable[Attempt]]
@@ -238,6 +241,15 @@ class AsyncSession:
     def backoff(self) -> Backoff:
         """Return the waits between the attempts of one call."""
         return Backoff(self._config.retries, self._budget, random.uniform)
+
+    def restart_backoff(self) -> Backoff:
+        """Return the waits between the attempts while a service restarts: the caller ends them.
+
+        They do not count against the budget that all calls share.
+        """
+        cap = min(self._config.retries.cap, RESTART_CAP)
+        retries = replace(self._config.retries, attempts=UNLIMITED, cap=cap)
+        return Backoff(retries, RetryBudget(UNLIMITED), random.uniform)
 
     def succeeded(self) -> None:
         """Count a request that succeeded: it gives one retry back."""

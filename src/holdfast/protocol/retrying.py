@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.config import Retries
-from holdfast.errors import ClientError, NetworkError, ProviderError
+from holdfast.errors import ClientError, NetworkError, ProviderError, RequestTimeoutError
 from holdfast.protocol.http import RETRIED
 
 MINUTE: Final = 60.0
@@ -15,6 +15,19 @@ def is_transient(error: ClientError) -> bool:
     if isinstance(error, NetworkError):
         return error.transient
     return isinstance(error, ProviderError) and error.status in RETRIED
+
+
+def is_unconnected(error: ClientError) -> bool:
+    """Return whether no connection could be made, as while a service restarts.
+
+    A connection that is not accepted in time is not meant: the time-outs decide about that.
+    """
+    return (
+        isinstance(error, NetworkError)
+        and error.transient
+        and not error.sent
+        and not isinstance(error, RequestTimeoutError)
+    )
 
 
 class RetryBudget:

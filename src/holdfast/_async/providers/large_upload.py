@@ -12,10 +12,10 @@ from holdfast.files.resumable_source import ResumableSource
 from holdfast.files.sources import Progress
 from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUpload
 from holdfast.protocol import pinata_uploads
-from holdfast.protocol.http import Reply
+from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pinata import PinataAPI
 from holdfast.protocol.pinata_list import PENDING
-from holdfast.protocol.retrying import Backoff
+from holdfast.protocol.retrying import Backoff, is_unconnected
 from holdfast.protocol.status_errors import failure, provider_error, retry_after
 from holdfast.protocol.tus import ASKED_AGAIN, GONE, NEVER_TAKEN, TusAPI, read_expiry, read_offset
 from holdfast.records import now_ms
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_BEGINNINGS: Final = 4  # how often one call begins an upload that the service forgets
 LEAST_PROGRESS: Final = 1 << 16  # bytes after which failed attempts are counted anew
+RESTART_SECONDS: Final = 60.0  # to wait for a service that had bytes, and accepts no connection
 PENDING_SECONDS: Final = 60.0  # to wait for the CID of a file that is complete
 FIRST_PAUSE: Final = 0.25  # seconds between two questions for the CID; doubled each time
 CONTINUES: Final = (
@@ -45,7 +46,8 @@ class AsyncLargeUpload:
     """One upload, which an earlier process may have begun.
 
     Its state is saved before the first piece is sent, and after each piece. After a failure, the
-    service is asked how much it has. The caller removes the state when all is done.
+    service is asked how much it has; for `RESTART_SECONDS` if it accepts no connection, because it
+    may be restarting. The caller removes the state when all is done.
     """
 
     def __init__(
@@ -67,6 +69,8 @@ class AsyncLargeUpload:
         self._saved = saved
         self._call = call
         self._progress = progress
+        self._has_sent = False  # whether this call has sent bytes of the file
+        self._restart_until: float | None = None  # None while the service can be reached
 
     async def send(self, about: Mapping[str, str], identity: Mapping[str, Any] | None) -> Sent:
         """Send what the service does not have; return the CID that it has computed.
@@ -130,8 +134,28 @@ class AsyncLargeUpload:
 
     async def _ask(self, state: UnfinishedUpload) -> tuple[Reply, int | None]:
         """Ask how many bytes the service has; return its reply, and None if the upload is gone."""
-        reply = await self._session.fetch(self._tus.ask(state.location), self._call)
+        reply = await self._session.fetch(self._tus.ask(state.location), self._call, self._ask_once)
+        self._restart_until = None
         return reply, self._tus.read_answer(reply, self._source.size)
+
+    async def _ask_once(self, request: Request, call: Call) -> "Attempt":
+        """Send `request` once. After bytes were sent, wait if no connection can be made.
+
+        The service may be restarting. After `RESTART_SECONDS` without a reply, return the error.
+        """
+        backoff = self._session.restart_backoff()
+        while True:
+            outcome = await self._session.fetch_once(request, call)
+            if not isinstance(outcome, NetworkError):
+                return outcome
+            if not self._has_sent or not is_unconnected(outcome):
+                return outcome
+            if self._restart_until is None:
+                self._restart_until = now() + RESTART_SECONDS
+            if now() >= self._restart_until:
+                return outcome
+            if not await self._session.wait(backoff, call, error=outcome.name):
+                return outcome
 
     async def _send_pieces(self, state: UnfinishedUpload, offset: int) -> Reply | None:
         """Send the bytes from `offset` on; return the last reply, or None if the upload is gone."""
@@ -179,6 +203,7 @@ class AsyncLargeUpload:
         self._progress(offset, self._source.size)
 
         def on_sent(sent: int) -> None:
+            self._has_sent = True
             self._progress(offset + sent, self._source.size)
 
         piece = self._source.part(offset, self._end_of_piece(offset))
