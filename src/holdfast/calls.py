@@ -19,26 +19,31 @@ class Deadline:
     the time that a peer asks for with ``Retry-After``.
     """
 
-    def __init__(self, at: float | None, call: "Call | None" = None) -> None:
+    def __init__(self, at: float | None, clock: "Clock | None" = None) -> None:
         self._at = at
-        self._call = call
-        self._postponed = 0.0 if call is None else call.postponed
+        self._clock = clock
+        self._postponed = 0.0 if clock is None else clock.postponed
 
     @property
     def at(self) -> float | None:
         """The time on the monotonic clock, as it is now; waits may postpone it."""
-        if self._at is None or self._call is None:
+        if self._at is None or self._clock is None:
             return self._at
-        return self._at + self._call.postponed - self._postponed
+        return self._at + self._clock.postponed - self._postponed
 
     def copy(self) -> "Deadline":
         """Return another deadline at the same time."""
-        return Deadline(self.at, self._call)
+        return Deadline(self.at, self._clock)
+
+    def move_to(self, at: float | None) -> None:
+        """Change it to the time `at`; None for no limit."""
+        self._at = at
+        self._postponed = 0.0 if self._clock is None else self._clock.postponed
 
     def tighten(self, seconds: float | None) -> None:
         """Reduce the time that is left to at most `seconds`. None changes nothing."""
         if seconds is not None:
-            at, self._call = self.at, None
+            at, self._clock = self.at, None
             until = time.monotonic() + seconds
             self._at = until if at is None else min(at, until)
 
@@ -57,42 +62,32 @@ class Deadline:
 NEVER = Deadline(None)
 
 
-class Call:
-    """One call of a client's method, while it runs.
+class Clock:
+    """The time of one call, or of several that share it, such as those for the pages of a list.
 
     Attributes:
-        attempt: The number of requests that it has sent so far.
-        postponed: The seconds by which its deadlines are postponed.
-        asked_wait: The seconds that it has waited because peers asked for it.
+        started: When it was started, on the monotonic clock.
+        postponed: The seconds by which all its deadlines are postponed.
+        asked_wait: The seconds that were waited because peers asked for it.
     """
 
-    def __init__(
-        self,
-        operation: str,
-        *,
-        cid: str | None = None,
-        total: float | None = None,
-        hook: EventHook | None = None,
-    ) -> None:
-        self.operation = operation
-        self.cid = cid
-        self.attempt = 0
+    __slots__ = ("_total", "asked_wait", "postponed", "started")
+
+    def __init__(self, total: float | None) -> None:
+        self.started: float = time.monotonic()
         self.postponed: float = 0.0
         self.asked_wait: float = 0.0
-        self.started: float = time.monotonic()
         self._total = total
-        self._hook = hook
-        self._over = False
 
     @property
     def deadline(self) -> Deadline:
-        """When it must have ended: a new object each time, because it refers to the call."""
+        """The end of the time: a new object each time, because it refers to the clock."""
         if self._total is None:
             return NEVER
         return Deadline(self.started + self._total + self.postponed, self)
 
     def renew(self) -> None:
-        """Start the time of all its deadlines again."""
+        """Start the time of all deadlines again."""
         self.postponed = time.monotonic() - self.started
 
     def share(self, parts: int) -> Deadline:
@@ -105,6 +100,45 @@ class Call:
         now = time.monotonic()
         left = self.started + self._total + self.postponed - now
         return Deadline(now + left / parts, self)
+
+
+class Call:
+    """One call of a client's method, while it runs.
+
+    Attributes:
+        attempt: The number of requests that it has sent so far.
+        clock: Its time, which it may share with other calls.
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        *,
+        cid: str | None = None,
+        total: float | None = None,
+        hook: EventHook | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.operation = operation
+        self.cid = cid
+        self.attempt = 0
+        self.started: float = time.monotonic()
+        self.clock: Clock = Clock(total) if clock is None else clock
+        self._hook = hook
+        self._over = False
+
+    @property
+    def deadline(self) -> Deadline:
+        """When it must have ended."""
+        return self.clock.deadline
+
+    def renew(self) -> None:
+        """Start the time of all its deadlines again."""
+        self.clock.renew()
+
+    def share(self, parts: int) -> Deadline:
+        """Return a deadline for one of `parts` equal parts of the time that is left."""
+        return self.clock.share(parts)
 
     def is_heard(self, level: int = logging.DEBUG) -> bool:
         """Return whether anybody listens to events of `level`: a hook, or a handler of the log."""

@@ -1,14 +1,21 @@
-"""Lists of pins that would never end: pages that repeat, overlap, or are larger than asked for."""
+"""Lists of pins that would never end: pages that repeat, overlap, or are larger than asked for.
 
+Streams that do not end, too, and the time that a list may take.
+"""
+
+import json
+import threading
 from itertools import count
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from holdfast import AsyncClient
-from holdfast.errors import ProviderError
+from holdfast import AsyncClient, ClientConfig
+from holdfast._async.runtime import sleep
+from holdfast.errors import ProviderError, RequestTimeoutError
 from holdfast.protocol import pin_api, pin_list
 from holdfast.testing import Scripted, ScriptedServer
+from tests.attackers import Attacker
 from tests.support import HELLO_CID, config_for
 
 SAME_AGAIN = "the provider sent the same pins again in place of the next page: try again"
@@ -198,3 +205,166 @@ async def test_a_page_that_is_too_long_is_not_held(server, client, monkeypatch):
     server.reply(200, {"rows": [row(number) for number in range(1000)]})
     with pytest.raises(ProviderError, match="not a list of pins"):
         await client.pins()
+
+
+# Lists that come as one stream, and the time of all lists
+
+
+KUBO_ROW = {"Cid": HELLO_CID, "Type": "recursive"}
+CLUSTER_ROW = {
+    "cid": HELLO_CID,
+    "name": "",
+    "replication_factor_min": 1,
+    "replication_factor_max": 1,
+    "allocations": [],
+}
+CLUSTER_STATES = {"cid": HELLO_CID, "peer_map": {"12D3": {"peername": "a", "status": "pinned"}}}
+ROWS = {"kubo": KUBO_ROW, "cluster": CLUSTER_ROW}
+each_stream = pytest.mark.parametrize("provider", ROWS)
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(row, count):
+    data = (json.dumps(row) + "\n").encode() * count
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def endless(provider):
+    """A list that repeats one pin for ever."""
+
+    def attack():
+        yield CHUNKED
+        piece = chunk(ROWS[provider], 1000)
+        while True:
+            yield piece
+
+    return Attacker(attack)
+
+
+def stream_from(attacker, provider, **timeouts):
+    return ClientConfig(
+        provider=provider,
+        pin_api_url=attacker.url,
+        gateway_url="http://127.0.0.1:9",
+        retries={"attempts": 1},
+        timeouts=timeouts,
+    )
+
+
+async def all_of(pins):
+    return [pin async for pin in pins]
+
+
+@each_stream
+@pytest.mark.parametrize("is_lazy", [False, True], ids=["pins", "iter_pins"])
+async def test_an_endless_stream_of_pins_ends_with_the_total(provider, is_lazy):
+    """No pin has the name, so a lazy list waits for the first pin all the time."""
+    with endless(provider) as attacker:
+        config = stream_from(attacker, provider, total=0.5)
+        async with await AsyncClient.init(config) as client:
+            wanted = {"name": "nobody has this name"}
+            with pytest.raises(RequestTimeoutError):
+                await (all_of(client.iter_pins(**wanted)) if is_lazy else client.pins(**wanted))
+
+
+async def test_an_endless_stream_of_pins_that_match_ends_with_the_total():
+    with endless("kubo") as attacker:
+        async with await AsyncClient.init(stream_from(attacker, "kubo", total=0.5)) as client:
+            with pytest.raises(RequestTimeoutError):
+                await client.pins()
+
+
+@each_stream
+async def test_a_stream_has_as_many_rows_as_pages_may_have(provider, monkeypatch):
+    assert pin_api.MAX_ROWS == 2_000_000
+    monkeypatch.setattr(pin_api, "MAX_ROWS", 5000)
+    with endless(provider) as attacker:
+        async with await AsyncClient.init(stream_from(attacker, provider, total=None)) as client:
+            with pytest.raises(ProviderError, match=r"does not end after 5,000 rows: set a limit"):
+                await all_of(client.iter_pins(name="nobody has this name"))
+
+
+@each_stream
+async def test_a_stream_has_as_many_bytes_as_pages_may_have(provider, monkeypatch):
+    assert pin_api.MAX_LIST_BYTES == 1 << 30
+    monkeypatch.setattr(pin_api, "MAX_LIST_BYTES", 200_000)
+    with endless(provider) as attacker:
+        async with await AsyncClient.init(stream_from(attacker, provider, total=None)) as client:
+            with pytest.raises(ProviderError, match=r"is longer than 200,000 bytes"):
+                await all_of(client.iter_pins(name="nobody has this name"))
+
+
+@each_stream
+async def test_the_time_of_the_caller_is_not_that_of_a_stream(provider):
+    """The last pin comes after the caller alone has used up more than the total."""
+    released = threading.Event()
+
+    def list_reply():
+        yield CHUNKED + chunk(ROWS[provider], 50)
+        released.wait(30)
+        yield chunk(ROWS[provider], 1) + b"0\r\n\r\n"
+
+    def states_reply():
+        body = json.dumps(CLUSTER_STATES).encode() + b"\n"
+        yield HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+    replies = iter([list_reply, states_reply, states_reply])
+    with Attacker(lambda: next(replies)()) as attacker:
+        async with await AsyncClient.init(stream_from(attacker, provider, total=0.8)) as client:
+            pins = client.iter_pins()
+            for _ in range(2):
+                await anext(pins)
+                await sleep(0.45)
+            released.set()
+            assert len(await all_of(pins)) == 49
+
+
+PAGED = {
+    "pinning": lambda number: {"rows": [row(number)]},
+    "pinata": lambda number: {
+        "data": {
+            "files": [
+                {
+                    "id": str(number),
+                    "cid": HELLO_CID,
+                    "size": 1,
+                    "created_at": "2024-07-11T23:33:27.665Z",
+                }
+            ],
+            "next_page_token": str(number),
+        }
+    },
+    "psa": lambda number: {
+        "count": 10**6,
+        "results": [
+            {
+                "requestid": str(number),
+                "status": "pinned",
+                "created": f"2024-07-11T23:{59 - number}:00Z",
+                "pin": {"cid": HELLO_CID},
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(("provider", "since"), [("pinning", None), ("pinata", 0), ("psa", 0)])
+async def test_the_total_is_for_all_pages_of_a_list_and_for_each_pin_of_a_lazy_one(
+    provider, since, monkeypatch
+):
+    monkeypatch.setattr(pin_api, "PAGE_LIMIT", 1)
+    numbers = count()
+
+    def script(_request):
+        return Scripted(body=PAGED[provider](next(numbers)), delay=0.25)
+
+    with ScriptedServer(script) as server:
+        config = config_for(
+            server, provider=provider, retries={"attempts": 1}, timeouts={"total": 0.7}
+        )
+        async with await AsyncClient.init(config) as client:
+            with pytest.raises(RequestTimeoutError):
+                await client.pins(since=since)
+            assert len(await all_of(client.iter_pins(limit=4))) == 4

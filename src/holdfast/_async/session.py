@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, AsyncContextManager, Final, TypeAlias  # noqa: UP035 - a twin
 
 from holdfast._async.runtime import AsyncLock, AsyncSemaphore, now, sleep
-from holdfast.calls import CALLS_AT_ONCE, Call, Deadline
+from holdfast.calls import CALLS_AT_ONCE, Call, Clock, Deadline
 from holdfast.config import ClientConfig, Timeouts
 from holdfast.errors import NetworkError
 from holdfast.forks import ForkAware
@@ -64,19 +64,24 @@ class _AsyncLimitedCall:
         cid: str | None,
         *,
         total: bool,
+        clock: Clock | None,
     ) -> None:
         self._locks = locks
         self._config = config
-        self._arguments = (operation, cid, config.timeouts.total if total else None)
+        self._arguments = (operation, cid, config.timeouts.total if total else None, clock)
 
     async def __aenter__(self) -> Call:
         calling = _calling.get()
         self._held = None if self._locks in calling else self._locks.calls
+        operation, cid, total, clock = self._arguments
         if self._held is not None:
+            arrived = now()
             await self._held.acquire()
+            if clock is not None:
+                clock.postponed += now() - arrived
         self._token = _calling.set(calling | self._locks.alone if calling else self._locks.alone)
-        operation, cid, total = self._arguments
-        self._call = Call(operation, cid=cid, total=total, hook=self._config.on_event)
+        hook = self._config.on_event
+        self._call = Call(operation, cid=cid, total=total, hook=hook, clock=clock)
         return self._call
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -124,15 +129,23 @@ class AsyncSession:
         return shared
 
     def call(
-        self, operation: str, cid: str | None = None, *, total: bool = True
+        self,
+        operation: str,
+        cid: str | None = None,
+        *,
+        total: bool = True,
+        clock: Clock | None = None,
     ) -> "AsyncContextManager[Call]":
         """Wait until another call is allowed, and start it. It has a deadline if `total` is True.
 
-        The wait does not count against the deadline. A call within a call of the same client (an
+        With a `clock`, it shares the time of other calls. The wait does not count against the
+        deadline. A call within a call of the same client (an
         upload from a file that this client reads, for example) does not wait: it might wait for
         itself.
         """
-        return _AsyncLimitedCall(self._locks, self._config, operation, cid, total=total)
+        return _AsyncLimitedCall(
+            self._locks, self._config, operation, cid, total=total, clock=clock
+        )
 
     async def fetch(self, request: Request, call: Call, once: Once | None = None) -> Reply:
         """Send `request`, retry if that may help, and return the complete reply.
@@ -236,7 +249,7 @@ class AsyncSession:
             except BaseException:
                 limiter.give_back()
                 raise
-        call.postponed += now() - arrived
+        call.clock.postponed += now() - arrived
 
     def backoff(self) -> Backoff:
         """Return the waits between the attempts of one call."""
@@ -269,7 +282,7 @@ class AsyncSession:
         `asked` is the wait that the peer asks for. It postpones the deadline of the call. `status`
         and `error` say how the last attempt ended.
         """
-        delay = backoff.next_delay(asked, call.deadline.left(), call.asked_wait)
+        delay = backoff.next_delay(asked, call.deadline.left(), call.clock.asked_wait)
         if delay is None:
             return False
         call.tell(
@@ -286,8 +299,8 @@ class AsyncSession:
         begun = now()
         await sleep(delay)
         if asked is not None:
-            call.asked_wait += delay
-            call.postponed += now() - begun
+            call.clock.asked_wait += delay
+            call.clock.postponed += now() - begun
         return True
 
 

@@ -128,7 +128,7 @@ def list_pins(
     }
     with run.client() as client:
         if run.as_json:
-            output.say_json([asdict(each) for each in client.pins(**wanted)])
+            output.say_json([asdict(each) for each in client.iter_pins(**wanted)])
             return
         pins = client.iter_pins(**wanted)
         if not sys.stdout.isatty():

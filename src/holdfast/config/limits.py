@@ -19,7 +19,8 @@ class Timeouts:
         write: For the peer to accept a piece of an upload.
         total: For a whole call with all its attempts and the waits between them, but without the
             wait for a turn under `rate_limit`. `upload` and `download` have no total: they end
-            when they make no progress. An open file has it for each range that it fetches.
+            when they make no progress. An open file has it for each range that it fetches, and
+            `iter_pins` for each wait for the next pin.
 
     Example:
         >>> Timeouts(read=5)

@@ -21,6 +21,7 @@ from holdfast.protocol.http import RETRIED, Reply, Request, authorization
 from holdfast.protocol.json_lines import JSONLines
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
+from holdfast.protocol.pin_lines import PinLines
 from holdfast.protocol.pin_list import other_version
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues, value_text
 
@@ -197,30 +198,20 @@ class ClusterAPI:
         return settings
 
 
-class AllocationLines:
-    """Reads a list of pins that comes in pieces, one pin in a line."""
+class AllocationLines(PinLines[ClusterPin]):
+    """Reads the stream of ``/allocations``."""
 
-    def __init__(self, token: Secret | None) -> None:
-        self._token = token
-        self._lines = JSONLines()
+    def read(self, value: dict[str, Any]) -> ClusterPin:
+        """Return the pin of a line."""
+        return cluster_replies.read_pin(value, Reply(200, {}), self._token)
 
-    def feed(self, piece: bytes) -> list[ClusterPin]:
-        """Return the pins that `piece` completes."""
-        try:
-            values = list(self._lines.feed(piece))
-        except SerializationError:
-            raise self._error() from None
-        return [cluster_replies.read_pin(value, Reply(200, {}), self._token) for value in values]
+    def wrong_api(self, reply: Reply) -> ProviderError:
+        """Return the error for a list that is not that of IPFS Cluster."""
+        return cluster_replies.not_cluster(reply, self._token)
 
-    def finish(self) -> None:
-        """Raise ProviderError if the list ends within a line."""
-        try:
-            self._lines.finish()
-        except SerializationError:
-            raise self._error() from None
-
-    def _error(self) -> ProviderError:
-        return cluster_replies.not_cluster(Reply(200, {}), self._token)
+    def cut_off(self, reply: Reply) -> ProviderError:
+        """Return the error for a list that is not complete."""
+        return self.wrong_api(reply)
 
 
 NEW: Final = ClusterPin("", "", {}, None, copies=0, most_copies=0, expires="", peers=())

@@ -19,13 +19,14 @@ class JSONLines:
         >>> lines.finish()
     """
 
-    def __init__(self) -> None:
+    def __init__(self, max_line: int = MAX_LINE) -> None:
+        self._max_line = max_line
         self._rest = b""
 
     def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
         """Yield the objects that `piece` completes."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
-        if len(self._rest) > MAX_LINE:
+        if len(self._rest) > self._max_line:
             raise SerializationError("a line is too long")
         for line in lines:
             if line.strip():

@@ -205,7 +205,7 @@ class KuboAPI:
         return public_addresses(kubo_replies.read_addresses(self._checked(reply)))
 
     def list_request(self, wanted: PinFilter) -> Request:
-        """Return the request for a stream of pins, which `kubo_replies.PinLines` reads."""
+        """Return the request for a stream of pins, which `KuboPinLines` reads."""
         options = {"type": "recursive", "names": "true", "stream": "true"}
         return self.request("pin/ls", {**options, **({"name": wanted.name} if wanted.name else {})})
 

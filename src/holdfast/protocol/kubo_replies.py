@@ -1,7 +1,7 @@
 """What the replies of Kubo's RPC API mean. Each function raises an error unless it is success."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.config.secret import Secret
@@ -19,13 +19,13 @@ from holdfast.errors import (
 from holdfast.hints import advise
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply
+from holdfast.protocol.pin_lines import PinLines
 from holdfast.protocol.status_errors import ErrorTable, failure, provider_error
 from holdfast.records import Pin
 
 OLDEST: Final = (0, 37)  # the first with pin-name for `add`; max-file-links came with 0.35
 SERVER: Final = re.compile(r"kubo/(\d+)\.(\d+)\.")
 VERSION: Final = re.compile(r"(\d+)\.(\d+)\.")
-MAX_LINE: Final = 1 << 16  # bytes of one pin in a list; a name has at most 255
 
 KUBO_ERRORS: Final = ErrorTable(
     texts=(("Message",),),
@@ -183,37 +183,24 @@ def make_pin(cid: str, name: str) -> Pin:
     return Pin(id=cid, cid=cid, name=name, size=None, created=None)
 
 
-class PinLines:
-    """Reads a list of pins that comes in pieces, one pin in a line."""
+class KuboPinLines(PinLines[Pin]):
+    """Reads the stream of ``pin/ls``."""
 
-    def __init__(self, token: Secret | None) -> None:
-        self._token = token
-        self._rest = b""
+    max_line = 1 << 16  # a name has at most 255 bytes
 
-    def feed(self, piece: bytes) -> Iterator[Pin]:
-        """Yield the pins that `piece` completes."""
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        if len(self._rest) > MAX_LINE:
-            raise not_kubo(self._reply(), self._token)
-        for line in lines:
-            if line.strip():
-                yield self._pin(line)
-
-    def finish(self) -> None:
-        """Raise ProviderError if the list ends within a line."""
-        if self._rest.strip():
-            raise _cut_off(self._reply(), self._token)
-
-    def _pin(self, line: bytes) -> Pin:
-        value = _object(line)
-        if value is None:
-            raise not_kubo(self._reply(), self._token)
+    def read(self, value: dict[str, Any]) -> Pin:
+        """Return the pin of a line."""
         cid = _text(value, "Cid")
-        _cid(cid, self._reply(), self._token)
+        _cid(cid, Reply(200, {}), self._token)
         return make_pin(cid, _text(value, "Name"))
 
-    def _reply(self) -> Reply:
-        return Reply(200, {})
+    def wrong_api(self, reply: Reply) -> ProviderError:
+        """Return the error for a list that is not Kubo's."""
+        return not_kubo(reply, self._token)
+
+    def cut_off(self, reply: Reply) -> ProviderError:
+        """Return the error for a list that is not complete."""
+        return _cut_off(reply, self._token)
 
 
 def _objects(reply: Reply, token: Secret | None) -> list[dict[str, Any]]:

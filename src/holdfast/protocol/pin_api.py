@@ -20,7 +20,7 @@ Exchange: TypeAlias = Generator[Request, Reply, T]
 PAGE_LIMIT: Final = 1000  # the pins of one page
 MAX_PINS: Final = 10**6  # pins in one list
 MAX_ROWS: Final = 2 * MAX_PINS  # rows in one list, with those that came twice
-MAX_LIST_BYTES: Final = 1 << 30  # bytes of all pages of one list
+MAX_LIST_BYTES: Final = 1 << 30  # bytes of one list, of all its pages
 
 
 class PinAPI(Protocol):
@@ -82,6 +82,29 @@ class PagedList(Protocol):
         """Return whether `pin` is wanted. The service may send others too."""
 
 
+class ListSize:
+    """Counts what a provider has sent of one list, which could be endless.
+
+    Args:
+        endless: The error message for too many rows, with their number.
+    """
+
+    def __init__(self, endless: str) -> None:
+        self._endless = endless
+        self._rows = 0
+        self._bytes = 0
+
+    def add(self, *, rows: int, size: int) -> str | None:
+        """Count rows and bytes; return the error message if they are too many."""
+        self._rows += rows
+        self._bytes += size
+        if self._rows > MAX_ROWS:
+            return self._endless.format(MAX_ROWS)
+        if self._bytes > MAX_LIST_BYTES:
+            return f"the provider's list of pins is longer than {MAX_LIST_BYTES:,} bytes"
+        return None
+
+
 class PinPages:
     """The state of a list of pins that comes page by page.
 
@@ -96,8 +119,7 @@ class PinPages:
         self._limit = limit
         self._seen: set[str] = set()
         self._kept = 0
-        self._rows = 0
-        self._bytes = 0
+        self._size = ListSize("the provider repeats pins in its list: {:,} rows did not end it")
         self._cursor: str | None = None
         self._is_last = False
         self._last: str | None = None  # the last pin of the page before
@@ -128,9 +150,9 @@ class PinPages:
         cursor = self._cursor
         pins, self._cursor = self._list.read(reply, self.wanted, cursor)
         new = {pin.id: pin for pin in pins if pin.id not in self._seen}
-        self._rows += len(pins) or PAGE_LIMIT  # so that empty pages come to an end too
-        self._bytes += len(reply.body)
-        if words := self._objection(pins, new=len(new)):
+        rows = len(pins) or PAGE_LIMIT  # so that empty pages come to an end too
+        too_long = self._size.add(rows=rows, size=len(reply.body))
+        if words := self._objection(pins, new=len(new)) or too_long:
             raise failure(words, reply, secret=self._list.token)
         if cursor is not None and self._has_moved(pins):
             before = self._list.before(cursor)
@@ -166,8 +188,4 @@ class PinPages:
             return "the provider sent the same pins again in place of the next page: try again"
         if len(self._seen) + new > MAX_PINS:
             return f"the provider lists more than {MAX_PINS:,} pins: set a limit, or filter by name"
-        if self._rows > MAX_ROWS:
-            return f"the provider repeats pins in its list: {MAX_ROWS:,} rows did not end it"
-        if self._bytes > MAX_LIST_BYTES:
-            return f"the provider's list of pins is longer than {MAX_LIST_BYTES:,} bytes"
         return None

@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast import arguments
 from holdfast._async.client.base import AsyncClientBase
+from holdfast._async.pin_stream import AsyncPinStream
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast.content.reference import Reference
 from holdfast.provider import (
@@ -121,7 +122,10 @@ class AsyncPinCalls(AsyncClientBase):
         if _is_by_name(wanted):
             listing = ask(self._provider, AsyncListing)
             return await listing.list_pins(name=wanted.name, limit=limit)
-        return [pin async for pin in self._find(wanted, limit)]
+        pins = self._find(wanted, limit)
+        if isinstance(pins, AsyncPinStream):
+            return await pins.read_all()
+        return [pin async for pin in pins]
 
     def iter_pins(
         self,

@@ -36,9 +36,9 @@ class AsyncReaderBrowsing(AsyncBrowsing, ABC):
                 yield entry
             async with self.call("entries", cid) as call:
                 # All pages share one limit on the waits by ``Retry-After``.
-                call.asked_wait = asked_wait
+                call.clock.asked_wait = asked_wait
                 page = await pages.next_page(call)
-                asked_wait = call.asked_wait
+                asked_wait = call.clock.asked_wait
 
     async def stat(self, cid: str) -> Entry:
         """Return the size and the kind of the content at `cid`."""

@@ -1,14 +1,13 @@
 """The pins of an IPFS Cluster: found, listed, changed and removed through any of its peers."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from holdfast._async.providers.http import AsyncHTTPProvider
-from holdfast._async.providers.listing import AsyncFoundPins
+from holdfast._async.providers.listing import AsyncListingProvider, read_lines
 from holdfast._async.providers.peers import AsyncPeers
 from holdfast._async.session import AsyncSession, read_whole
-from holdfast.calls import Call
+from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.checks import is_loopback
 from holdfast.errors import ConfigError, NotFoundError, ProviderError
@@ -19,10 +18,13 @@ from holdfast.protocol.http import Reply, Request
 from holdfast.provider import AsyncPinning, AsyncUpdating
 from holdfast.records import Pin, PinFilter, PinInfo
 
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse
+
 NOTHING: Final = 204  # the status of an empty list
 
 
-class AsyncClusterPins(AsyncHTTPProvider, AsyncFoundPins, AsyncUpdating, AsyncPinning):
+class AsyncClusterPins(AsyncListingProvider, AsyncUpdating, AsyncPinning):
     """What the provider for IPFS Cluster does with pins."""
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
@@ -69,16 +71,18 @@ class AsyncClusterPins(AsyncHTTPProvider, AsyncFoundPins, AsyncUpdating, AsyncPi
             pin = await self.run(self._api.update(cid, name, keyvalues), call)
             return make_pin(pin, await self.run(self._api.states(pin.cid), call))
 
-    async def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
+    async def stream_pins(
+        self, wanted: PinFilter, limit: int | None, clock: Clock
+    ) -> AsyncGenerator[Pin]:
         """Yield the pins that match `wanted`, in no order, as the cluster sends them.
 
         The list says nothing about the peers: they are asked for many pins at a time.
         """
         count = 0
-        batches = self._batches(wanted, min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE))
+        batches = self._batches(wanted, min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE), clock)
         try:
             async for batch in batches:
-                async with self.call("pins") as call:
+                async with self.list_call(clock) as call:
                     pins = await self.run(self._api.with_states(batch), call)
                 for pin in pins:
                     yield pin
@@ -88,9 +92,11 @@ class AsyncClusterPins(AsyncHTTPProvider, AsyncFoundPins, AsyncUpdating, AsyncPi
         finally:
             await batches.aclose()
 
-    async def _batches(self, wanted: PinFilter, size: int) -> AsyncGenerator[list[ClusterPin]]:
+    async def _batches(
+        self, wanted: PinFilter, size: int, clock: Clock
+    ) -> AsyncGenerator[list[ClusterPin]]:
         batch: list[ClusterPin] = []
-        pins = self._all_pins(wanted)
+        pins = self._all_pins(wanted, clock)
         try:
             async for pin in pins:
                 if matches(pin, wanted):
@@ -103,29 +109,37 @@ class AsyncClusterPins(AsyncHTTPProvider, AsyncFoundPins, AsyncUpdating, AsyncPi
         finally:
             await pins.aclose()
 
-    async def _all_pins(self, wanted: PinFilter) -> AsyncGenerator[ClusterPin]:
+    async def _all_pins(self, wanted: PinFilter, clock: Clock) -> AsyncGenerator[ClusterPin]:
         """Yield the pin with the CID that is wanted, else all pins."""
         if wanted.cid is not None:
-            async with self.call("pins", wanted.cid) as call:
+            async with self.list_call(clock, wanted.cid) as call:
                 found = await self.run(self._api.find(wanted.cid), call)
             if found is not None:
                 yield found
             return
-        async with self.call("pins") as call:
-            response = await self._peers.open(self._api.list_request(), call)
+        response = await self._open_list(clock)
+        if response is None:
+            return
+        pins = read_lines(response, AllocationLines(self.config.provider_token))
         try:
-            reply = Reply(response.status, response.headers)
-            if reply.status == NOTHING:
-                return
-            if reply.status != 200 or reply.media_type != "application/json":
-                raise self._api.error(await read_whole(response))
-            lines = AllocationLines(self.config.provider_token)
-            async for piece in response.chunks():
-                for pin in lines.feed(piece):
-                    yield pin
-            lines.finish()
+            async for pin in pins:
+                yield pin
         finally:
-            await response.aclose()
+            await pins.aclose()
+
+    async def _open_list(self, clock: Clock) -> "AsyncResponse | None":
+        """Return the reply with all pins, whose body is not read yet; None if there are none."""
+        async with self.list_call(clock) as call:
+            response = await self._peers.open(self._api.list_request(), call)
+            reply = Reply(response.status, response.headers)
+            if reply.status == 200 and reply.media_type == "application/json":
+                return response
+            try:
+                if reply.status == NOTHING:
+                    return None
+                raise self._api.error(await read_whole(response))
+            finally:
+                await response.aclose()
 
 
 def _check_gateways(config: ClientConfig) -> None:

@@ -1,6 +1,6 @@
 """The base class of providers that write through an HTTP API and read through gateways."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, AsyncContextManager, ClassVar, Self, TypeVar  # noqa: UP035
 
@@ -15,8 +15,7 @@ from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.locations import cache_folder
 from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.pin_api import Exchange, PinPages
-from holdfast.records import Pin
+from holdfast.protocol.pin_api import Exchange
 from holdfast.registry import SERVICE, usual_gateways
 
 if TYPE_CHECKING:
@@ -76,17 +75,6 @@ class AsyncHTTPProvider(AsyncBaseProvider):
     async def fetch(self, request: Request, call: Call) -> Reply:
         """Send `request`, again if that may help, and return the complete reply."""
         return await self._session.fetch(request, call)
-
-    async def fetch_pages(self, pages: PinPages) -> AsyncIterator[list[Pin]]:
-        """Yield the pages of a list of pins."""
-        asked_wait = 0.0
-        while pages.wanted:
-            # Each page has a new `total`; all share one limit on the waits by ``Retry-After``.
-            async with self.call("pins") as call:
-                call.asked_wait = asked_wait
-                page = pages.read(await self.fetch(pages.request(), call))
-                asked_wait = call.asked_wait
-            yield page
 
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway."""

@@ -1,19 +1,19 @@
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+from holdfast._async.pin_stream import AsyncPinStream
 from holdfast._async.providers.base import AsyncBaseProvider
-from holdfast._async.providers.http import AsyncHTTPProvider
 from holdfast._async.providers.imports import ignore
 from holdfast._async.providers.kubo_node import AsyncKuboNode, AsyncKuboReader
-from holdfast._async.providers.listing import AsyncFoundPins
+from holdfast._async.providers.listing import AsyncListingProvider, read_lines
 from holdfast._async.reads.interface import AsyncReader
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast._async.upload_sources import open_upload
-from holdfast.calls import Call
+from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -25,7 +25,7 @@ from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source, open_source
 from holdfast.files.upload_check import CheckedSource
 from holdfast.protocol.kubo import READ_COMMANDS, WRITE_COMMANDS, KuboAPI, check_filter, check_info
-from holdfast.protocol.kubo_replies import PinLines
+from holdfast.protocol.kubo_replies import KuboPinLines
 from holdfast.provider import (
     AsyncDirectories,
     AsyncImporting,
@@ -40,8 +40,7 @@ SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
 
 
 class AsyncKuboProvider(
-    AsyncHTTPProvider,
-    AsyncFoundPins,
+    AsyncListingProvider,
     AsyncDirectories,
     AsyncUpdating,
     AsyncPinning,
@@ -178,39 +177,43 @@ class AsyncKuboProvider(
         async with self.call("update", cid) as call:
             return await self.run(self._api.update(cid, name, keyvalues), call)
 
-    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncPinStream:
         """Yield the pins that match `wanted`, in no order, as Kubo sends them."""
         check_filter(wanted)
-        return self._find_pins(wanted, limit)
+        return super().find_pins(wanted, limit=limit)
 
-    async def _find_pins(self, wanted: PinFilter, limit: int | None) -> AsyncIterator[Pin]:
+    async def stream_pins(
+        self, wanted: PinFilter, limit: int | None, clock: Clock
+    ) -> AsyncGenerator[Pin]:
+        """Yield the pins that match `wanted`, in no order, as Kubo sends them."""
         count = 0
-        async for pin in self._all_pins(wanted):
-            if wanted.name is None or wanted.name in pin.name:
-                yield pin
-                count += 1
-                if count == limit:
-                    return
+        pins = self._all_pins(wanted, clock)
+        try:
+            async for pin in pins:
+                if wanted.name is None or wanted.name in pin.name:
+                    yield pin
+                    count += 1
+                    if count == limit:
+                        return
+        finally:
+            await pins.aclose()
 
-    async def _all_pins(self, wanted: PinFilter) -> AsyncIterator[Pin]:
+    async def _all_pins(self, wanted: PinFilter, clock: Clock) -> AsyncGenerator[Pin]:
         """Yield the pins with the CID that is wanted, else all whose name may be wanted."""
         if wanted.cid is not None:
-            async with self.call("pins", wanted.cid) as call:
+            async with self.list_call(clock, wanted.cid) as call:
                 found = await self.run(self._api.find(wanted.cid), call)
             if found is not None:
                 yield found
             return
-        request = self._api.list_request(wanted)
-        async with self.call("pins") as call:
-            response = await self._node.open(request, call)
-        lines = PinLines(self.config.provider_token)
+        async with self.list_call(clock) as call:
+            response = await self._node.open(self._api.list_request(wanted), call, clock.deadline)
+        pins = read_lines(response, KuboPinLines(self.config.provider_token))
         try:
-            async for piece in response.chunks():
-                for pin in lines.feed(piece):
-                    yield pin
-            lines.finish()
+            async for pin in pins:
+                yield pin
         finally:
-            await response.aclose()
+            await pins.aclose()
 
     # What depends on whether there is a gateway
 

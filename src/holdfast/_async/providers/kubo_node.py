@@ -73,9 +73,11 @@ class AsyncKuboNode:
         finally:
             await response.aclose()
 
-    async def open(self, request: Request, call: Call) -> "AsyncResponse":
-        """Send `request`, and return a successful reply. Its body has no total limit of time."""
-        return await self._again(partial(self._open, request, call, NEVER), call)
+    async def open(
+        self, request: Request, call: Call, deadline: Deadline = NEVER
+    ) -> "AsyncResponse":
+        """Send `request`, and return a successful reply, whose body must arrive by `deadline`."""
+        return await self._again(partial(self._open, request, call, deadline), call)
 
     async def _open(self, request: Request, call: Call, deadline: Deadline) -> "AsyncResponse":
         response = await self.session.send(request, call, deadline=deadline)

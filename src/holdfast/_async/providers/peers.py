@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast._async.runtime import now
 from holdfast._async.session import AsyncSession, Attempt
-from holdfast.calls import NEVER, Call
+from holdfast.calls import Call
 from holdfast.errors import NetworkError
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.peer_set import PeerSet
@@ -53,18 +53,22 @@ class AsyncPeers:
     async def open(self, request: Request, call: Call) -> "AsyncResponse":
         """Send `request`, and return the first reply, whose body is not read yet.
 
-        The caller closes it. Nothing limits how long it is read, only the time between two pieces.
+        The caller closes it. Its body must arrive by the deadline of the call.
         """
         backoff = self._session.backoff()
         while True:
             failures: list[NetworkError] = []
-            for url, _ in self._in_order():
+            for url, share in self._in_order():
                 at_peer = replace(request, url=url + request.url)
+                deadline = call.share(share)
                 try:
-                    return await self._session.send(at_peer, call, deadline=NEVER)
+                    response = await self._session.send(at_peer, call, deadline=deadline)
                 except NetworkError as error:
                     self._peers.avoid(url, now())
                     failures.append(error)
+                else:
+                    deadline.move_to(call.deadline.at)  # the body may take the time of the others
+                    return response
             if not await self._session.wait(backoff, call, error=failures[-1].name):
                 raise _last(failures)
 

@@ -1,13 +1,13 @@
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from holdfast._async.providers.http import AsyncHTTPProvider
 from holdfast._async.providers.imports import ignore
+from holdfast._async.providers.listing import AsyncListingProvider
 from holdfast._async.runtime import compute, run_blocking
 from holdfast._async.session import AsyncSession
-from holdfast.calls import Call
+from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.client_config import missing_token
 from holdfast.config.secret import Secret
@@ -20,19 +20,11 @@ from holdfast.files.upload_check import WrittenLayout, compare_json
 from holdfast.protocol.multipart import FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI
-from holdfast.provider import (
-    AsyncDirectories,
-    AsyncFinding,
-    AsyncListing,
-    AsyncPinning,
-    AsyncUpdating,
-)
+from holdfast.provider import AsyncDirectories, AsyncPinning, AsyncUpdating
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 
-class AsyncPinProvider(
-    AsyncHTTPProvider, AsyncDirectories, AsyncListing, AsyncFinding, AsyncUpdating, AsyncPinning
-):
+class AsyncPinProvider(AsyncListingProvider, AsyncDirectories, AsyncUpdating, AsyncPinning):
     """Pins by HTTP with a token, and reads through gateways that never see it.
 
     Example:
@@ -107,18 +99,11 @@ class AsyncPinProvider(
         """Return if the service accepts the token."""
         await self.run(self._api.check_credentials(), call)
 
-    async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return what is pinned, newest first, fetched page by page."""
-        found: list[Pin] = []
-        async for page in self.fetch_pages(self._api.pages(PinFilter(name=name), limit=limit)):
-            found += page
-        return found
-
-    async def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
+    def stream_pins(
+        self, wanted: PinFilter, limit: int | None, clock: Clock
+    ) -> AsyncGenerator[Pin]:
         """Yield the pins that match `wanted`, newest first, fetched page by page."""
-        async for page in self.fetch_pages(self._api.pages(wanted, limit=limit)):
-            for pin in page:
-                yield pin
+        return self.read_pages(self._api.pages(wanted, limit=limit), clock)
 
     async def update_pin(
         self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None

@@ -1,12 +1,11 @@
 """The provider for services with the IPFS Pinning Services API, which pin existing content only."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NoReturn
 
-from holdfast._async.providers.http import AsyncHTTPProvider
-from holdfast._async.providers.listing import AsyncFoundPins
+from holdfast._async.providers.listing import AsyncListingProvider
 from holdfast._async.session import AsyncSession
-from holdfast.calls import Call
+from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.client_config import missing_token
 from holdfast.errors import ConfigError, UnsupportedError
@@ -22,9 +21,7 @@ CANNOT_STORE: Final = (
 OPTIONS: Final = frozenset({"origins"})
 
 
-class AsyncPSAProvider(
-    AsyncHTTPProvider, AsyncFoundPins, AsyncUpdating, AsyncPinning, AsyncPinningFrom
-):
+class AsyncPSAProvider(AsyncListingProvider, AsyncUpdating, AsyncPinning, AsyncPinningFrom):
     """Pins content by its CID at a service with the IPFS Pinning Services API.
 
     `pin_api_url` is the address of that API, such as ``https://api.pinata.cloud/psa``. It has no
@@ -108,15 +105,14 @@ class AsyncPSAProvider(
         async with self.call("update", cid) as call:
             return await self.run(self._api.update(cid, name, keyvalues), call)
 
-    async def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
+    def stream_pins(
+        self, wanted: PinFilter, limit: int | None, clock: Clock
+    ) -> AsyncGenerator[Pin]:
         """Yield the pins that match `wanted`, newest first, fetched page by page.
 
         Requests that have failed are left out.
         """
-        pages = self._api.pages(wanted, limit=limit)
-        async for page in self.fetch_pages(pages):
-            for pin in page:
-                yield pin
+        return self.read_pages(self._api.pages(wanted, limit=limit), clock)
 
 
 def read_origins(options: Mapping[str, Any]) -> tuple[str, ...]:

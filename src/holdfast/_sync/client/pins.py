@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast import arguments
 from holdfast._sync.client.base import ClientBase
+from holdfast._sync.pin_stream import PinStream
 from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast.content.reference import Reference
 from holdfast.provider import (
@@ -123,7 +124,10 @@ class PinCalls(ClientBase):
         if _is_by_name(wanted):
             listing = ask(self._provider, Listing)
             return listing.list_pins(name=wanted.name, limit=limit)
-        return [pin for pin in self._find(wanted, limit)]
+        pins = self._find(wanted, limit)
+        if isinstance(pins, PinStream):
+            return pins.read_all()
+        return [pin for pin in pins]
 
     def iter_pins(
         self,

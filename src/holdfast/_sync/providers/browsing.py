@@ -38,9 +38,9 @@ class ReaderBrowsing(Browsing, ABC):
                 yield entry
             with self.call("entries", cid) as call:
                 # All pages share one limit on the waits by ``Retry-After``.
-                call.asked_wait = asked_wait
+                call.clock.asked_wait = asked_wait
                 page = pages.next_page(call)
-                asked_wait = call.asked_wait
+                asked_wait = call.clock.asked_wait
 
     def stat(self, cid: str) -> Entry:
         """Return the size and the kind of the content at `cid`."""

@@ -2,15 +2,14 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The pins of an IPFS Cluster: found, listed, changed and removed through any of its peers."""
 
-from collections.abc import Generator, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from holdfast._sync.providers.http import HTTPProvider
-from holdfast._sync.providers.listing import FoundPins
+from holdfast._sync.providers.listing import ListingProvider, read_lines
 from holdfast._sync.providers.peers import Peers
 from holdfast._sync.session import Session, read_whole
-from holdfast.calls import Call
+from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.checks import is_loopback
 from holdfast.errors import ConfigError, NotFoundError, ProviderError
@@ -21,10 +20,13 @@ from holdfast.protocol.http import Reply, Request
 from holdfast.provider import Pinning, Updating
 from holdfast.records import Pin, PinFilter, PinInfo
 
+if TYPE_CHECKING:
+    from holdfast._sync.transport import Response
+
 NOTHING: Final = 204  # the status of an empty list
 
 
-class ClusterPins(HTTPProvider, FoundPins, Updating, Pinning):
+class ClusterPins(ListingProvider, Updating, Pinning):
     """What the provider for IPFS Cluster does with pins."""
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
@@ -69,16 +71,16 @@ class ClusterPins(HTTPProvider, FoundPins, Updating, Pinning):
             pin = self.run(self._api.update(cid, name, keyvalues), call)
             return make_pin(pin, self.run(self._api.states(pin.cid), call))
 
-    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+    def stream_pins(self, wanted: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
         """Yield the pins that match `wanted`, in no order, as the cluster sends them.
 
         The list says nothing about the peers: they are asked for many pins at a time.
         """
         count = 0
-        batches = self._batches(wanted, min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE))
+        batches = self._batches(wanted, min(limit or ASKED_AT_ONCE, ASKED_AT_ONCE), clock)
         try:
             for batch in batches:
-                with self.call("pins") as call:
+                with self.list_call(clock) as call:
                     pins = self.run(self._api.with_states(batch), call)
                 for pin in pins:
                     yield pin
@@ -88,9 +90,9 @@ class ClusterPins(HTTPProvider, FoundPins, Updating, Pinning):
         finally:
             batches.close()
 
-    def _batches(self, wanted: PinFilter, size: int) -> Generator[list[ClusterPin]]:
+    def _batches(self, wanted: PinFilter, size: int, clock: Clock) -> Generator[list[ClusterPin]]:
         batch: list[ClusterPin] = []
-        pins = self._all_pins(wanted)
+        pins = self._all_pins(wanted, clock)
         try:
             for pin in pins:
                 if matches(pin, wanted):
@@ -103,29 +105,37 @@ class ClusterPins(HTTPProvider, FoundPins, Updating, Pinning):
         finally:
             pins.close()
 
-    def _all_pins(self, wanted: PinFilter) -> Generator[ClusterPin]:
+    def _all_pins(self, wanted: PinFilter, clock: Clock) -> Generator[ClusterPin]:
         """Yield the pin with the CID that is wanted, else all pins."""
         if wanted.cid is not None:
-            with self.call("pins", wanted.cid) as call:
+            with self.list_call(clock, wanted.cid) as call:
                 found = self.run(self._api.find(wanted.cid), call)
             if found is not None:
                 yield found
             return
-        with self.call("pins") as call:
-            response = self._peers.open(self._api.list_request(), call)
+        response = self._open_list(clock)
+        if response is None:
+            return
+        pins = read_lines(response, AllocationLines(self.config.provider_token))
         try:
-            reply = Reply(response.status, response.headers)
-            if reply.status == NOTHING:
-                return
-            if reply.status != 200 or reply.media_type != "application/json":
-                raise self._api.error(read_whole(response))
-            lines = AllocationLines(self.config.provider_token)
-            for piece in response.chunks():
-                for pin in lines.feed(piece):
-                    yield pin
-            lines.finish()
+            for pin in pins:
+                yield pin
         finally:
-            response.close()
+            pins.close()
+
+    def _open_list(self, clock: Clock) -> "Response | None":
+        """Return the reply with all pins, whose body is not read yet; None if there are none."""
+        with self.list_call(clock) as call:
+            response = self._peers.open(self._api.list_request(), call)
+            reply = Reply(response.status, response.headers)
+            if reply.status == 200 and reply.media_type == "application/json":
+                return response
+            try:
+                if reply.status == NOTHING:
+                    return None
+                raise self._api.error(read_whole(response))
+            finally:
+                response.close()
 
 
 def _check_gateways(config: ClientConfig) -> None:

@@ -2,20 +2,20 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+from holdfast._sync.pin_stream import PinStream
 from holdfast._sync.providers.base import BaseProvider
-from holdfast._sync.providers.http import HTTPProvider
 from holdfast._sync.providers.imports import ignore
 from holdfast._sync.providers.kubo_node import KuboNode, KuboReader
-from holdfast._sync.providers.listing import FoundPins
+from holdfast._sync.providers.listing import ListingProvider, read_lines
 from holdfast._sync.reads.interface import Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast._sync.upload_sources import open_upload
-from holdfast.calls import Call
+from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
@@ -27,7 +27,7 @@ from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source, open_source
 from holdfast.files.upload_check import CheckedSource
 from holdfast.protocol.kubo import READ_COMMANDS, WRITE_COMMANDS, KuboAPI, check_filter, check_info
-from holdfast.protocol.kubo_replies import PinLines
+from holdfast.protocol.kubo_replies import KuboPinLines
 from holdfast.provider import (
     Directories,
     Importing,
@@ -42,8 +42,7 @@ SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
 
 
 class KuboProvider(
-    HTTPProvider,
-    FoundPins,
+    ListingProvider,
     Directories,
     Updating,
     Pinning,
@@ -176,39 +175,41 @@ class KuboProvider(
         with self.call("update", cid) as call:
             return self.run(self._api.update(cid, name, keyvalues), call)
 
-    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> PinStream:
         """Yield the pins that match `wanted`, in no order, as Kubo sends them."""
         check_filter(wanted)
-        return self._find_pins(wanted, limit)
+        return super().find_pins(wanted, limit=limit)
 
-    def _find_pins(self, wanted: PinFilter, limit: int | None) -> Iterator[Pin]:
+    def stream_pins(self, wanted: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
+        """Yield the pins that match `wanted`, in no order, as Kubo sends them."""
         count = 0
-        for pin in self._all_pins(wanted):
-            if wanted.name is None or wanted.name in pin.name:
-                yield pin
-                count += 1
-                if count == limit:
-                    return
+        pins = self._all_pins(wanted, clock)
+        try:
+            for pin in pins:
+                if wanted.name is None or wanted.name in pin.name:
+                    yield pin
+                    count += 1
+                    if count == limit:
+                        return
+        finally:
+            pins.close()
 
-    def _all_pins(self, wanted: PinFilter) -> Iterator[Pin]:
+    def _all_pins(self, wanted: PinFilter, clock: Clock) -> Generator[Pin]:
         """Yield the pins with the CID that is wanted, else all whose name may be wanted."""
         if wanted.cid is not None:
-            with self.call("pins", wanted.cid) as call:
+            with self.list_call(clock, wanted.cid) as call:
                 found = self.run(self._api.find(wanted.cid), call)
             if found is not None:
                 yield found
             return
-        request = self._api.list_request(wanted)
-        with self.call("pins") as call:
-            response = self._node.open(request, call)
-        lines = PinLines(self.config.provider_token)
+        with self.list_call(clock) as call:
+            response = self._node.open(self._api.list_request(wanted), call, clock.deadline)
+        pins = read_lines(response, KuboPinLines(self.config.provider_token))
         try:
-            for piece in response.chunks():
-                for pin in lines.feed(piece):
-                    yield pin
-            lines.finish()
+            for pin in pins:
+                yield pin
         finally:
-            response.close()
+            pins.close()
 
     # What depends on whether there is a gateway
 

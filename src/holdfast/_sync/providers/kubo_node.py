@@ -75,9 +75,9 @@ class KuboNode:
         finally:
             response.close()
 
-    def open(self, request: Request, call: Call) -> "Response":
-        """Send `request`, and return a successful reply. Its body has no total limit of time."""
-        return self._again(partial(self._open, request, call, NEVER), call)
+    def open(self, request: Request, call: Call, deadline: Deadline = NEVER) -> "Response":
+        """Send `request`, and return a successful reply, whose body must arrive by `deadline`."""
+        return self._again(partial(self._open, request, call, deadline), call)
 
     def _open(self, request: Request, call: Call, deadline: Deadline) -> "Response":
         response = self.session.send(request, call, deadline=deadline)

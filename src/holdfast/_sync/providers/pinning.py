@@ -2,14 +2,14 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
-from holdfast._sync.providers.http import HTTPProvider
 from holdfast._sync.providers.imports import ignore
+from holdfast._sync.providers.listing import ListingProvider
 from holdfast._sync.runtime import compute, run_blocking
 from holdfast._sync.session import Session
-from holdfast.calls import Call
+from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.client_config import missing_token
 from holdfast.config.secret import Secret
@@ -22,17 +22,11 @@ from holdfast.files.upload_check import WrittenLayout, compare_json
 from holdfast.protocol.multipart import FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI
-from holdfast.provider import (
-    Directories,
-    Finding,
-    Listing,
-    Pinning,
-    Updating,
-)
+from holdfast.provider import Directories, Pinning, Updating
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 
-class PinProvider(HTTPProvider, Directories, Listing, Finding, Updating, Pinning):
+class PinProvider(ListingProvider, Directories, Updating, Pinning):
     """Pins by HTTP with a token, and reads through gateways that never see it.
 
     Example:
@@ -105,18 +99,9 @@ class PinProvider(HTTPProvider, Directories, Listing, Finding, Updating, Pinning
         """Return if the service accepts the token."""
         self.run(self._api.check_credentials(), call)
 
-    def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
-        """Return what is pinned, newest first, fetched page by page."""
-        found: list[Pin] = []
-        for page in self.fetch_pages(self._api.pages(PinFilter(name=name), limit=limit)):
-            found += page
-        return found
-
-    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+    def stream_pins(self, wanted: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
         """Yield the pins that match `wanted`, newest first, fetched page by page."""
-        for page in self.fetch_pages(self._api.pages(wanted, limit=limit)):
-            for pin in page:
-                yield pin
+        return self.read_pages(self._api.pages(wanted, limit=limit), clock)
 
     def update_pin(self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None) -> Pin:
         """Change the name, the key-values or both of the pin of `cid`."""

@@ -2,13 +2,12 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider for services with the IPFS Pinning Services API, which pin existing content only."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NoReturn
 
-from holdfast._sync.providers.http import HTTPProvider
-from holdfast._sync.providers.listing import FoundPins
+from holdfast._sync.providers.listing import ListingProvider
 from holdfast._sync.session import Session
-from holdfast.calls import Call
+from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.client_config import missing_token
 from holdfast.errors import ConfigError, UnsupportedError
@@ -24,7 +23,7 @@ CANNOT_STORE: Final = (
 OPTIONS: Final = frozenset({"origins"})
 
 
-class PSAProvider(HTTPProvider, FoundPins, Updating, Pinning, PinningFrom):
+class PSAProvider(ListingProvider, Updating, Pinning, PinningFrom):
     """Pins content by its CID at a service with the IPFS Pinning Services API.
 
     `pin_api_url` is the address of that API, such as ``https://api.pinata.cloud/psa``. It has no
@@ -106,15 +105,12 @@ class PSAProvider(HTTPProvider, FoundPins, Updating, Pinning, PinningFrom):
         with self.call("update", cid) as call:
             return self.run(self._api.update(cid, name, keyvalues), call)
 
-    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> Iterator[Pin]:
+    def stream_pins(self, wanted: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
         """Yield the pins that match `wanted`, newest first, fetched page by page.
 
         Requests that have failed are left out.
         """
-        pages = self._api.pages(wanted, limit=limit)
-        for page in self.fetch_pages(pages):
-            for pin in page:
-                yield pin
+        return self.read_pages(self._api.pages(wanted, limit=limit), clock)
 
 
 def read_origins(options: Mapping[str, Any]) -> tuple[str, ...]:

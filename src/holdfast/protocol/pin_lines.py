@@ -1,0 +1,62 @@
+"""A list of pins that comes as a stream, one pin in a line."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from holdfast.config.secret import Secret
+from holdfast.errors import ProviderError, SerializationError
+from holdfast.protocol.http import Reply
+from holdfast.protocol.json_lines import MAX_LINE, JSONLines
+from holdfast.protocol.pin_api import ListSize
+from holdfast.protocol.status_errors import failure
+
+Row = TypeVar("Row")
+
+ENDLESS: Final = (
+    "the provider's list of pins does not end after {:,} rows: set a limit, or filter by name"
+)
+
+
+class PinLines(ABC, Generic[Row]):
+    """Reads a list that comes in pieces. A list that is too long is a `ProviderError`."""
+
+    max_line: ClassVar[int] = MAX_LINE
+
+    def __init__(self, token: Secret | None) -> None:
+        self._token = token
+        self._lines = JSONLines(self.max_line)
+        self._size = ListSize(ENDLESS)
+
+    def feed(self, piece: bytes) -> Iterator[Row]:
+        """Yield the pins that `piece` completes."""
+        self._count(rows=0, size=len(piece))
+        try:
+            for value in self._lines.feed(piece):
+                self._count(rows=1, size=0)
+                yield self.read(value)
+        except SerializationError:
+            raise self.wrong_api(Reply(200, {})) from None
+
+    def _count(self, *, rows: int, size: int) -> None:
+        if words := self._size.add(rows=rows, size=size):
+            raise failure(words, Reply(200, {}), secret=self._token)
+
+    def finish(self, reply: Reply) -> None:
+        """Raise ProviderError if the list ends within a line."""
+        try:
+            self._lines.finish()
+        except SerializationError:
+            raise self.cut_off(reply) from None
+
+    @abstractmethod
+    def read(self, value: dict[str, Any]) -> Row:
+        """Return the pin of a line; raise ProviderError if it has none."""
+
+    @abstractmethod
+    def wrong_api(self, reply: Reply) -> ProviderError:
+        """Return the error for a list that is not that of the API."""
+
+    @abstractmethod
+    def cut_off(self, reply: Reply) -> ProviderError:
+        """Return the error for a list that is not complete."""
