@@ -601,6 +601,24 @@ def test_a_damaged_table_is_named_and_no_content_is_lost(tmp_path, caplog):
         assert list(repository.check()) == []
 
 
+@pytest.mark.parametrize("value", ["x'ff'", "1e300", "'x'"])
+@pytest.mark.parametrize("column", ["cid", "created", "name", "keyvalues"])
+def test_a_damaged_row_is_an_error_and_no_content_is_lost(fresh, column, value):
+    with Client.init(fresh.node.config) as client:
+        cid = client.upload(b"hello").cid
+        made = pinned(fresh, cid)
+        table = fresh.node.repository.path / "holdfast.requests.sqlite3"
+        with sqlite3.connect(table) as connection:
+            sql = f"UPDATE requests SET {column} = {value}"  # noqa: S608 - ours
+            assert connection.execute(sql).rowcount == 1
+        path = f"/pins/{made['requestid']}"
+        if (column, value) in {("name", "'x'"), ("name", "1e300")}:  # SQLite makes it a text
+            assert fresh("GET", path).status == 200
+        else:
+            assert fresh.failure("GET", path) == (500, "INTERNAL_SERVER_ERROR")
+        assert client.download(cid).read() == b"hello"
+
+
 @contextmanager
 def read_only(folder):
     """Make a folder a read-only disk."""

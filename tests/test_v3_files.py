@@ -283,6 +283,30 @@ def test_a_database_of_groups_that_is_not_ours_is_refused(tmp_path):
         assert node.repository.totals().pins == 0
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "groups SET name = x'ff'",
+        "groups SET created = 1e300",
+        "groups SET uuid = x'ff'",
+        "files SET group_id = x'ff'",
+        "files SET expires = 'x'",
+        "files SET cid = 'x', expires = 1",
+        "files SET uuid = x'ff', expires = 1",
+    ],
+)
+def test_a_damaged_row_of_a_group_is_said_and_no_content_is_lost(fresh, change):
+    group = fresh.data("POST", "/v3/groups/public", json={"name": "tides"})
+    file = fresh.stored(b"kept", group_id=group["id"])
+    with sqlite3.connect(fresh.node.repository.path / "holdfast.files.sqlite3") as connection:
+        connection.execute(f"UPDATE {change}")
+    replies = [fresh("GET", f"/v3/{path}/public") for path in ("groups", "files")]
+    texts = [reply.json().get("error", "") for reply in replies if reply.status != 200]
+    assert texts
+    assert all("store of the node is damaged" in text for text in texts)
+    assert fresh("GET", f"/ipfs/{file['cid']}").data == b"kept"
+
+
 # Pin by CID
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
@@ -327,6 +328,115 @@ def test_the_number_of_unfinished_uploads_is_limited(fresh, monkeypatch):
     assert (error_of(refused)[0], refused.headers["Retry-After"]) == (503, "60")
     assert fresh.patch(first, 0, b"x").status == 204
     assert fresh.create(1).status == 201
+
+
+def flip(data):
+    """Change one bit in the middle."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :]
+
+
+DAMAGES = {
+    "empty": lambda _: b"",
+    "one byte": lambda _: b"{",
+    "cut": lambda data: data[: len(data) // 2],
+    "longer": lambda data: data + b"}",
+    "zeros": lambda data: bytes(len(data)),
+    "not UTF-8": lambda data: b"\xff" * len(data),
+    "null": lambda _: b"null",
+    "list": lambda _: b"[]",
+    "number": lambda _: b"5",
+    "deep": lambda _: b"[" * 500_000,
+    "other fields": lambda _: b'{"cid": 5, "id": [], "options": 1}',
+    "no CID": lambda _: b'{"cid": "x", "id": "y"}',
+    "other values": lambda _: b'{"value": {"cid": 5, "id": [], "options": {}}, "sha256": 5}',
+    "flipped": flip,
+}
+
+
+@contextmanager
+def damaged(path, damage):
+    """Damage a file, and restore it at the end."""
+    before = path.read_bytes()
+    path.write_bytes(damage(before))
+    try:
+        yield
+    finally:
+        path.write_bytes(before)
+
+
+@pytest.fixture(scope="module")
+def complete(node):
+    """A complete upload: its address and its folder."""
+    call = V3Caller(node)
+    location = call.create(5, network="private").headers["Location"]
+    cid = call.patch(location, 0, b"whole").headers["upload-cid"]
+    folder = node.repository.path / "uploads" / urlsplit(location).path.split("/")[-2]
+    return location, cid, folder
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_note_of_completion_loses_no_file(call, complete, damage):
+    location, cid, folder = complete
+    with damaged(folder / "done.json", DAMAGES[damage]):
+        reply = call("HEAD", location)
+        assert (reply.status, reply.headers["Upload-Offset"], reply.headers["upload-cid"]) == (
+            *(200, "5"),
+            cid,
+        )
+        assert call.data("GET", f"/v3/files/private/{folder.name}")["cid"] == cid
+
+
+def test_an_upload_of_known_content_with_a_damaged_note_starts_again(call):
+    first = call.stored(b"there before", network="private")
+    location = call.create(12, network="private").headers["Location"]
+    call.patch(location, 0, b"there before")
+    folder = call.node.repository.path / "uploads" / urlsplit(location).path.split("/")[-2]
+    (folder / "done.json").write_bytes(b"")
+    assert call.offset(location) == 0
+    assert call("GET", f"/v3/files/private/{folder.name}").status == 404
+    assert call.patch(location, 0, b"there before").headers["upload-cid"] == first["cid"]
+    assert call.data("GET", f"/v3/files/private/{folder.name}")["id"] == first["id"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_an_upload_whose_state_is_damaged_is_not_there(call, complete, damage):
+    location, cid, folder = complete
+    with damaged(folder / "state.json", DAMAGES[damage]):
+        assert call("HEAD", location).status == 404
+        assert call.patch(location, 5, b"").status == 404
+    assert call("HEAD", location).headers["upload-cid"] == cid
+
+
+def test_an_upload_whose_progress_is_damaged_starts_again(tmp_path):
+    """Between two runs of a node, which reads these files when it starts."""
+    content = CONTENT[: LEAF + 5]
+    starting, gone = [], []
+    with running_node(tmp_path) as node:
+        call = V3Caller(node)
+        paths = [
+            urlsplit(call.create(len(content) + 1).headers["Location"]).path
+            for _ in range(2 * len(DAMAGES))
+        ]
+        assert {call.patch(path, 0, content).status for path in paths} == {204}
+    for path, damage in zip(paths, [*DAMAGES.items()] * 2, strict=True):
+        name = "leaves" if len(starting) + len(gone) >= len(DAMAGES) else "progress"
+        file = tmp_path / "uploads" / path.split("/")[-2] / name
+        data = damage[1](file.read_bytes())
+        file.write_bytes(data)
+        # A digest that is not one of our blocks cannot be told from a block that was removed.
+        has_digest = name == "leaves" and len(data) >= 32
+        (gone if has_digest else starting).append((path, name, damage[0]))
+    with running_node(tmp_path) as node:
+        call = V3Caller(node)
+        for path, *case in starting:
+            assert call.offset(path) == 0, case
+            done = call.patch(path, 0, content + b"!")
+            assert done.headers["upload-cid"] == compute_cid(content + b"!", profile=LEGACY)
+        for path, *case in gone:
+            reply = call("HEAD", path)
+            is_whole = case == ["leaves", "longer"]  # only the leaves that count are read
+            assert reply.status == 200 if is_whole else reply.status in {404, 410}, case
 
 
 @pytest.mark.slow

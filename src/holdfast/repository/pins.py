@@ -119,8 +119,8 @@ def pin_of(row: tuple[Any, ...]) -> Pin:
         size=natural(size),
         files=natural(files),
         type=media_type,
-        created=_time(created),
-        removed=None if removed is None else _time(removed),
+        created=parse_time(created),
+        removed=None if removed is None else parse_time(removed),
     )
 
 
@@ -135,7 +135,8 @@ def parse_keyvalues(text: object) -> dict[str, Any]:
     return value
 
 
-def _time(value: object) -> int:
+def parse_time(value: object) -> int:
+    """Return a time of a row in milliseconds; raise `BadRowError` if it is not one."""
     if natural(value) > LATEST:
         raise BadRowError("a time in it is later than the year 9999")
     return natural(value)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
+from holdfast.errors import InvalidCIDError
 
 SMALLEST_ID: Final = -(1 << 63)  # of a row in SQLite
 RAW_SHA256: Final = bytes.fromhex("01551220")  # how the key of a raw block with SHA-256 begins
@@ -72,6 +73,22 @@ def nanoseconds(id: object) -> int:
     Several pins may be made in one millisecond. With these digits their times differ.
     """
     return zlib.crc32(str(id).encode(errors="replace")) % 1_000_000
+
+
+def text(value: object) -> str:
+    """Return a text from the database; raise `BadRowError` for other values."""
+    if isinstance(value, str):
+        return value
+    raise BadRowError("a text in it is of another type")
+
+
+def cid_text(value: object) -> str:
+    """Return a CID as text from the database; raise `BadRowError` for other values."""
+    try:
+        CID.parse(text(value))
+    except InvalidCIDError:
+        raise BadRowError("a CID in it is not valid") from None
+    return text(value)
 
 
 def natural(value: object) -> int:

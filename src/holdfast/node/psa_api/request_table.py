@@ -13,8 +13,8 @@ from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.psa_api.pin_request import PinRequest
 from holdfast.node.small_database import SmallDatabase
 from holdfast.repository import PinQuery
-from holdfast.repository.pins import parse_keyvalues
-from holdfast.repository.rows import key_of
+from holdfast.repository.pins import parse_keyvalues, parse_time
+from holdfast.repository.rows import cid_text, key_of, text
 
 MAX_REQUESTS: Final = 10_000  # rows; a list looks at all that match
 MAX_META: Final = 16 << 20  # characters of the metadata of all rows, which a list has in memory
@@ -80,5 +80,11 @@ class RequestTable(SmallDatabase):
 
 def _request(row: tuple[Any, ...]) -> PinRequest:
     id_, cid, name, meta, created, waits = row
-    about = parse_keyvalues(meta)
-    return PinRequest(id=id_, cid=cid, name=name, meta=about, created=created, waits=bool(waits))
+    return PinRequest(
+        id=text(id_),
+        cid=cid_text(cid),
+        name=text(name),
+        meta=parse_keyvalues(meta),
+        created=parse_time(created),
+        waits=bool(waits),
+    )

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from holdfast.node.small_database import SmallDatabase
 from holdfast.records import now_ms
+from holdfast.repository.pins import parse_time
+from holdfast.repository.rows import cid_text, natural, text
 
 DATABASE: Final = "holdfast.files.sqlite3"
 AT_ONCE: Final = 500  # every SQLite takes at least 999 parameters
@@ -61,7 +63,10 @@ class FileDetails(SmallDatabase):
                 marks = ",".join("?" * len(some))
                 sql = f"SELECT uuid, group_id, expires FROM files WHERE uuid IN ({marks})"  # noqa: S608
                 for id_, group, expires in connection.execute(sql, some):
-                    found[id_] = Details(group, expires)
+                    found[text(id_)] = Details(
+                        None if group is None else text(group),
+                        None if expires is None else natural(expires),
+                    )
         return found
 
     def put(self, id: str, cid: str, details: Details) -> None:
@@ -78,13 +83,14 @@ class FileDetails(SmallDatabase):
         """Return the ids of the files in a group; with None, of those in any group."""
         sql = "SELECT uuid FROM files WHERE group_id IS NOT NULL AND (?1 IS NULL OR group_id = ?1)"
         with self.using() as connection:
-            return [id_ for (id_,) in connection.execute(sql, (group,))]
+            return [text(id_) for (id_,) in connection.execute(sql, (group,))]
 
     def expired(self, now: int) -> list[tuple[str, str]]:
         """Return the id and the CID of some files that have expired."""
         sql = "SELECT uuid, cid FROM files WHERE expires <= ? ORDER BY expires LIMIT ?"
         with self.using() as connection:
-            return connection.execute(sql, (now, AT_ONCE)).fetchall()
+            rows = connection.execute(sql, (now, AT_ONCE))
+            return [(text(id_), cid_text(cid)) for id_, cid in rows]
 
     # Groups
 
@@ -130,4 +136,10 @@ class FileDetails(SmallDatabase):
 
 def _group(row: tuple[Any, ...]) -> Group:
     number, id_, name, is_public, created = row
-    return Group(number=number, id=id_, name=name, is_public=bool(is_public), created=created)
+    return Group(
+        number=natural(number),
+        id=text(id_),
+        name=text(name),
+        is_public=bool(is_public),
+        created=parse_time(created),
+    )

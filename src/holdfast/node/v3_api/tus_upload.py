@@ -9,9 +9,15 @@ upload has what is needed to go on::
     done.json    the file, once all bytes are there
 
 The offset is what `progress` says. Leaves that were appended after it was written do not count.
+
+A disk may damage each of them, so all but the leaves have a digest of themselves. Without a sound
+``state.json`` there is no upload, and its folder is removed when it is old. Without a sound
+``done.json`` the file is found by its id. In all other cases the upload starts again, at 0.
 """
 
+import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -33,7 +39,9 @@ from holdfast.node.v3_api.upload_options import UploadOptions
 from holdfast.repository.adding import Adding
 from holdfast.repository.file_adding import FileAdding
 
-COUNT_SIZE: Final = 8  # bytes of the number of leaves in `progress`
+logger: Final = logging.getLogger("holdfast.node")
+
+COUNT_SIZE: Final = 8  # bytes of the number of leaves in `progress`, after the digest of the rest
 DIGEST_SIZE: Final = 32  # of sha2-256, which all layouts use
 MAX_STATE: Final = 1 << 20
 STATE: Final = "state.json"
@@ -112,10 +120,9 @@ class TusUpload:
         If all bytes have arrived, but the process ended before the file was pinned, pin it now.
         Raise a `Refusal` with status 410 if blocks are missing.
         """
-        done = self._folder.read(DONE, MAX_STATE)
-        if done is not None:
-            value = json.loads(done)
-            self.offset, self.cid, self.file_id = self.state.length, value["cid"], value["id"]
+        done = read_object(self._folder, DONE) or self._find_done()
+        if done:
+            self.offset, self.cid, self.file_id = self.state.length, done["cid"], done["id"]
             return
         self._lock = os.fdopen(self._folder.open(STATE), "rb")
         with suppress(OSError):  # a file system without locks
@@ -129,19 +136,45 @@ class TusUpload:
         if self.offset == self.state.length:
             self.finish()
 
+    def _find_done(self) -> dict[str, Any]:
+        """Return what a damaged ``done.json`` had: the pin with the id of the upload has it too."""
+        if not self._folder.is_file(DONE):
+            return {}
+        pin = self._network.find(self.state.id)
+        if pin is None:  # the content had a file before, with another id
+            self._log_damage(DONE)
+            return {}
+        return {"cid": pin.cid, "id": pin.id}
+
     def _resume(self, adding: Adding, file: FileAdding) -> None:
-        chunk_size = self._profile.chunk_size
-        progress = self._folder.read(PROGRESS, COUNT_SIZE + chunk_size)
-        self._count, rest = 0, b""
-        if progress is not None:
-            self._count = int.from_bytes(progress[:COUNT_SIZE], "big")
-            rest = progress[COUNT_SIZE:]
+        self._count, rest = self._read_progress()
         digests = self._read_digests()
+        if len(digests) < self._count:
+            self._log_damage(LEAVES)
+            self._count, rest, digests = 0, b"", []
+        chunk_size = self._profile.chunk_size
         leaves = [leaf_part(self._profile, digest, chunk_size) for digest in digests]
-        if len(leaves) < self._count or (leaves and not adding.lease(leaf.cid for leaf in leaves)):
+        if leaves and not adding.lease(leaf.cid for leaf in leaves):
             raise Refusal(410, "The upload is gone: its blocks were removed as garbage")
         file.resume(leaves, rest)
         self.offset = self._count * chunk_size + len(rest)
+
+    def _read_progress(self) -> tuple[int, bytes]:
+        """Return how many leaves count, and the bytes after them; none if that is damaged."""
+        chunk_size = self._profile.chunk_size
+        found = self._folder.read(PROGRESS, DIGEST_SIZE + COUNT_SIZE + chunk_size)
+        if found is None:
+            return 0, b""
+        digest, content = found[:DIGEST_SIZE], found[DIGEST_SIZE:]
+        count, rest = int.from_bytes(content[:COUNT_SIZE], "big"), content[COUNT_SIZE:]
+        is_sound = hashlib.sha256(content).digest() == digest
+        if not is_sound or count * chunk_size + len(rest) > self.state.length:
+            self._log_damage(PROGRESS)
+            return 0, b""
+        return count, rest
+
+    def _log_damage(self, name: str) -> None:
+        logger.warning("the upload %s starts again: %s is damaged", self.state.id, name)
 
     def _read_digests(self) -> list[bytes]:
         found = self._folder.read(LEAVES, self._count * DIGEST_SIZE) or b""
@@ -168,7 +201,8 @@ class TusUpload:
             self._append(b"".join(self._fresh))
             self._count += len(self._fresh)
             self._fresh = []
-        self._write(PROGRESS, self._count.to_bytes(COUNT_SIZE, "big") + rest)
+        content = self._count.to_bytes(COUNT_SIZE, "big") + rest
+        _replace(self._folder, PROGRESS, hashlib.sha256(content).digest() + content)
 
     def _append(self, digests: bytes) -> None:
         descriptor = self._folder.open(LEAVES, os.O_RDWR | os.O_CREAT, 0o600)
@@ -178,11 +212,6 @@ class TusUpload:
             file.write(digests)
             file.flush()
             os.fsync(file.fileno())
-
-    def _write(self, name: str, data: bytes) -> None:
-        with PendingFile(self._folder.path / name) as pending:
-            pending.write(data)
-            pending.commit()
 
     def finish(self) -> None:
         """Pin the file, of which all bytes have arrived."""
@@ -198,8 +227,7 @@ class TusUpload:
             id=self.state.id,
             type=self.state.type,
         )
-        done: dict[str, Any] = {"cid": file.pin.cid, "id": file.pin.id}
-        self._write(DONE, json.dumps(done).encode())
+        write_object(self._folder, DONE, {"cid": file.pin.cid, "id": file.pin.id})
         self.cid, self.file_id = file.pin.cid, file.pin.id
         self._file = self._adding = None
         self._unlock()
@@ -229,6 +257,32 @@ class TusUpload:
                 self._adding.discard()
         self.close()
         remove_folder(self._folder)
+
+
+def write_object(folder: Folder, name: str, value: dict[str, Any]) -> None:
+    """Write a JSON object to a file of an upload, with a digest."""
+    _replace(folder, name, json.dumps({"value": value, "sha256": _digest(value)}).encode())
+
+
+def read_object(folder: Folder, name: str) -> dict[str, Any]:
+    """Return what `write_object` has written; an empty object if it is missing or damaged."""
+    try:
+        record = json.loads(folder.read(name, MAX_STATE) or b"")
+        value = record["value"]
+        is_sound = isinstance(value, dict) and record["sha256"] == _digest(value)
+        return value if is_sound else {}
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return {}
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def _replace(folder: Folder, name: str, data: bytes) -> None:
+    with PendingFile(folder.path / name) as pending:
+        pending.write(data)
+        pending.commit()
 
 
 def remove_folder(folder: Folder) -> None:

@@ -1,6 +1,5 @@
 """The resumable uploads of a node: below the folder of its store, and limited in number and age."""
 
-import json
 import re
 import secrets
 import threading
@@ -13,18 +12,18 @@ from typing import Final
 
 from holdfast.content.profiles import Profile
 from holdfast.errors import ClientError
-from holdfast.files.atomic import PendingFile
 from holdfast.files.folders import Folder
 from holdfast.node.http_server.refusals import Refusal
 from holdfast.node.v3_api.networks import Networks
 from holdfast.node.v3_api.tus_upload import (
     DONE,
-    MAX_STATE,
     PROGRESS,
     STATE,
     TusUpload,
     UploadState,
+    read_object,
     remove_folder,
+    write_object,
 )
 from holdfast.node.v3_api.upload_options import UploadOptions
 
@@ -76,9 +75,7 @@ class TusUploads:
             folder = Folder(self._root, FOLDER, state.id)
             Folder(self._root, FOLDER).make(0o700)
             folder.make(0o700)
-            with PendingFile(folder.path / STATE) as pending:
-                pending.write(json.dumps(asdict(state)).encode())
-                pending.commit()
+            write_object(folder, STATE, asdict(state))
             Folder(self._root, FOLDER).sync()
             upload = TusUpload(folder, state, network, self._profile)
             self._start(upload)
@@ -103,10 +100,8 @@ class TusUploads:
         """Return the id of the file that an upload has become; None if it is not complete."""
         if not ID.fullmatch(id):
             return None
-        with suppress(FileNotFoundError, ValueError, KeyError):
-            done = Folder(self._root, FOLDER, id).read(DONE, MAX_STATE)
-            return None if done is None else str(json.loads(done)["id"])
-        return None
+        id_: str | None = read_object(Folder(self._root, FOLDER, id), DONE).get("id")
+        return id_
 
     def _read(self, id: str) -> TusUpload | None:
         """Return the upload in the folder `id`, which is not open yet; None if there is none."""
@@ -198,11 +193,9 @@ def expiry(path: Path) -> float:
 
 
 def _read_state(folder: Folder) -> UploadState | None:
+    """Return the state in the folder of an upload; None if it is missing or damaged."""
+    value = read_object(folder, STATE)
     try:
-        text = folder.read(STATE, MAX_STATE)
-        if text is None:
-            return None
-        value = json.loads(text)
         return UploadState(**{**value, "options": UploadOptions(**value["options"])})
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+    except (TypeError, KeyError):
         return None
