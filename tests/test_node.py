@@ -19,6 +19,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import ConfigError
 from holdfast.node.__main__ import main
 from holdfast.node.node_server import check_host
+from holdfast.node.pinning_api import authorization
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
 from tests.content import (
@@ -280,6 +281,20 @@ def test_the_rate_limit():
         assert response.status == 429
         assert 0 < int(response.headers["retry-after"]) <= 60
         assert response.headers["x-ratelimit-limit"] == "3"
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_clock_that_is_set_changes_no_rate_limit(monkeypatch, days):
+    real = time.time
+    with running_node(rate_limit=1) as node:
+        call = Caller(node)
+        assert call("GET", "/data/testAuthentication").status == 200
+        monkeypatch.setattr(time, "time", lambda: real() + days * 24 * 3600)
+        refused = call("GET", "/data/testAuthentication")
+        assert (refused.status, 0 < int(refused.headers["retry-after"]) <= 60) == (429, True)
+        assert 0 <= int(refused.headers["x-ratelimit-reset"]) - int(time.time()) <= 61
+        monkeypatch.setattr(authorization, "WINDOW_SECONDS", 0.2)
+        wait_until(lambda: call("GET", "/data/testAuthentication").status == 200, 10)
 
 
 # Listing

@@ -320,6 +320,17 @@ def test_old_uploads_are_swept(fresh, monkeypatch):
     assert fresh("HEAD", location).status == 404
 
 
+@pytest.mark.parametrize("days", [-2, 2])
+def test_a_clock_that_is_set_sweeps_no_upload(fresh, monkeypatch, days):
+    real = time.time
+    location = fresh.create(len(CONTENT)).headers["Location"]
+    fresh.patch(location, 0, CONTENT[:LEAF])
+    monkeypatch.setattr(time, "time", lambda: real() + days * 24 * 3600)
+    monkeypatch.setattr(tus_uploads, "MAX_UPLOADS", 1)
+    assert fresh.create(1).status == 503  # after it has looked for old uploads
+    assert fresh.offset(location) == LEAF
+
+
 def test_the_number_of_unfinished_uploads_is_limited(fresh, monkeypatch):
     monkeypatch.setattr(tus_uploads, "MAX_UPLOADS", 2)
     first = fresh.create(1).headers["Location"]

@@ -15,6 +15,9 @@ from holdfast.node.settings import NodeSettings, NodeToken
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
+WINDOW_SECONDS = 60.0  # in which a token may send `rate_limit` requests
+
+
 class Authorization:
     """Checks requests against the tokens and the rate limit of a node."""
 
@@ -48,19 +51,19 @@ class Authorization:
         limit = self._settings.rate_limit
         if limit is None:
             return
-        now = time.time()
+        now = time.monotonic()  # the clock of the system may be set back
         with self._lock:
             start, count = self._windows.get(token.token, (now, 0))
-            if now - start >= 60:
+            if now - start >= WINDOW_SECONDS:
                 start, count = now, 0
             self._windows[token.token] = start, count + 1
         if count >= limit:
-            wait = max(1, int(start + 60 - now))
+            wait = start + WINDOW_SECONDS - now
             headers = {
-                "Retry-After": str(wait),
+                "Retry-After": str(max(1, int(wait))),
                 "X-RateLimit-Limit": str(limit),
                 "X-RateLimit-Remaining": "0",
-                "X-RateLimit-Reset": str(int(start + 60)),
+                "X-RateLimit-Reset": str(int(time.time() + wait)),
             }
             raise Refusal(
                 429, "Too many requests; try again later", reason="RATE_LIMITED", headers=headers
