@@ -2,11 +2,13 @@
 
 import urllib.error
 import urllib.request
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import pytest
 
-from holdfast import AsyncClient, compute_cid
+from holdfast import AsyncClient, AsyncPinataProvider, compute_cid
+from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.errors import NotFoundError, PermissionDeniedError
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node
@@ -190,3 +192,60 @@ async def test_the_cid_of_json_is_known_beforehand(v3_client, size):
     profile = "kubo-legacy-cidv1"
     assert (await v3_client.store(text)).cid == compute_cid(f'"{text}"'.encode(), profile=profile)
     assert await v3_client.retrieve(compute_cid(f'"{text}"'.encode(), profile=profile)) == text
+
+
+# Copies: the service stores files in other leaves than folders, which it takes by the older call
+
+
+class Counting(AsyncPinataProvider):
+    """Notes the sizes of the files that are uploaded, also by copies of it with other settings."""
+
+    sizes: ClassVar[list[int]] = []
+
+    async def add_file(self, source, info, call, progress, /):
+        self.sizes.append(source.size)
+        return await super().add_file(source, info, call, progress)
+
+
+async def copied_to(node, here):
+    """Copy all pins of `here`, the newest first, one by one; return the CIDs that arrived."""
+    Counting.sizes.clear()
+    provider = Counting(of_v3(node))
+    service = AsyncClient(provider)
+    try:
+        outcomes = here.copy_pins(to=service, concurrency=1)
+        done = [outcome.item.cid async for outcome in outcomes if outcome.error is None]
+        assert {pin.cid for pin in await service.pins()} == set(done)
+    finally:
+        await provider.aclose()
+    return done
+
+
+async def test_content_with_one_cid_in_several_layouts_is_copied_by_any(here, empty_node):
+    add = here.provider.repository.add
+    small = [add(b"small %d" % n, UNIXFS_V1_2025)[0].cid for n in range(3)]
+    large = [add(b"%d" % n * 300_000, UNIXFS_V1_2025)[0].cid for n in range(3)]
+    fitting = add(b"x" * 300_000, KUBO_LEGACY_CIDV1)[0].cid
+    older = add(b"y" * 300_000, UNIXFS_V0_2015)[0].cid
+    last = add(b"z" * 300_000, UNIXFS_V1_2025)[0].cid
+    done = await copied_to(empty_node, here)
+    assert {*done} == {older, fitting, *small}
+    assert not {*done} & {*large, last}
+    assert Counting.sizes.count(300_000) == 3  # one upload has shown the layout
+
+
+async def test_the_layout_of_folders_says_nothing_about_files(here, empty_node, tmp_path):
+    add = here.provider.repository.add
+    folders = []
+    for number, layout in enumerate((UNIXFS_V1_2025, KUBO_LEGACY_CIDV1)):
+        folder = tmp_path / f"folder-{number}"
+        folder.mkdir()
+        (folder / "data").write_bytes(b"%d" % number * 300_000)
+        folders.append((folder, layout))
+    small = tmp_path / "small"
+    small.mkdir()
+    (small / "data").write_bytes(b"small")
+    file = add(b"x" * 300_000, KUBO_LEGACY_CIDV1)[0].cid
+    small_folder = add(small, KUBO_LEGACY_CIDV1)[0].cid
+    fitting, _ = [add(*each)[0].cid for each in folders]  # the second one is copied first
+    assert {*await copied_to(empty_node, here)} == {file, small_folder, fitting}

@@ -4,9 +4,11 @@
 
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from holdfast import arguments
 from holdfast._sync.client.plain_adding import PlainAdding
@@ -35,19 +37,25 @@ from holdfast.files.sources import Progress, open_source
 from holdfast.provider import Directories, Reconfigurable, ask, has_capability
 from holdfast.records import Added, PinInfo
 
+Kind: TypeAlias = Literal["file", "folder"]
+LayoutSearch: TypeAlias = Callable[[CID], tuple[Profile, ...]]
+
 
 class Uploading:
     """Uploads what `source` has to `target`, if the target gives it the same CID.
 
     The content is first read to a temporary file or folder, and its CID is computed in each known
-    layout. Only if one gives the CID, anything is sent. Which layout a service uses shows when it
-    replies: if that is another one, the new pin is removed, and the layout is not tried again.
+    layout. Only if one gives the CID, anything is sent. If the target replies with another CID, the
+    new pin is removed, and that CID shows which layout the target uses, for files or for folders.
+    From then on, only content that has its CID in that layout is sent. Small content has the same
+    CID in several layouts, so it is not enough to know a layout that the target does not use.
     """
 
     def __init__(self, source: Any, target: Any) -> None:
         self._source = source
         self._target = target
-        self._refused: set[str] = set()  # layouts that the target does not use
+        # By kind of content and requested CID version: the layouts that the target may use.
+        self._used: dict[tuple[Kind, int], tuple[Profile, ...]] = {}
 
     def upload(self, cid: CID, info: PinInfo, progress: Progress) -> tuple[Added, int] | None:
         """Upload the content of `cid`; return the new pin and its size, or None if that fails.
@@ -60,8 +68,9 @@ class Uploading:
             return self._upload_folder(cid, info, progress)
         except (UnprovenError, MalformedError):
             return None
-        profile = run_blocking(_layout_of, blob, cid)
-        if profile is None or profile.name in self._refused:
+        layouts_of = partial(_file_layouts, blob)
+        profile = self._choose("file", layouts_of, cid)
+        if profile is None:
             return None
         target = self._with_layout(profile)
         source = run_blocking(open_source, blob)
@@ -70,7 +79,8 @@ class Uploading:
             added = PlainAdding.of(target).pin_file(source, sent, progress=progress)
         finally:
             run_blocking(source.close)
-        return self._checked(added, cid, profile, blob.size)
+        is_right = self._check("file", profile, layouts_of, added, cid)
+        return (added, blob.size) if is_right else None
 
     def _upload_folder(
         self, cid: CID, info: PinInfo, progress: Progress
@@ -80,8 +90,11 @@ class Uploading:
         base = Path(run_blocking(tempfile.mkdtemp, prefix="holdfast-copy-"))
         try:
             folder = self._read_folder(cid, base / "folder")
-            profile = None if folder is None else run_blocking(_folder_layout, folder, cid)
-            if folder is None or profile is None or profile.name in self._refused:
+            if folder is None:
+                return None
+            layouts_of = partial(_folder_layouts, folder)
+            profile = self._choose("folder", layouts_of, cid)
+            if profile is None:
                 return None
             target = ask(self._with_layout(profile), Directories)
             sent = replace(info, name=_file_name(cid, info.name))
@@ -89,7 +102,8 @@ class Uploading:
                 added = target.add_directory(folder, sent, progress=progress)
             except UnsupportedError:  # a form cannot carry it; nothing was sent
                 return None
-            return self._checked(added, cid, profile, folder.size)
+            is_right = self._check("folder", profile, layouts_of, added, cid)
+            return (added, folder.size) if is_right else None
         finally:
             run_blocking(shutil.rmtree, base, ignore_errors=True)
 
@@ -106,6 +120,14 @@ class Uploading:
             raise
         return run_blocking(FolderSource.of, to, include_hidden=True)
 
+    def _choose(self, kind: Kind, layouts_of: LayoutSearch, cid: CID) -> Profile | None:
+        """Return a layout that gives the content `cid`, and that the target may use, or None."""
+        for layout in run_blocking(layouts_of, cid):
+            used = self._used.get((kind, layout.cid_version))
+            if used is None or layout in used:
+                return layout
+        return None
+
     def _with_layout(self, profile: Profile) -> Any:
         """Return the target with the CID version, and the profile if it has one, of a layout."""
         target = self._target
@@ -118,19 +140,22 @@ class Uploading:
         except ConfigError:  # it is shared with others
             return target
 
-    def _checked(
-        self, added: Added, cid: CID, profile: Profile, size: int
-    ) -> tuple[Added, int] | None:
-        """Return a new pin if it has the right CID; else remove it, and return None.
+    def _check(
+        self, kind: Kind, profile: Profile, layouts_of: LayoutSearch, added: Added, cid: CID
+    ) -> bool:
+        """Return whether a new pin, for which `profile` was requested, has `cid`; else remove it.
 
         If the source has a pin of that CID, it stays: that one may be copied at the same time.
         """
-        if CID.parse(added.cid) == cid:
-            return added, size
-        self._refused.add(profile.name)
+        actual = CID.parse(added.cid)
+        if actual == cid:
+            return True
         if added.duplicate is False and find_pin(self._source, added.cid) is None:
             self._target.delete(added.cid)
-        return None
+        used = run_blocking(layouts_of, actual)
+        if used:  # else the target uses a layout that is not known, which may still fit others
+            self._used[kind, profile.cid_version] = used
+        return False
 
 
 def needs_name(cid: CID, name: str) -> bool:
@@ -146,20 +171,19 @@ def _file_name(cid: CID, name: str) -> str:
         return str(cid)
 
 
-def _layout_of(blob: Blob, cid: CID) -> Profile | None:
-    """Return the known layout in which a file has `cid`; None if there is none."""
+def _file_layouts(blob: Blob, cid: CID) -> tuple[Profile, ...]:
+    """Return all known layouts in which a file has `cid`."""
     if cid.hash_code != SHA2_256:
-        return None  # an upload cannot ask for another hash function
+        return ()  # an upload cannot ask for another hash function
     layouts = Layouts(candidates_for(cid))
     with open_source(blob) as source:
         for chunk in source.chunks():
             layouts.update(chunk)
-    return next((each for each, root in layouts.roots().items() if root == cid), None)
+    return tuple(each for each, root in layouts.roots().items() if root == cid)
 
 
-def _folder_layout(folder: FolderSource, cid: CID) -> Profile | None:
-    """Return the known layout in which a folder has `cid`; None if there is none."""
+def _folder_layouts(folder: FolderSource, cid: CID) -> tuple[Profile, ...]:
+    """Return all known layouts in which a folder has `cid`."""
     if cid.hash_code != SHA2_256:
-        return None
-    candidates = candidates_for(cid)
-    return next((each for each in candidates if import_folder(folder, each).cid == cid), None)
+        return ()
+    return tuple(each for each in candidates_for(cid) if import_folder(folder, each).cid == cid)
