@@ -21,6 +21,7 @@ from holdfast.repository.database.space import RESERVE
 from holdfast.testing import running_node
 from tests import disks
 from tests.disks import mount, unmount
+from tests.stores import make_version_1
 
 DATABASE, COPY = "holdfast.sqlite3", "holdfast.copy.sqlite3"
 FULL = r"disk of the store is full|No space left"
@@ -415,6 +416,25 @@ def test_a_store_on_a_read_only_disk_can_be_read(tmp_path, read_only_disk, comma
             with pytest.raises(ProviderError, match="The store of the node is read-only"):
                 call()
     assert snapshot(tmp_path / "store") == before
+
+
+def test_a_store_of_the_first_version_on_a_read_only_disk_is_copied_with_a_journal(
+    tmp_path, read_only_disk
+):
+    """It has no id, so the journal knows it by its folder."""
+    store, journal = tmp_path / "store", tmp_path / "journal"
+    made = make_store(store)
+    with Repository(store) as repository:
+        assert repository.id == (store / "holdfast.id").read_text().strip()
+    make_version_1(store)
+    read_only_disk(store)
+    with Client.init(path=store) as client, Client.init(path=tmp_path / "other") as other:
+        assert client.provider.repository.id == ""
+        for is_earlier in (False, True):
+            outcomes = client.copy_pins(to=other, journal=journal)
+            results = {each.item.cid: each.result().earlier for each in outcomes}
+            assert results == dict.fromkeys(made, is_earlier)
+    assert str(store) in journal.read_text()
 
 
 KILLED = """
