@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import fsspec
@@ -19,8 +20,9 @@ from fsspec.tests import abstract
 
 from holdfast import Client, ClientConfig, compute_cid
 from holdfast.content.profiles import UNIXFS_V1_2025
-from holdfast.errors import ConfigError, NetworkError, VerificationError
+from holdfast.errors import ConfigError, NetworkError, UnsupportedError, VerificationError
 from holdfast.filesystem import HoldfastFileSystem
+from holdfast.filesystem.staging import Staging
 from tests.gateways import gateway, kind_of, kinds, pin
 from tests.support import TOKEN, closed_port_url, raw_cid
 
@@ -337,7 +339,8 @@ def test_a_transaction_that_fails_stores_nothing(fs, tmp_path, monkeypatch):
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_an_upload_that_fails_ends_the_transaction(node):
+def test_an_upload_that_fails_ends_the_transaction(node, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     fs = HoldfastFileSystem(**options_for(node, pin_api_url=closed_port_url()))
 
     def write():
@@ -349,6 +352,107 @@ def test_an_upload_that_fails_ends_the_transaction(node):
     assert fs.cid is None
     with pytest.raises(PermissionError):
         fs.pipe("a.txt", b"one")
+
+
+def test_an_empty_folder_is_dropped(fs, folder):
+    """A form cannot carry it, and the whole transaction was lost."""
+    with fs.transaction:
+        fs.pipe("a.txt", b"one")
+        fs.mkdir("empty")
+        fs.makedirs("some/deep/folders")
+    assert fs.find(fs.cid, withdirs=True) == [fs.cid, f"{fs.cid}/a.txt"]
+    root = fs.cid
+    with fs.transaction:
+        fs.mkdir("empty")
+    assert fs.cid == root  # nothing is written, so nothing is stored
+    (folder / "more/empty").mkdir()
+    fs.put(f"{folder}/", "", recursive=True)
+    (folder / "more/empty").rmdir()
+    assert fs.cid == compute_cid(folder, include_hidden=True)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_files_of_a_failed_commit_stay(node, tmp_path, monkeypatch, is_async):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    away = {"pin_api_url": closed_port_url(), "asynchronous": is_async}
+    fs = HoldfastFileSystem(**options_for(node, **away))
+
+    def write():
+        with fs.transaction:
+            fs.pipe("more/a.txt", b"hours of work")
+
+    async def write_async():
+        async with fs.transaction:
+            await fs._pipe_file("more/a.txt", b"hours of work")
+        await fs.aclose()
+
+    with pytest.raises(NetworkError) as caught:
+        asyncio.run(write_async()) if is_async else write()
+    (left,) = tmp_path.glob("holdfast-*/data")
+    assert any(str(left) in note for note in caught.value.__notes__)
+    assert (left / "more/a.txt").read_bytes() == b"hours of work"
+    again = HoldfastFileSystem(**options_for(node))
+    again.put(f"{left}/", "", recursive=True)  # as the note says
+    assert again.cat_file(f"{again.cid}/more/a.txt") == b"hours of work"
+    with pytest.raises(NetworkError) as caught:
+        HoldfastFileSystem(**options_for(node, pin_api_url=closed_port_url())).put(
+            f"{left}/", "", recursive=True
+        )
+    assert "holdfast-" not in str(getattr(caught.value, "__notes__", ""))  # nothing is lost
+    assert list(tmp_path.glob("holdfast-*/data")) == [left]
+
+
+def test_text_and_compressed_files_that_are_left_open_are_complete(fs):
+    with fs.transaction:
+        text = fs.open("a.txt", "w")
+        text.write("hello")
+        packed = fs.open("b.gz", "wb", compression="gzip")
+        packed.write(b"hello")
+    assert fs.cat_file(f"{fs.cid}/a.txt") == b"hello"
+    with fs.open(f"{fs.cid}/b.gz", compression="gzip") as file:
+        assert file.read() == b"hello"
+
+
+def test_one_transaction_at_a_time(fs):
+    with fs.transaction:
+        fs.pipe("a.txt", b"one")
+        for start in (fs.transaction.start, fs.start_transaction):
+            with pytest.raises(RuntimeError, match="skip_instance_cache"):
+                start()
+        fs.pipe("b.txt", b"two")
+    assert len(fs.find(fs.cid)) == 2
+    fs.end_transaction()  # none is open
+    with fs.transaction:
+        fs.pipe("a.txt", b"three")
+    assert fs.cat_file(f"{fs.cid}/a.txt") == b"three"
+
+
+def test_many_threads_write_in_one_transaction(fs):
+    def write(number):
+        with fs.open(f"{number % 7}/{number}.txt", "w") as file:
+            file.write(str(number))
+
+    with fs.transaction, ThreadPoolExecutor(16) as threads:
+        list(threads.map(write, range(100)))
+    assert {path.partition("/")[2]: fs.cat_file(path) for path in fs.find(fs.cid)} == {
+        f"{number % 7}/{number}.txt": str(number).encode() for number in range(100)
+    }
+
+
+def test_threads_that_put_do_not_mix_their_files(tmp_path):
+    fs = HoldfastFileSystem(path=tmp_path / "store")
+    roots = []
+    for number in range(12):
+        for name in "abc":
+            path = tmp_path / f"{number}/{name}"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(f"{number}{name}")
+        roots.append(compute_cid(tmp_path / str(number)))
+    with ThreadPoolExecutor(12) as threads:
+        list(threads.map(lambda number: fs.put(f"{tmp_path / str(number)}/", "", recursive=True),
+                         range(12)))  # fmt: skip
+    with Client.init(path=tmp_path / "store") as client:
+        assert sorted(pin.cid for pin in client.pins()) == sorted(roots)
 
 
 def test_nothing_is_written_outside_of_a_transaction_or_under_a_cid(fs, root):
@@ -402,6 +506,106 @@ def test_put_into_a_named_folder(fs, folder):
     assert fs.info(f"{fs.cid}/renamed")["cid"] == compute_cid(folder / "more", include_hidden=True)
     fs.put(str(folder / "a.csv"), "a.csv")
     assert fs.find(fs.cid) == [f"{fs.cid}/a.csv"]
+
+
+@pytest.fixture
+def linked(folder, tmp_path):
+    """The folder with links: out of it, to a folder, in a circle, and to nothing."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret.txt").write_bytes(b"not to be published")
+    (folder / "file").symlink_to(tmp_path / "outside/secret.txt")
+    (folder / "more/outside").symlink_to(tmp_path / "outside")
+    (folder / "more/circle").symlink_to("..")
+    (folder / "broken").symlink_to("nowhere")
+    return folder
+
+
+@pytest.mark.parametrize("form", ["{}/", "{}/*"])
+def test_put_stores_links_as_upload_does(tmp_path, linked, form):
+    fs = HoldfastFileSystem(path=tmp_path / "store")
+    (linked / "more/.hidden").unlink()  # a pattern leaves it out
+    fs.put(form.format(linked), "", recursive=True)
+    with Client.init(path=tmp_path / "other") as client:
+        assert fs.cid == client.upload(linked).cid
+    assert fs.info(f"{fs.cid}/file")["type"] == "link"
+    with pytest.raises(IsADirectoryError, match="symbolic link"):
+        fs.cat_file(f"{fs.cid}/file")
+
+
+def test_put_refuses_links_where_upload_does(node, linked):
+    fs = HoldfastFileSystem(**options_for(node))
+    with pytest.raises(UnsupportedError, match="cannot carry 'broken', a link"):
+        fs.put(f"{linked}/", "", recursive=True)
+    assert fs.cid is None
+
+
+def test_a_pattern_does_not_lead_through_a_link(tmp_path, linked):
+    fs = HoldfastFileSystem(path=tmp_path / "store")
+    for pattern in ("more/*/secret.txt", "**/secret.txt"):
+        with pytest.raises(FileNotFoundError):
+            fs.put(f"{linked}/{pattern}", "", recursive=True)
+    fs.put(f"{linked}/**", "all", recursive=True)
+    assert not [path for path in fs.find(fs.cid) if path.endswith("secret.txt")]
+
+
+def test_a_link_that_is_named_is_followed(fs, linked, folder, tmp_path):
+    (tmp_path / "name").symlink_to(folder / "more/deep")
+    (folder / "more/deep/inner").write_bytes(b"in")
+    fs.put(str(tmp_path / "name"), "renamed", recursive=True)
+    assert fs.cat_file(f"{fs.cid}/renamed/inner") == b"in"
+    fs.put([str(linked / "file")], "into/")
+    assert fs.cat_file(f"{fs.cid}/into/file") == b"not to be published"
+    fs.put(str(linked / "file"), "copy.txt")
+    assert fs.cat_file(f"{fs.cid}/copy.txt") == b"not to be published"
+
+
+def test_no_link_leads_out_of_a_transaction(tmp_path, linked):
+    fs = HoldfastFileSystem(path=tmp_path / "store")
+    secret = tmp_path / "outside/secret.txt"
+    with fs.transaction:
+        fs.put(f"{linked}/", "", recursive=True)
+        assert fs.info("file")["destination"] == str(secret)
+        assert fs.isdir("more/outside") is False
+        for call in (fs.cat_file, fs.open, lambda path: fs.get(path, str(tmp_path / "copy"))):
+            with pytest.raises(IsADirectoryError, match="symbolic link"):
+                call("file")
+        fs.cp("more", "copied", recursive=True)
+        fs.mv("broken", "moved")
+        fs.rm("more/circle")
+        fs.pipe("file", b"mine")
+        fs.pipe("more/outside/new.txt", b"mine")
+    assert secret.read_bytes() == b"not to be published"
+    assert list(secret.parent.iterdir()) == [secret]
+    types = {info["name"].partition("/")[2]: info["type"] for info in
+             fs.find(fs.cid, detail=True).values()}  # fmt: skip
+    assert {path for path, kind in types.items() if kind == "link"} == {
+        "copied/circle", "copied/outside", "moved",
+    }  # fmt: skip
+    assert types["file"] == types["more/outside/new.txt"] == "file"
+
+
+def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path, linked, monkeypatch):
+    """Between the listing and the copy, somebody replaces a folder, or a file."""
+    fs = HoldfastFileSystem(path=tmp_path / "store")
+    copy_in = Staging.copy_in
+
+    def replace(self, path, source, *args, **options):
+        if path == "more/deep/ü #1?.csv" and not (linked / "more/deep").is_symlink():
+            (linked / "more/deep").rename(tmp_path / "away")
+            (linked / "more/deep").symlink_to(tmp_path / "away")
+        copy_in(self, path, source, *args, **options)
+
+    monkeypatch.setattr(Staging, "copy_in", replace)
+    with pytest.raises(OSError, match="was replaced while it was read"):
+        fs.put(f"{linked}/", "", recursive=True)
+    assert fs.cid is None
+
+
+def test_a_named_pipe_is_refused(fs, folder):
+    os.mkfifo(folder / "more/pipe")
+    with pytest.raises(OSError, match="is a named pipe"):
+        fs.put(f"{folder}/", "", recursive=True)
+    assert fs.cid is None
 
 
 # Instances and secrets

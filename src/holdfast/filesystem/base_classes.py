@@ -16,7 +16,12 @@ if TYPE_CHECKING:
     class AsyncFileSystem(Untyped):
         """A file system for asyncio."""
 
-        async def _put(self, lpath: Any, rpath: Any, **options: Any) -> Any: ...
+        def open(self, path: Any, mode: str, *args: Any, **options: Any) -> Any:
+            """Open a file."""
+
+        def to_dict(self, **options: Any) -> Any:
+            """Return the class and its options."""
+
         def _walk(self, path: Any, *args: Any, **options: Any) -> Any: ...
 
     class AbstractBufferedFile(Untyped):
@@ -30,6 +35,9 @@ if TYPE_CHECKING:
 
     class Transaction(Untyped):
         """Several changes that are made together."""
+
+        def start(self) -> None:
+            """Open the transaction."""
 
     FileSystemType = type
 else:

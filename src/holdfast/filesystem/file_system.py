@@ -2,10 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from fsspec.asyn import _run_coros_in_chunks
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.implementations.local import trailing_sep
+
 from holdfast.filesystem.instances import has_secret
-from holdfast.filesystem.paths import plain_path
+from holdfast.filesystem.paths import cannot_write, plain_path, reference_to
+from holdfast.filesystem.put_paths import put_paths
 from holdfast.filesystem.reading import ReadingFileSystem
 from holdfast.filesystem.staging import HoldfastTransaction, Staging
 
@@ -51,22 +57,67 @@ class HoldfastFileSystem(ReadingFileSystem):
         await self._write(path, Staging.write, value, is_new=mode == "create")
 
     async def _put_file(self, lpath: str, rpath: str, mode: str = "overwrite", **_: Any) -> None:
-        if mode == "create" and await self._exists(rpath):
-            raise FileExistsError(rpath)
-        await self._write(rpath, Staging.copy_in, lpath)
+        await self._write(rpath, Staging.copy_in, lpath, is_new=mode == "create")
 
-    async def _put(self, lpath: Any, rpath: Any, **options: Any) -> Any:
+    async def _put(self, lpath: Any, rpath: Any, **options: Any) -> None:
         """Copy files of this machine; outside of a transaction, in one of its own."""
-        if self._intrans:
-            return await super()._put(lpath, rpath, **options)
-        async with self.transaction:
-            return await super()._put(lpath, rpath, **options)
+        if self._staging is not None:
+            await self._put_into(self._staging, lpath, rpath, **options)
+            return
+        staging = Staging()  # not the instance's: another thread may put files at the same time
+        try:
+            await self._put_into(staging, lpath, rpath, **options)
+            await self.upload_staged(staging)
+        finally:
+            await asyncio.to_thread(staging.remove)
+
+    async def _put_into(
+        self,
+        staging: Staging,
+        lpath: Any,
+        rpath: Any,
+        *,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        batch_size: int | None = None,
+        maxdepth: int | None = None,
+        mode: str = "overwrite",
+        **_: Any,
+    ) -> None:
+        target = self._strip_protocol(rpath)
+        paths = await asyncio.to_thread(
+            put_paths,
+            lpath,
+            target,
+            target_is_folder=not isinstance(target, list)
+            and (trailing_sep(str(rpath)) or staging.path_of(target).is_dir()),
+            recursive=recursive,
+            maxdepth=maxdepth,
+        )
+
+        async def copy(root: str | None, source: str, target: str, **_: Any) -> None:
+            target = plain_path(target)
+            if reference_to(target) is not None:
+                raise cannot_write(target)
+            is_new = mode == "create"
+            await asyncio.to_thread(staging.copy_in, target, source, root, is_new=is_new)
+
+        callback.set_size(len(paths))
+        copies = [
+            callback.branch_coro(partial(copy, path.root))(path.source, path.target)
+            for path in paths
+        ]
+        await _run_coros_in_chunks(copies, batch_size or self.batch_size, callback=callback)
 
     async def _cp_file(self, path1: str, path2: str, **options: Any) -> None:
-        staging = self._staging_for(plain_path(path2))
-        target = staging.path_of(plain_path(path2))
-        await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
-        await self._get_file(path1, str(target), **options)
+        source, target = plain_path(path1), plain_path(path2)
+        staging = self._staging_for(target)
+        if reference_to(source) is None:
+            await asyncio.to_thread(staging.copy_within, source, target)
+            return
+        place = staging.path_of(target)
+        await asyncio.to_thread(place.parent.mkdir, parents=True, exist_ok=True)
+        await self._get_file(source, str(place), **options)
 
     async def _mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:  # noqa: FBT001, FBT002
         await self._write(path, Staging.make_folder, parents=create_parents, exist_ok=False)
@@ -89,18 +140,25 @@ class HoldfastFileSystem(ReadingFileSystem):
     async def _rm_file(self, path: str, **_: Any) -> None:
         await self._write(path, Staging.remove_one)
 
-    async def commit(self) -> None:
-        """Upload what the transaction has written; `cid` is then the CID of the directory."""
-        if self._staging is not None and not self._staging.is_empty():
+    async def upload_staged(self, staging: Staging) -> None:
+        """Upload what was written; `cid` is then the CID of the directory."""
+        if await asyncio.to_thread(staging.finish):
             client = await self.client()
-            record = await client.upload(self._staging.folder, include_hidden=True)
-            self.cid = record.cid
+            self.cid = (await client.upload(staging.folder, include_hidden=True)).cid
 
-    def discard(self) -> None:
-        """Forget what the transaction has written."""
-        staging, self._staging = self._staging, None
-        if staging is not None:
-            staging.remove()
+    def open(self, path: Any, mode: str = "rb", *args: Any, **options: Any) -> Any:
+        """Return a file. What is written to it is stored at the end of the transaction."""
+        file = super().open(path, mode, *args, **options)
+        if "r" not in mode:
+            # Before the file that it may wrap, to which it writes its buffer when it is closed.
+            self.transaction.files.appendleft(file)
+        return file
+
+    def start_transaction(self) -> Any:
+        """Open a transaction, which `end_transaction` ends; raise `RuntimeError` if one is open."""
+        transaction = self.transaction
+        transaction.start()
+        return transaction
 
     def __reduce__(self) -> Any:
         if has_secret(self.storage_options):

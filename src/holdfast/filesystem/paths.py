@@ -75,12 +75,20 @@ def no_such_file(path: str, why: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, why, path)
 
 
-def cannot_write(path: str) -> PermissionError:
-    """Return the error for a path that cannot be written."""
+def cannot_write(path: str, *, is_async: bool = False) -> PermissionError:
+    """Return the error for a path that cannot be written, by an instance that may be async."""
     if reference_to(path) is not None:
         why = "content under a CID cannot be changed; write to a path that begins with another name"
+    elif is_async:
+        why = (
+            "files are written in a transaction, and this instance is asynchronous, with "
+            "transactions of its own; use `async with fs.transaction:`"
+        )
     else:
-        why = "files are written in a transaction; use `with fs.transaction:`"
+        why = (
+            "files are written in a transaction; use `with fs.transaction:`, where `fs` has the "
+            "same options, in the same process"
+        )
     return PermissionError(errno.EACCES, why, path)
 
 

@@ -2,19 +2,23 @@
 
 import asyncio
 import os
+import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, Final
 
-from fsspec.asyn import sync
+from fsspec.asyn import sync, sync_wrapper
 from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.utils import tokenize
 
 from holdfast._async.client import AsyncClient
 from holdfast._async.content_file import AsyncContentFile
 from holdfast.config import ClientConfig
 from holdfast.content.reference import Reference
+from holdfast.errors import UnsupportedError
 from holdfast.filesystem.base_classes import AsyncFileSystem
 from holdfast.filesystem.instances import SecretOptions
 from holdfast.filesystem.open_files import AsyncHoldfastFile, HoldfastFile
@@ -35,6 +39,10 @@ OPENED: Final = 4  # files that stay open for further ranges; each may hold some
 CLOSING: Final = 2.0  # seconds to wait for connections to close
 
 NO_CID: Final = "a path begins with a CID, except for what is written in a transaction"
+# The pins of an account are not a folder: to learn the type of each takes a request, and `find` or
+# `glob` would read all of them.
+NO_TOP: Final = "the top level has no list; begin with a CID (`Client.pins()` lists what is pinned)"
+UNCHANGED: Final = 0  # when content under a CID was changed last: it never was
 
 Info = dict[str, Any]
 
@@ -61,6 +69,7 @@ class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):
         self._client: AsyncClient | None = None
         self._client_loop: asyncio.AbstractEventLoop | None = None
         self._staging: Staging | None = None
+        self._staging_lock = threading.Lock()
         self._known: OrderedDict[str, Info] = OrderedDict()
         self._opened: OrderedDict[str, asyncio.Future[AsyncContentFile]] = OrderedDict()
 
@@ -149,6 +158,8 @@ class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):
         **options: Any,
     ) -> AsyncIterator[Any]:
         """Walk as fsspec does, but do not take a failure for an empty folder."""
+        if not plain_path(path):
+            self._staging_for("", writing=False)
         if on_error == "omit":
             on_error = _raise_unless_missing
         walk = super()._walk(path, maxdepth, topdown=topdown, on_error=on_error, **options)
@@ -169,6 +180,43 @@ class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):
         with suppress(*MISSING):
             return str((await self._info(path))["type"])
         return None
+
+    async def _modified(self, path: str) -> datetime:
+        """Return when a file was written; 1970 for content under a CID, which never changes."""
+        return datetime.fromtimestamp((await self._info(path)).get("mtime", UNCHANGED), UTC)
+
+    async def _created(self, path: str) -> datetime:
+        """Return when a file was made; 1970 for content under a CID."""
+        return datetime.fromtimestamp((await self._info(path)).get("created", UNCHANGED), UTC)
+
+    async def _checksum(self, path: str) -> int:
+        """Return a number that is the same as long as the content is: that of its CID."""
+        info = await self._info(path)
+        return int(tokenize(info.get("cid", info)), 16)
+
+    async def _sign(self, path: str, expiration: int = 100, **_: Any) -> str:
+        """Return an HTTP address that others can read, for `expiration` seconds if it is private.
+
+        Public content needs no signature: its address at the gateway does not expire.
+        """
+        path = plain_path(path)
+        reference = reference_to(path)
+        if reference is None:
+            raise no_such_file(path, NO_CID)
+        client = await self.client()
+        try:
+            url = client.url(reference)
+        except UnsupportedError:  # private content
+            with os_errors(path):
+                return await client.signed_url(reference, expires=expiration)
+        if not url.startswith("http"):
+            raise UnsupportedError(f"{path} has no HTTP address; set gateway_url")
+        return url
+
+    modified = sync_wrapper(_modified)
+    created = sync_wrapper(_created)
+    checksum = sync_wrapper(_checksum)
+    sign = sync_wrapper(_sign)
 
     # Reading
 
@@ -241,15 +289,31 @@ class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):
 
     # The files of a transaction
 
+    def open_staging(self) -> None:
+        """Make the folder of a transaction; raise `RuntimeError` if one is open."""
+        with self._staging_lock:
+            if self._staging is not None:
+                raise RuntimeError(
+                    "a transaction is open on this file system; end it first "
+                    "(`fs.end_transaction()`), or make another instance for another thread, with "
+                    "skip_instance_cache=True"
+                )
+            self._staging = Staging()
+
+    def close_staging(self) -> Staging | None:
+        """Return the folder of the transaction, into which nothing more is written."""
+        with self._staging_lock:
+            staging, self._staging = self._staging, None
+        return staging
+
     def _staging_for(self, path: str, *, writing: bool = True) -> Staging:
         """Return the folder for a path that does not begin with a CID."""
-        if self._intrans and reference_to(path) is None:
-            if self._staging is None:
-                self._staging = Staging()
-            return self._staging
+        staging = self._staging if reference_to(path) is None else None
+        if staging is not None:
+            return staging
         if writing:
-            raise cannot_write(path)
-        raise no_such_file(path, NO_CID)
+            raise cannot_write(path, is_async=self.asynchronous)
+        raise no_such_file(path, NO_CID if path else NO_TOP)
 
     async def _staged(self, path: str, work: Callable[..., Any], *args: Any) -> Any:
         """Read from the folder of the transaction, on a thread."""
