@@ -1,6 +1,9 @@
-"""pandas, pyarrow, zarr and xarray on the file system. `make data` installs them."""
+"""pandas, pyarrow, zarr, xarray, DuckDB and Dask on the file system. `make data` installs them."""
 
 import gc
+import os
+import subprocess
+import sys
 
 import fsspec
 import pytest
@@ -31,7 +34,7 @@ def options(node):
     config = node.config
     return {
         "provider": "pinning",
-        "provider_token": config.provider_token,
+        "provider_token": config.provider_token.reveal(),
         "pin_api_url": config.pin_api_url,
         "gateway_url": config.gateway_url,
         "retries": {"attempts": 1},
@@ -160,3 +163,190 @@ def test_a_mapper_of_fsspec(fs, options, tmp_path):
     root = put(fs, tmp_path / "data")
     mapper = fsspec.get_mapper(root, **options)
     assert dict(mapper) == {"inner/a": b"hello"}
+
+
+# Writing
+
+
+def test_pandas_writes_by_url_in_a_transaction(fs, options, table):
+    """The options have a token, and pandas gets the instance whose transaction is open."""
+    small = table.head(1000)
+    with fs.transaction:
+        small.to_csv("holdfast://a.csv", index=False, storage_options=options)
+        small.to_parquet("holdfast://more/b.parquet", storage_options=options)
+        small.to_parquet("c.parquet", filesystem=fs)
+    root = f"holdfast://{fs.cid}"
+    for found in (
+        pandas.read_csv(f"{root}/a.csv", storage_options=options),
+        pandas.read_parquet(f"{root}/more/b.parquet", storage_options=options),
+        pandas.read_parquet(f"{root}/c.parquet", storage_options=options),
+    ):
+        pandas.testing.assert_frame_equal(found, small)
+
+
+@pytest.mark.slow
+def test_pyarrow_writes_a_dataset(fs, table):
+    frame = table.assign(part=table["row"] % 3).head(999)
+    small = pytest.importorskip("pyarrow").Table.from_pandas(frame)
+    with fs.transaction:
+        parquet.write_table(small, "a.parquet", filesystem=fs)
+        parquet.write_to_dataset(small, "parts", partition_cols=["part"], filesystem=fs)
+    assert parquet.read_table(f"{fs.cid}/a.parquet", filesystem=fs).equals(small)
+    assert parquet.read_table(f"{fs.cid}/parts", filesystem=fs).num_rows == 999
+    with pytest.raises(PermissionError, match="in a transaction"):
+        parquet.write_table(small, "b.parquet", filesystem=fs)
+
+
+@pytest.mark.slow
+def test_zarr_and_xarray_write(fs, options):
+    wrappers = pytest.importorskip("fsspec.implementations.asyn_wrapper")
+    data = xarray.Dataset({"heat": (("x", "y"), np.arange(600.0).reshape(20, 30))})
+    with fs.transaction:
+        wrapped = wrappers.AsyncFileSystemWrapper(fs, asynchronous=True)
+        for version in (2, 3):
+            store = zarr.storage.FsspecStore(wrapped, path=f"{version}.zarr")
+            data.to_zarr(store, zarr_format=version, consolidated=version == 2)
+    for version in (2, 3):
+        where = f"holdfast://{fs.cid}/{version}.zarr"
+        with xarray.open_zarr(
+            where, storage_options=options, consolidated=version == 2, chunks=None
+        ) as found:
+            xarray.testing.assert_identical(found.load(), data)
+    with fs.transaction, pytest.raises(PermissionError, match="asynchronous"):
+        data.to_zarr("holdfast://a.zarr", storage_options=options, zarr_format=2)
+    with pytest.raises(TypeError, match="HOLDFAST_PROVIDER_TOKEN"):
+        zarr.open(fs.get_mapper(where), mode="r")
+
+
+# DuckDB
+
+
+@pytest.fixture
+def duckdb(fs):
+    connection = pytest.importorskip("duckdb", reason="`make data` installs it").connect()
+    connection.register_filesystem(fs)
+    with connection:
+        yield connection
+
+
+@pytest.mark.slow
+def test_duckdb_reads(duckdb, fs, table):
+    small = table.head(9000)
+    with fs.transaction:
+        for number in range(3):
+            small.iloc[number::3].to_parquet(f"parts/{number}.parquet", filesystem=fs)
+        with fs.open("a.csv", "w") as file:
+            small.to_csv(file, index=False)
+        with fs.open("b.json", "w") as file:
+            small.to_json(file, orient="records", lines=True)
+    total = int(small["row"].sum())
+    for name in ("parts/*.parquet", "**/*.parquet", "a.csv", "b.json"):
+        query = f"SELECT sum(row), count(*) FROM 'holdfast://{fs.cid}/{name}'"  # noqa: S608
+        for _ in range(2):  # the second time, DuckDB uses what it has kept of the files
+            assert duckdb.sql(query).fetchall() == [(total, 9000)]
+    with pytest.raises(Exception, match="No files found"):
+        duckdb.sql(f"FROM 'holdfast://{fs.cid}/none.parquet'").fetchall()
+
+
+@pytest.mark.slow
+def test_duckdb_writes_in_a_transaction(duckdb, fs):
+    rows = "SELECT range AS row, range % 3 AS part FROM range(1000)"
+    with fs.transaction:
+        for name in ("a.parquet", "b.csv", "c.json"):
+            duckdb.sql(f"COPY ({rows}) TO 'holdfast://{name}'")
+        duckdb.sql(f"COPY ({rows}) TO 'holdfast://parts' (FORMAT parquet, PARTITION_BY (part))")
+        assert duckdb.sql("SELECT count(*) FROM 'holdfast://a.parquet'").fetchall() == [(1000,)]
+        duckdb.sql("COPY (SELECT 7 AS row) TO 'holdfast://a.parquet'")
+        assert duckdb.sql("FROM 'holdfast://a.parquet'").fetchall() == [(7,)]
+    counts = {"a.parquet": 1, "b.csv": 1000, "c.json": 1000, "parts/**/*.parquet": 1000}
+    for name, count in counts.items():
+        query = f"SELECT count(*) FROM 'holdfast://{fs.cid}/{name}'"  # noqa: S608
+        assert duckdb.sql(query).fetchall() == [(count,)]
+
+
+@pytest.mark.slow
+def test_what_duckdb_cannot_write(duckdb, fs):
+    with pytest.raises(Exception, match="files are written in a transaction"):
+        duckdb.sql("COPY (SELECT 1) TO 'holdfast://a.parquet'")
+    with fs.transaction:
+        fs.pipe("a.txt", b"one")
+    with fs.transaction, pytest.raises(Exception, match="content under a CID cannot be changed"):
+        duckdb.sql(f"COPY (SELECT 1) TO 'holdfast://{fs.cid}/a.parquet'")
+
+
+# Dask
+
+DASK = """
+import sys
+import dask
+import dask.dataframe as dd
+
+if __name__ == "__main__":
+    root, gateway, api, scheduler, *token = sys.argv[1:]
+    options = {"provider": "pinning", "gateway_url": gateway, "pin_api_url": api}
+    if token:
+        options["provider_token"] = token[0]
+    dask.config.set(scheduler=scheduler, num_workers=2)
+    print(dd.read_csv(f"{root}/*.csv", storage_options=options)["row"].sum().compute(), end=" ")
+    print(dd.read_parquet(f"{root}/parts", storage_options=options)["row"].sum().compute())
+"""
+
+
+@pytest.fixture
+def dask():
+    pytest.importorskip("dask.dataframe", reason="`make data` installs it")
+    return pytest.importorskip("dask")
+
+
+@pytest.fixture
+def stored(fs, table):
+    small = table[["row"]].head(900)
+    with fs.transaction:
+        for number in range(3):
+            small.iloc[number::3].to_parquet(f"parts/{number}.parquet", filesystem=fs)
+            with fs.open(f"{number}.csv", "w") as file:
+                small.iloc[number::3].to_csv(file, index=False)
+    return f"holdfast://{fs.cid}"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask calls pandas with it
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_dask_in_one_process_works_with_a_token(dask, fs, options, stored, scheduler):
+    frames = dask.dataframe
+    with dask.config.set(scheduler=scheduler):
+        for found in (
+            frames.read_csv(f"{stored}/*.csv", storage_options=options),
+            frames.read_parquet(f"{stored}/parts", storage_options=options),
+        ):
+            assert found["row"].sum().compute() == sum(range(900))
+        frame = frames.from_pandas(pandas.DataFrame({"row": range(900)}), npartitions=3)
+        with fs.transaction:
+            frame.to_parquet("holdfast://parts", storage_options=options)
+            frame.to_csv("holdfast://text/*.csv", storage_options=options, index=False)
+        assert len(fs.find(fs.cid)) == 6
+        found = frames.read_parquet(f"holdfast://{fs.cid}/parts", storage_options=options)
+        assert found["row"].sum().compute() == sum(range(900))
+
+
+@pytest.mark.slow
+def test_workers_of_dask_take_the_token_from_the_environment(dask, node, stored, tmp_path):
+    (tmp_path / "script.py").write_text(DASK)
+    token = node.config.provider_token.reveal()
+
+    def run(*arguments, **variables):
+        where = (stored, node.gateway_url, node.api_url, "processes")
+        return subprocess.run(  # noqa: S603 - our own code
+            [sys.executable, tmp_path / "script.py", *where, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **variables},
+        )
+
+    done = run(HOLDFAST_PROVIDER_TOKEN=token)
+    assert done.stdout == f"{sum(range(900))} {sum(range(900))}\n", done.stderr
+    refused = run(token)
+    assert refused.returncode == 1
+    assert "a token is never pickled: set HOLDFAST_PROVIDER_TOKEN in the env" in refused.stderr
+    assert token not in refused.stderr + refused.stdout

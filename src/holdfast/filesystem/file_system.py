@@ -9,7 +9,8 @@ from fsspec.asyn import _run_coros_in_chunks
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.implementations.local import trailing_sep
 
-from holdfast.filesystem.instances import has_secret
+from holdfast.config.fields import FIELDS
+from holdfast.filesystem.instances import restore, secret_names
 from holdfast.filesystem.paths import cannot_write, plain_path, reference_to
 from holdfast.filesystem.put_paths import put_paths
 from holdfast.filesystem.reading import ReadingFileSystem
@@ -160,11 +161,22 @@ class HoldfastFileSystem(ReadingFileSystem):
         transaction.start()
         return transaction
 
-    def __reduce__(self) -> Any:
-        if has_secret(self.storage_options):
+    def to_dict(self, **options: Any) -> dict[str, Any]:
+        """Return the class and its options, as `to_json` writes them; a secret is a `TypeError`."""
+        if names := secret_names(self.storage_options):
+            variables = " and ".join(FIELDS[name].variable for name in names)
             raise TypeError(
-                f"a {type(self).__name__} with a token cannot be pickled; leave the token out of "
-                "the options, and set HOLDFAST_PROVIDER_TOKEN or HOLDFAST_GATEWAY_TOKEN where it "
-                "is used"
+                f"a {type(self).__name__} with a token cannot be written as JSON; leave "
+                f"{' and '.join(names)} out of the options, and set {variables} where it is used"
             )
-        return super().__reduce__()
+        result: dict[str, Any] = super().to_dict(**options)
+        return result
+
+    def __reduce__(self) -> Any:
+        names = secret_names(self.storage_options)
+        if not names:
+            return super().__reduce__()
+        options = {
+            name: self.storage_options[name] for name in self.storage_options if name not in names
+        }
+        return restore, (type(self), self._fs_token, options, names)
