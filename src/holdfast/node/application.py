@@ -19,7 +19,7 @@ from holdfast.errors import ClientError
 from holdfast.node import gateway
 from holdfast.node.gateway.cached_repository import CachedRepository
 from holdfast.node.http_server.default_headers import DefaultHeaders
-from holdfast.node.http_server.refusals import Refusal, bad_request, store_refusal
+from holdfast.node.http_server.refusals import Refusal, store_refusal
 from holdfast.node.http_server.request_parser import MAX_HEAD, MAX_HEADERS
 from holdfast.node.http_server.streamed_replies import Resources, sending_in_pieces
 from holdfast.node.memory import Cache
@@ -140,7 +140,7 @@ def _refusal_of(scope: Scope) -> Refusal | None:
         return Refusal(431, text, {"Connection": "close"})
     if b"%2f" in raw_path.lower():
         # Whoever looks at the path before it is decoded would see other parts than we do.
-        return bad_request("No address of the node has an encoded slash (%2F)")
+        return Refusal(404, "No address of the node has an encoded slash (%2F)")
     return None
 
 
