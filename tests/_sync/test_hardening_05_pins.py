@@ -2,11 +2,12 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Lists of pins that would never end: pages that repeat, overlap, or are larger than asked for.
 
-Streams that do not end, too, and the time that a list may take.
+Streams that do not end, or too early, too, and the time that a list may take.
 """
 
 import json
 import threading
+from dataclasses import replace
 from itertools import count
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,11 +15,11 @@ import pytest
 
 from holdfast import Client, ClientConfig
 from holdfast._sync.runtime import sleep
-from holdfast.errors import ProviderError, RequestTimeoutError
+from holdfast.errors import NetworkError, ProviderError, RequestTimeoutError
 from holdfast.protocol import pin_api, pin_list
 from holdfast.testing import Scripted, ScriptedServer
 from tests.attackers import Attacker
-from tests.support import HELLO_CID, config_for
+from tests.support import HELLO_CID, TOKEN, config_for
 
 SAME_AGAIN = "the provider sent the same pins again in place of the next page: try again"
 
@@ -309,7 +310,7 @@ def test_the_time_of_the_caller_is_not_that_of_a_stream(provider):
         yield HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
     replies = iter([list_reply, states_reply, states_reply])
-    with Attacker(lambda: next(replies)()) as attacker:
+    with Attacker(lambda: next(replies)()) as attacker:  # noqa: PLW0108 - another reply each time
         with Client.init(stream_from(attacker, provider, total=0.8)) as client:
             pins = client.iter_pins()
             for _ in range(2):
@@ -366,3 +367,118 @@ def test_the_total_is_for_all_pages_of_a_list_and_for_each_pin_of_a_lazy_one(
             with pytest.raises(RequestTimeoutError):
                 client.pins(since=since)
             assert len(all_of(client.iter_pins(limit=4))) == 4
+
+
+# Streams that end too early
+
+
+TRAILER = b"0\r\nX-Stream-Error: %b\r\n\r\n"
+
+
+class HangUpError(OSError):
+    """Makes an `Attacker` close the connection."""
+
+
+def ending(provider, head, *pieces, hang_up=False):
+    """A list with a row, and what follows; then the state of the pin, for a cluster."""
+
+    def list_reply():
+        yield head
+        yield from pieces
+        if hang_up:
+            raise HangUpError
+
+    def states_reply():
+        body = json.dumps(CLUSTER_STATES).encode() + b"\n"
+        yield HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+    replies = iter([list_reply, states_reply])
+    return Attacker(lambda: next(replies)())  # noqa: PLW0108 - another reply each time
+
+
+def listed(attacker, provider, **changes):
+    config = replace(stream_from(attacker, provider, total=20), **changes)
+    with Client.init(config) as client:
+        return [pin.cid for pin in client.pins()]
+
+
+@each_stream
+@pytest.mark.parametrize("through_proxy", [False, True], ids=["direct", "proxy"])
+def test_an_error_in_the_trailer_is_an_error(provider, through_proxy):
+    end = TRAILER % b"out of  memory"
+    with ending(provider, CHUNKED, chunk(ROWS[provider], 1), end) as attacker:
+        words = "the provider stopped before the end of its reply: out of memory"
+        with pytest.raises(ProviderError, match=words):
+            listed(attacker, provider, proxy=attacker.url if through_proxy else None)
+
+
+@each_stream
+def test_a_trailer_may_come_in_pieces_and_after_much_content(provider):
+    end = TRAILER % b"out of memory"
+    pieces = [chunk(ROWS[provider], 40)] * 200 + [end[:9], end[9:30], end[30:-1], end[-1:]]
+    with ending(provider, CHUNKED, *pieces) as attacker:
+        config = stream_from(attacker, provider, total=20)
+        with Client.init(config) as client:
+            with pytest.raises(ProviderError, match="out of memory"):
+                all_of(client.iter_pins(name="nobody has this name"))
+
+
+def test_a_lazy_list_gives_the_pins_before_the_error():
+    with ending("kubo", CHUNKED, chunk(KUBO_ROW, 2), TRAILER % b"out of memory") as attacker:
+        with Client.init(stream_from(attacker, "kubo", total=20)) as client:
+            pins = client.iter_pins()
+            assert [(next(pins)).cid for _ in range(2)] == [HELLO_CID, HELLO_CID]
+            with pytest.raises(ProviderError, match="out of memory"):
+                next(pins)
+
+
+def test_a_token_in_the_trailer_is_masked():
+    with (
+        ending("kubo", CHUNKED, TRAILER % TOKEN.encode()) as attacker,
+        pytest.raises(ProviderError, match=r"reply: \*{8}") as caught,
+    ):
+        listed(attacker, "kubo", provider_token=TOKEN)
+    assert TOKEN not in str(caught.value)
+
+
+@each_stream
+@pytest.mark.parametrize(
+    "end", [b"0\r\n\r\n", b"000;x=1\r\n\r\n", TRAILER % b"", b"0\r\nX-Other: error\r\n\r\n"]
+)
+def test_a_list_whose_trailer_has_no_error_is_complete(provider, end):
+    with ending(provider, CHUNKED, chunk(ROWS[provider], 1), end) as attacker:
+        assert listed(attacker, provider) == [HELLO_CID]
+
+
+@each_stream
+@pytest.mark.parametrize("end", [b"", b"0\r\n", b"0\r\nX-Stream-Err"])
+def test_chunks_without_an_end_are_an_error(provider, end):
+    """The connection is closed after a row, so no row is cut off."""
+    rows = chunk(ROWS[provider], 1)
+    with (
+        ending(provider, CHUNKED, rows, end, hang_up=True) as attacker,
+        pytest.raises(NetworkError),
+    ):
+        listed(attacker, provider)
+
+
+@each_stream
+@pytest.mark.parametrize("encoding", [b"", b"Transfer-Encoding: identity\r\n"])
+def test_a_list_that_ends_with_the_connection_may_be_cut_off(provider, encoding):
+    row = json.dumps(ROWS[provider]).encode() + b"\n"
+    head = HEAD + encoding + b"\r\n"
+    words = "may be cut off: its reply has neither a length"
+    with (
+        ending(provider, head, row, hang_up=True) as attacker,
+        pytest.raises(ProviderError, match=words),
+    ):
+        listed(attacker, provider)
+
+
+def test_an_error_after_any_reply_of_kubo_is_an_error():
+    body = b'{"Version":"0.43.0"}\n'
+    end = TRAILER % b"out of memory"
+    with ending("kubo", CHUNKED, b"%x\r\n%b\r\n" % (len(body), body), end) as attacker:
+        with Client.init(stream_from(attacker, "kubo", total=20)) as client:
+            with pytest.raises(ProviderError, match="out of memory"):
+                client.test_connection()

@@ -20,6 +20,7 @@ from holdfast._async.plain_exchange import (
 from holdfast.protocol import host_privacy
 from holdfast.protocol.http import PLAIN_URL, Request
 from holdfast.protocol.overhead import RECEIVE_SIZE, Overhead
+from holdfast.protocol.trailers import TrailingBytes
 
 MAX_ORIGINS: Final = 100  # that are remembered
 BUFFER_SIZE: Final = 1 << 19  # bytes of a reply that may be received before they are read
@@ -99,6 +100,7 @@ class Connector(aiohttp.TCPConnector):
                 read_bufsize=BUFFER_SIZE,
             )
             limits.start(connection.protocol)
+            limits.end_of_reply = connection.protocol.end
             if parts is None:
                 return await self._streamed(library_request, connection, limits)
             host = library_request.headers["Host"]
@@ -209,11 +211,14 @@ class _Handler(ResponseHandler):
         self._length: int | None = None  # of the body, if the head declares it
         self._in_body = False  # whether only bytes of such a body can come now
         self._has_head = False  # whether the final head has come
+        self._is_chunked = False
+        self.end = TrailingBytes()  # of the reply, in which aiohttp's parser drops the trailer
 
     def set_response_params(self, **options: Any) -> None:
         """Start a new exchange."""
         self._overhead = Overhead()
-        self._length, self._in_body, self._has_head = None, False, False
+        self._length, self._in_body, self._has_head, self._is_chunked = None, False, False, False
+        self.end = TrailingBytes()
         super().set_response_params(**options)
 
     def data_received(self, data: bytes) -> None:
@@ -227,6 +232,8 @@ class _Handler(ResponseHandler):
             self._receive_body(data)
         else:
             super().data_received(data)
+        if self._is_chunked:
+            self.end.feed(data)
         payload = self._payload
         if payload is not None:
             if self._length is not None and not payload.is_eof():
@@ -253,6 +260,7 @@ class _Handler(ResponseHandler):
         elif not message.chunked and "Content-Length" in message.headers:
             self._length = int(message.headers["Content-Length"])
         self._has_head = is_final(message.code)
+        self._is_chunked = self._has_head and message.chunked
         if not self._overhead.is_too_much:
             super().feed_data(data, size)
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from holdfast._async.runtime import now
 from holdfast.calls import Deadline
 from holdfast.config import Timeouts
+from holdfast.protocol.trailers import TrailingBytes
 from holdfast.protocol.transport_errors import READ_TIMEOUT, ErrorKind
 
 
@@ -70,6 +71,7 @@ class ExchangeLimits:
         address: The address that it was sent to; None if a proxy made the connection.
         timeout_error: The kind of error for a time-out in the current step.
         has_expired: Whether a step took too long.
+        end_of_reply: The last bytes of the reply, with its trailer.
     """
 
     __slots__ = (
@@ -79,6 +81,7 @@ class ExchangeLimits:
         "_step_end",
         "_timer",
         "address",
+        "end_of_reply",
         "has_expired",
         "max_privacy",
         "sent",
@@ -100,6 +103,7 @@ class ExchangeLimits:
         self.address: str | None = None
         self.timeout_error = READ_TIMEOUT
         self.has_expired = False
+        self.end_of_reply = TrailingBytes()
         self._deadline = deadline
         self._connection: Abortable | None = None
         self._is_waiting = False

@@ -319,4 +319,5 @@ async def read_whole(response: "AsyncResponse", limit: int = MAX_REPLY) -> Reply
 
     Credentials that the peer repeats are masked.
     """
-    return Reply(response.status, response.headers, await response.read_masked(limit))
+    body = await response.read_masked(limit)
+    return Reply(response.status, response.headers, body, stream_error=response.stream_error)

@@ -150,6 +150,13 @@ class AsyncResponse:
                 raise
             raise aiohttp.ClientConnectionError("Connection closed") from None
 
+    @property
+    def stream_error(self) -> str:
+        """The error in the trailer ``X-Stream-Error``, or "", after the body was read."""
+        return self._scrubber.data(self._limits.end_of_reply.stream_error()).decode(
+            errors="replace"
+        )
+
     async def aclose(self) -> None:
         """Give the connection back, or close it if the body was not read to its end."""
         self._limits.end()

@@ -17,6 +17,7 @@ from urllib3.util import wait_for_read
 
 from holdfast._sync.exchange_limits import ForbiddenAddressError, current_limits
 from holdfast._sync.runtime import now, racer
+from holdfast.protocol.trailers import MAX_TRAILER, read_stream_error
 
 SMALL_CHUNK: Final = 1 << 12
 CHUNK_HEAD: Final = re.compile(
@@ -71,6 +72,7 @@ class LimitedResponse(http.client.HTTPResponse):
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(_LimitedSocket(sock), *args, **kwargs)  # type: ignore[arg-type]
         self._reader: Any = self.fp.raw
+        self.stream_error: bytes = b""
 
     def arrived(self) -> bytes:
         """Return what has arrived, without taking it. If that is nothing, wait for it."""
@@ -119,6 +121,16 @@ class LimitedResponse(http.client.HTTPResponse):
                 return version, status, reason
             self._reader.limits.take_informational()
             http.client.parse_headers(self.fp)
+
+    def _read_and_discard_trailer(self) -> None:
+        """Read the trailer, and keep the error in it.
+
+        http.client discards it, and takes the end of the connection for its end.
+        """
+        self._reader.in_head = True
+        while (line := self.fp.readline(MAX_TRAILER)) not in {b"\r\n", b"\n"}:
+            self.stream_error = read_stream_error(line) or self.stream_error
+        self._reader.in_head = False
 
     def _read1_chunked(self, n: int) -> bytes:
         """Read a chunk and all further chunks that are in the buffer: there may be many small ones.

@@ -107,6 +107,11 @@ class PlainResponse:
             self._end(reuse=self._may_reuse)
         return data
 
+    @property
+    def stream_error(self) -> bytes:
+        """The error in the trailer, or b""."""
+        return self._response.stream_error
+
     def close(self) -> None:
         """Keep the connection if all of the body was read, else close it."""
         if not self.closed:

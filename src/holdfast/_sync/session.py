@@ -313,4 +313,5 @@ def read_whole(response: "Response", limit: int = MAX_REPLY) -> Reply:
 
     Credentials that the peer repeats are masked.
     """
-    return Reply(response.status, response.headers, response.read_masked(limit))
+    body = response.read_masked(limit)
+    return Reply(response.status, response.headers, body, stream_error=response.stream_error)

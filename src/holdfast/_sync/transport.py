@@ -160,6 +160,13 @@ class Response:
         finally:
             del failure  # the error and this frame would keep each other alive
 
+    @property
+    def stream_error(self) -> str:
+        """The error in the trailer ``X-Stream-Error``, or "", after the body was read."""
+        # urllib3 has our response of http.client inside its own.
+        inner: Any = getattr(self._response, "_original_response", self._response)
+        return self._scrubber.data(inner.stream_error).decode(errors="replace")
+
     def close(self) -> None:
         """Give the connection back, or close it if the body was not read to its end."""
         self._limits.release()

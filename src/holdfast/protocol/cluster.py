@@ -21,7 +21,7 @@ from holdfast.protocol.http import RETRIED, Reply, Request, authorization
 from holdfast.protocol.json_lines import JSONLines
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
-from holdfast.protocol.pin_lines import PinLines
+from holdfast.protocol.pin_lines import PinLines, check_stream
 from holdfast.protocol.pin_list import other_version
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues, value_text
 
@@ -181,6 +181,7 @@ class ClusterAPI:
         """Return `reply` if it is a success so far; raise its error otherwise."""
         if not reply.ok or reply.media_type != "application/json":
             raise self.error(reply)
+        check_stream(reply, self.token)
         return reply
 
     def _has_copies(self, pin: ClusterPin) -> bool:

@@ -160,12 +160,14 @@ class Reply:
 
     Attributes:
         reply_lost: Whether an earlier attempt sent the whole request and got no reply.
+        stream_error: The error that came after the body, in the trailer ``X-Stream-Error``, or "".
     """
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(default=b"", repr=False)
     reply_lost: bool = False
+    stream_error: str = ""
 
     @property
     def ok(self) -> bool:
@@ -183,7 +185,8 @@ class Reply:
 
         If not, a broken connection looks like the end of the body.
         """
-        return self.length is not None or "transfer-encoding" in self.headers
+        encoding = self.headers.get("transfer-encoding", "")
+        return self.length is not None or encoding.lower().endswith("chunked")
 
     @property
     def media_type(self) -> str:

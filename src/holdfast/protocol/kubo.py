@@ -21,6 +21,7 @@ from holdfast.protocol.kubo_replies import KUBO_ERRORS
 from holdfast.protocol.multiaddrs import public_addresses
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
+from holdfast.protocol.pin_lines import check_stream
 from holdfast.protocol.pin_list import other_version
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
@@ -229,6 +230,7 @@ class KuboAPI:
         """Return `reply` if it is a success so far; raise its error otherwise."""
         if not reply.ok:
             raise self.error(reply, cid)
+        check_stream(reply, self.token)
         kubo_replies.check_age(reply, self.token)
         return reply
 

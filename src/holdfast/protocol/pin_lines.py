@@ -9,13 +9,26 @@ from holdfast.errors import ProviderError, SerializationError
 from holdfast.protocol.http import Reply
 from holdfast.protocol.json_lines import MAX_LINE, JSONLines
 from holdfast.protocol.pin_api import ListSize
-from holdfast.protocol.status_errors import failure
+from holdfast.protocol.status_errors import failure, one_line
 
 Row = TypeVar("Row")
 
 ENDLESS: Final = (
     "the provider's list of pins does not end after {:,} rows: set a limit, or filter by name"
 )
+
+
+UNFRAMED: Final = (
+    "the provider's list of pins may be cut off: its reply has neither a length nor chunks, which "
+    "would show its end; check that no proxy changes replies"
+)
+
+
+def check_stream(reply: Reply, token: Secret | None) -> None:
+    """Raise ProviderError if an error came after the body, which is then not complete."""
+    if reply.stream_error:
+        words = f"the provider stopped before the end of its reply: {one_line(reply.stream_error)}"
+        raise failure(words, reply, secret=token)
 
 
 class PinLines(ABC, Generic[Row]):
@@ -43,7 +56,13 @@ class PinLines(ABC, Generic[Row]):
             raise failure(words, Reply(200, {}), secret=self._token)
 
     def finish(self, reply: Reply) -> None:
-        """Raise ProviderError if the list ends within a line."""
+        """Raise ProviderError unless the list is complete; `reply` has no body.
+
+        A list that only the end of the connection ends may be cut off anywhere.
+        """
+        check_stream(reply, self._token)
+        if not reply.is_framed:
+            raise failure(UNFRAMED, reply, secret=self._token)
         try:
             self._lines.finish()
         except SerializationError:

@@ -57,6 +57,7 @@ async def read_lines(response: "AsyncResponse", lines: PinLines[Row]) -> AsyncGe
         async for piece in response.chunks():
             for row in lines.feed(piece):
                 yield row
-        lines.finish(Reply(response.status, response.headers))
+        error = response.stream_error
+        lines.finish(Reply(response.status, response.headers, stream_error=error))
     finally:
         await response.aclose()

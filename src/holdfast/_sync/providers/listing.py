@@ -57,6 +57,7 @@ def read_lines(response: "Response", lines: PinLines[Row]) -> Generator[Row]:
         for piece in response.chunks():
             for row in lines.feed(piece):
                 yield row
-        lines.finish(Reply(response.status, response.headers))
+        error = response.stream_error
+        lines.finish(Reply(response.status, response.headers, stream_error=error))
     finally:
         response.close()
