@@ -4,11 +4,12 @@ import json
 import os
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from holdfast import Client, compute_cid
-from tests.clusters import running_cluster
+from tests.clusters import METRICS, running_cluster
 from tests.support import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -91,6 +92,28 @@ def write_while_it_dies(client, victim, photos):
         documents[client.store(document, name=f"document {number}").cid] = document
     killer.join()
     return documents, folder
+
+
+def test_writes_do_not_wait_until_the_cluster_notices_that_a_node_died(memory_folder):
+    """It takes the dead node for alive for half a minute, and gives it new content meanwhile.
+
+    Other writes are under way when the node dies. What only that node knew is written again.
+    """
+    late = dict.fromkeys(METRICS, "30s") | {"CLUSTER_MONITORPINGINTERVAL": "15s"}
+    with running_cluster(memory_folder, **late) as cluster:
+        config = cluster.provider_config(timeouts={"total": 10})
+        with Client.init(config) as client, ThreadPoolExecutor(4) as pool:
+            documents = [{"number": number, "salt": os.urandom(8).hex()} for number in range(300)]
+            writes = [pool.submit(client.store, each) for each in documents]
+            wait_until(writes[100].done, 60)
+            cluster.peers[0].stop(kill=True)
+            records = [write.result() for write in writes[:160]]
+            pool.shutdown(cancel_futures=True)
+            for record in records:
+                (pin,) = client.pins(cid=record.cid)
+                living = {name for name, state in pin.peers.items() if state == "pinned"}
+                assert living
+                assert client.retrieve(record.cid) == record.data
 
 
 def names_of_two_copies(client):

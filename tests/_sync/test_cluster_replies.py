@@ -4,6 +4,7 @@
 
 import base64
 import json
+import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -381,6 +382,99 @@ def test_a_wrong_token_is_not_tried_elsewhere(server, other_server):
         with pytest.raises(ProviderError, match="HTTP error 401"):
             client.test_connection()
     assert other_server.requests == []
+
+
+TROUBLE = {"code": 500, "message": "dial tcp 127.0.0.1:5001: connect: connection refused"}
+
+
+def test_a_write_that_fails_at_one_peer_is_tried_at_the_next(server, other_server):
+    script_upload(server, (500, TROUBLE))
+    for body in (ADDED, PIN, DONE):
+        other_server.reply(200, body, headers=JSON)
+    with Client.init(cluster_at(server, other_server)) as client:
+        assert (client.upload(b"hello")).cid == HELLO_CID
+    assert sent_to(server) == [f"GET /allocations/{HELLO_CID}", "POST /add"]
+    assert sent_to(other_server)[0] == "POST /add"
+
+
+def test_a_pin_that_fails_at_all_peers_is_tried_once_at_each(server, other_server):
+    server.reply(404, NOT_PINNED, headers=JSON)
+    for each in (server, other_server):
+        each.reply(500, TROUBLE, headers=JSON)
+    config = cluster_at(server, other_server, retries=AGAIN)
+    with Client.init(config) as client:
+        with pytest.raises(ProviderError, match="connection refused"):
+            client.pin(HELLO_CID)
+    assert sent_to(server)[1:] == sent_to(other_server) == [f"POST /pins/{HELLO_CID}"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"not enough peers to allocate CID. Needed at least: 3. Wanted at most: 3. {HELLO_CID}",
+        "bad replication factors: 3/2",
+        "only CAR files with a single root are supported",
+        "mismatch in content integrity, expected: a got: b",
+    ],
+)
+def test_what_no_peer_would_do_is_not_tried_elsewhere(server, other_server, words):
+    script_upload(server, (500, {"code": 500, "message": words}))
+    with Client.init(cluster_at(server, other_server)) as client:
+        with pytest.raises(ProviderError, match=re.escape(words)):
+            client.upload(b"hello")
+    assert other_server.requests == []
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Writes are repeated at once."""
+    for name in ("REPEATED_SOON", "REPEATED_AFTER"):
+        monkeypatch.setattr(f"holdfast._sync.providers.cluster.{name}", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_write_that_died_with_its_peer_is_repeated_at_another(server, other_server):
+    """The first peer has accepted the content, and told nobody."""
+    script_upload(server, (200, ADDED))
+    server.reply(hang_up=True)
+    script_upload(other_server, (200, states("unpinned", "unpinned")))
+    script_upload(other_server, (200, ADDED), (200, PIN), (200, DONE))
+    with Client.init(cluster_at(server, other_server)) as client:
+        assert (client.upload(b"hello", name="tides")).cid == HELLO_CID
+    assert sent_to(server)[1] == "POST /add"
+    assert sent_to(other_server).count("POST /add") == 1
+    again = next(each for each in other_server.requests if each.method == "POST")
+    assert query_of(again)["name"] == "tides"
+    assert query_of(again)["user-allocations"] == "12D30,12D31"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_write_at_a_dead_peer_is_repeated_at_those_that_live(server, other_server):
+    """The cluster has not noticed yet, and the other peer may not hear of the pin."""
+    dead = states("cluster_error", "pinned", "remote")
+    script_upload(server, (200, ADDED), (200, PIN), (200, dead))
+    script_upload(other_server, (200, ADDED), (200, states("remote", "pinned", "pinned")))
+    with Client.init(cluster_at(server, other_server)) as client:
+        assert (client.upload(b"hello")).cid == HELLO_CID
+    assert sent_to(other_server) == [
+        f"GET /allocations/{HELLO_CID}",
+        "POST /add",
+        f"GET /pins/{HELLO_CID}",
+    ]
+    assert query_of(other_server.requests[1])["user-allocations"] == "12D31,12D32"
+    assert b"hello" in other_server.requests[1].body
+
+
+@pytest.mark.usefixtures("impatient")
+def test_large_content_is_not_sent_again(server, other_server, monkeypatch):
+    monkeypatch.setattr("holdfast._sync.providers.cluster.MAX_REPEATED", 4)
+    dead = states("cluster_error", "pinned", "remote")
+    script_upload(server, (200, ADDED), (200, PIN), (200, dead))
+    for body in (PIN, states("remote", "pinned", "pinned")):
+        other_server.reply(200, body, headers=JSON)
+    with Client.init(cluster_at(server, other_server)) as client:
+        assert (client.upload(b"hello")).cid == HELLO_CID
+    assert sent_to(other_server) == [f"POST /pins/{HELLO_CID}", f"GET /pins/{HELLO_CID}"]
 
 
 # Configuration

@@ -4,7 +4,7 @@ The addresses of requests begin with a path: the provider chooses the peer. A re
 200 means that the cluster has written down what to do. Only the peers say whether it is done.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -51,8 +51,9 @@ class ClusterAPI:
         on_sent: Callable[[int], None],
         *,
         whole: bool = False,
+        peers: Sequence[str] = (),
     ) -> Exchange[Added]:
-        """Add an archive with the only root `cid`, and pin it.
+        """Add an archive with the only root `cid`, and pin it, at `peers` if they are given.
 
         A pin replaces everything that is known about an earlier one. So that one is read first.
 
@@ -64,8 +65,9 @@ class ClusterAPI:
             yield from self._pin(str(cid), settings)
             return Added(cid=str(cid), duplicate=known is not None)
         query = {"format": "car", "stream-channels": "false", **settings}
-        if known is not None and known.peers:  # else a repeated upload may move it to other peers
-            query["user-allocations"] = ",".join(known.peers)
+        if known is not None:
+            peers = peers or known.peers  # else a repeated upload may move it to other peers
+        query |= _allocations(peers)
         form = FileForm([FormFile(PART_NAME, "", archive)], fields={})
         reply = yield self.request(
             "POST",
@@ -79,17 +81,24 @@ class ClusterAPI:
             raise not_what_was_sent(stored)
         return Added(cid=str(cid), duplicate=known is not None)
 
-    def pin(self, cid: str, info: PinInfo) -> Exchange[ClusterPin]:
-        """Pin `cid`, or change its pin; the peers fetch the content later."""
+    def pin(self, cid: str, info: PinInfo, peers: Sequence[str] = ()) -> Exchange[ClusterPin]:
+        """Pin `cid`, or change its pin; the peers fetch the content later.
+
+        A new pin is made at `peers`, if they are given.
+        """
         known = yield from self.find(cid)
         if known is not None and not info.is_explicit and self._has_copies(known):
             return known
         found = cid if known is None else known.cid
-        return (yield from self._pin(found, self._settings(info, known)))
+        settings = self._settings(info, known)
+        return (yield from self._pin(found, settings | _allocations(peers)))
 
-    def pin_again(self, pin: ClusterPin) -> Exchange[ClusterPin]:
-        """Pin what is pinned already. Peers that gave up, or are gone, are tried or replaced."""
-        return (yield from self._pin(pin.cid, _settings(pin)))
+    def pin_again(self, pin: ClusterPin, peers: Sequence[str]) -> Exchange[ClusterPin]:
+        """Pin what is pinned already. Peers that gave up, or are gone, are tried or replaced.
+
+        The cluster replaces a peer by one of `peers`, when it knows that it is gone.
+        """
+        return (yield from self._pin(pin.cid, _settings(pin) | _allocations(peers)))
 
     def update(
         self, cid: str, name: str | None, keyvalues: Mapping[str, Any] | None
@@ -243,6 +252,10 @@ def _changed(pin: ClusterPin, info: PinInfo) -> ClusterPin:
         name=info.name if info.given else pin.name,
         keyvalues=merged_keyvalues(pin.keyvalues, changes),
     )
+
+
+def _allocations(peers: Sequence[str]) -> dict[str, str]:
+    return {"user-allocations": ",".join(peers)} if peers else {}
 
 
 def _settings(pin: ClusterPin) -> dict[str, str]:

@@ -18,7 +18,7 @@ from holdfast.errors import (
     SerializationError,
 )
 from holdfast.protocol import json_text
-from holdfast.protocol.http import Reply
+from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.status_errors import ErrorTable, failure, one_line, provider_error
 from holdfast.records import Pin, PinState
 
@@ -36,11 +36,22 @@ CLUSTER_ERRORS: Final = ErrorTable(
 TOO_LONG: Final = frozenset({414, 431})  # the statuses for a request whose address is too long
 NO_TIME: Final = "0001-01-01T00:00:00Z"  # how Go writes that there is no time
 
+REFUSALS: Final = (
+    b"not enough peers to allocate",
+    b"replication",
+    b"only CAR files with a single root",
+    b"empty car",
+    b"content integrity",
+    b"ExpireAt",
+)
+"""What the cluster says with status 500 about a write that no peer would accept."""
+
 PINNED: Final = "pinned"
 QUEUED: Final = "pin_queued"
 FAILED: Final = "pin_error"
 NOT_ALLOCATED: Final = "remote"  # the peer is not to keep it
-PROBLEMS: Final = frozenset({FAILED, "cluster_error", "unpinned", "unexpectedly_unpinned", "error"})
+UNREACHABLE: Final = "cluster_error"  # the peer, or its Kubo
+PROBLEMS: Final = frozenset({FAILED, UNREACHABLE, "unpinned", "unexpectedly_unpinned", "error"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +77,15 @@ class ClusterPin:
 
 @dataclass(frozen=True, slots=True)
 class PeerStates:
-    """The status of one pin at each peer that is to keep it, by the name of the peer."""
+    """The status of one pin at each peer that is to keep it, by the name of the peer.
+
+    Attributes:
+        usable: The identifiers of all peers that could keep it: they answer, and have not failed.
+    """
 
     statuses: Mapping[str, str]
     errors: Mapping[str, str]
+    usable: tuple[str, ...] = ()
 
     def is_kept(self, copies: int) -> bool:
         """Return whether enough peers have pinned it."""
@@ -79,9 +95,10 @@ class PeerStates:
         """Return whether so many peers gave up that too few are left."""
         return len(self.statuses) - self.count(FAILED) < self.needed(copies)
 
-    def has_problem(self) -> bool:
-        """Return whether a peer cannot be reached, or has given up."""
-        return any(status in PROBLEMS for status in self.statuses.values())
+    def has_problem(self, copies: int) -> bool:
+        """Return whether a peer cannot be reached, has given up, or does not know of the pin."""
+        is_short = len(self.statuses) < self.needed(copies)
+        return is_short or any(status in PROBLEMS for status in self.statuses.values())
 
     def needed(self, copies: int) -> int:
         """Return how many peers must have it; `copies` below 0 stands for all."""
@@ -128,6 +145,16 @@ def not_cluster(reply: Reply, token: Secret | None) -> ProviderError:
         secret=token,
         table=CLUSTER_ERRORS,
     )
+
+
+def may_differ(request: Request, reply: Reply) -> bool:
+    """Return whether a write failed at one peer, and may succeed at another.
+
+    The cluster replies with 500 to whatever it cannot do. Most of that is the trouble of one peer,
+    such as a node that cannot be reached.
+    """
+    is_refusal = any(words in reply.body for words in REFUSALS)
+    return request.method == "POST" and reply.status == 500 and not is_refusal
 
 
 def read_object(reply: Reply, token: Secret | None) -> dict[str, Any]:
@@ -189,9 +216,11 @@ def read_states(value: dict[str, Any], reply: Reply, token: Secret | None) -> Pe
         for name, about in zip(names, found.values(), strict=True)
         if about.get("status") != NOT_ALLOCATED
     ]
+    failed = {FAILED, UNREACHABLE, "error"}
     return PeerStates(
         {name: _text(about, "status") for name, about in pairs},
         {name: _text(about, "error") for name, about in pairs},
+        tuple(peer for peer, about in found.items() if about.get("status") not in failed),
     )
 
 

@@ -1,8 +1,7 @@
 """The RPC API of Kubo: its requests, and how their replies are read.
 
-An error after the first byte of a reply is only in a trailer, which HTTP libraries drop, and some
-failures are an empty reply. So a status of 200 means nothing here: every reply must hold the words
-that only success has.
+An error after the first byte of a reply is only in its trailer, and some failures are an empty
+reply. So a status of 200 means nothing here: every reply must hold the words that only success has.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -43,20 +43,24 @@ class PeerSet(Generic[P]):
     def __len__(self) -> int:
         return len(self._peers)
 
-    def in_order(self, now: float) -> list[P]:
+    def in_order(self, now: float, skip: int = 0) -> list[P]:
         """Return the peers in the configured order, then those to avoid.
 
         Of these, the one that failed last comes last. So one that never answers cannot delay every
-        call while another one fails now and then.
+        call while another one fails now and then. The first `skip` of those that work come after
+        the others that do.
         """
-        if not self._avoided_until:
+        if not self._avoided_until and not skip:
             return [*self._peers]
 
         def avoided_until(peer: P) -> float:
             until = self._avoided_until.get(self._address(peer), 0.0)
             return until if until > now else 0.0
 
-        return sorted(self._peers, key=avoided_until)
+        peers = sorted(self._peers, key=avoided_until)
+        working = sum(not avoided_until(peer) for peer in peers)
+        first = skip % working if working else 0
+        return [*peers[first:working], *peers[:first], *peers[working:]]
 
     def avoid(self, peer: P, now: float) -> None:
         """Ask `peer` last for some time."""

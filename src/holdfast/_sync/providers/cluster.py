@@ -2,7 +2,10 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The provider for IPFS Cluster: several IPFS nodes that keep copies of the same pins."""
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final, cast
 
 from holdfast._sync.providers.cluster_pins import ClusterPins
@@ -18,15 +21,19 @@ from holdfast.files.file_archive import FileArchive, KeptArchive
 from holdfast.files.folder_archive import FolderArchive
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source, open_source
-from holdfast.protocol.cluster_replies import PINNED, ClusterPin, PeerStates
+from holdfast.protocol.cluster import ClusterAPI
+from holdfast.protocol.cluster_replies import PINNED, UNREACHABLE, ClusterPin, PeerStates
 from holdfast.protocol.multipart import FileSource
+from holdfast.protocol.pin_api import Exchange
 from holdfast.provider import Directories, Importing
 from holdfast.records import Added, PinInfo
 
 SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
 FIRST_PAUSE: Final = 0.01  # seconds before the second look at the states of a new pin
 LONGEST_PAUSE: Final = 1.0  # each pause is twice as long as the one before, up to this
-REPEATED_AFTER: Final = 3.0  # seconds with a peer in trouble, after which a pin is made again
+REPEATED_SOON: Final = 1.0  # seconds after which a write is repeated if a peer is unreachable
+REPEATED_AFTER: Final = 2.0  # the same for other trouble, which may pass by itself
+MAX_REPEATED: Final = 256 << 20  # bytes of content that are sent again; else only its pin is made
 LONGEST: Final = 3600.0  # seconds to wait for copies where the configuration has no limit
 
 
@@ -119,10 +126,10 @@ class ClusterProvider(ClusterPins, Directories, Importing):
         source = cast("Source", open_upload(pieces))
         try:
             with self.call("import", cid, total=False) as call:
-                adding = self._api.add(root, ArchiveSource(source, root), info, _ignore_sent)
-                added = self.run(adding, call)
+                writing = _Writing(self._api, root, ArchiveSource(source, root), info)
+                added = self.run(writing.begin(_ignore_sent), call)
                 try:
-                    self._wait_for_copies(added.cid, call)
+                    self._wait_for_copies(writing, call)
                 except RequestTimeoutError:
                     states = self.run(self._api.states(added.cid), call)
                     if not added.duplicate and not states.count(PINNED):
@@ -142,35 +149,38 @@ class ClusterProvider(ClusterPins, Directories, Importing):
         *,
         whole: bool = False,
     ) -> Added:
-        adding = self._api.add(cid, archive, info, on_sent or _ignore_sent, whole=whole)
-        added = self.run(adding, call)
+        writing = _Writing(self._api, cid, archive, info, whole=whole)
+        added = self.run(writing.begin(on_sent or _ignore_sent), call)
         call.cid = added.cid
         if self._api.options.wait:
-            self._wait_for_copies(added.cid, call)
+            self._wait_for_copies(writing, call)
         return added
 
-    def _wait_for_copies(self, cid: str, call: Call) -> None:
-        """Return when enough peers have pinned `cid`.
+    def _wait_for_copies(self, writing: "_Writing", call: Call) -> None:
+        """Return when enough peers have pinned what was written.
 
-        The cluster does not replace a peer that has died. But if the pin is made again, it chooses
-        another peer.
+        If a peer is in trouble, or none knows of the pin, the write is repeated: each time at
+        another peer, because a peer may not hear of the pins of others for minutes after one died.
         """
+        cid = str(writing.cid)
         limit = self.config.timeouts.total or LONGEST
         deadline = call.deadline.copy()
         deadline.tighten(limit)
-        repeat_at = now() + REPEATED_AFTER
+        written, repeats = now(), 0
         pause = FIRST_PAUSE
         pin: ClusterPin | None = None
         states: PeerStates | None = None
         while True:
+            fetch = partial(self.fetch, skip=repeats)
             try:
-                pin = pin or self.run(self._api.find(cid), call)
-                states = self.run(self._api.states(cid), call)
+                pin = pin or self.run(self._api.find(cid), call, fetch)
+                states = self.run(self._api.states(cid), call, fetch)
                 if pin is not None and states.is_kept(pin.copies):
                     return
-                if pin is not None and states.has_problem() and now() > repeat_at:
-                    pin = self._pin_again(pin, call)
-                    repeat_at = now() + REPEATED_AFTER
+                if now() > written + _patience(pin, states, repeats):
+                    repeats, pause = repeats + 1, FIRST_PAUSE
+                    self._write_again(writing.again(pin, states.usable), call, repeats)
+                    written = now()
             except RequestTimeoutError as error:
                 raise _too_few(cid, pin, states) from error
             if (deadline.left() or 0.0) <= pause:
@@ -178,11 +188,56 @@ class ClusterProvider(ClusterPins, Directories, Importing):
             sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _pin_again(self, pin: ClusterPin, call: Call) -> ClusterPin:
-        try:
-            return self.run(self._api.pin_again(pin), call)
-        except ProviderError:  # there are too few peers now; one may come back
-            return pin
+    def _write_again(self, exchange: Exchange[object], call: Call, skip: int) -> None:
+        with suppress(ProviderError):  # there are too few peers now; one may come back
+            self.run(exchange, call, partial(self.fetch, skip=skip))
+
+
+class _Writing:
+    """Content that is written to a cluster, perhaps several times."""
+
+    def __init__(
+        self, api: ClusterAPI, cid: CID, archive: FileSource, info: PinInfo, *, whole: bool = False
+    ) -> None:
+        self.cid = cid
+        self._api = api
+        self._archive = archive
+        self._info = info
+        self._whole = whole
+        self._size = 0
+
+    def begin(self, on_sent: Callable[[int], None]) -> Exchange[Added]:
+        """Send the content."""
+
+        def count(sent: int) -> None:
+            self._size = sent
+            on_sent(sent)
+
+        return self._api.add(self.cid, self._archive, self._info, count, whole=self._whole)
+
+    def again(self, pin: ClusterPin | None, peers: Sequence[str]) -> Exchange[object]:
+        """Write it again, at `peers`. `pin` is the pin that was made, if a peer knows of it.
+
+        The cluster believes for some time that a dead peer lives, and keeps the places of a pin
+        that it knows. Only content that is sent again is put at other peers at once.
+        """
+        if self._archive.repeatable and self._size <= MAX_REPEATED:
+            archive, info = self._archive, self._info
+            return self._api.add(
+                self.cid, archive, info, _ignore_sent, whole=self._whole, peers=peers
+            )
+        if pin is None:
+            return self._api.pin(str(self.cid), self._info, peers)
+        return self._api.pin_again(pin, peers)
+
+
+def _patience(pin: ClusterPin | None, states: PeerStates, repeats: int) -> float:
+    """Return how long after the last write it is repeated."""
+    if pin is not None and not states.has_problem(pin.copies):
+        return math.inf
+    if repeats:
+        return REPEATED_SOON * 2.0 ** (repeats - 1)
+    return REPEATED_SOON if states.count(UNREACHABLE) else REPEATED_AFTER
 
 
 def _too_few(cid: str, pin: ClusterPin | None, states: PeerStates | None) -> RequestTimeoutError:

@@ -15,7 +15,7 @@ from holdfast.config.checks import is_loopback
 from holdfast.errors import ConfigError, NotFoundError, ProviderError
 from holdfast.protocol.cluster import ASKED_AT_ONCE, AllocationLines, ClusterAPI, matches
 from holdfast.protocol.cluster_options import read_options
-from holdfast.protocol.cluster_replies import ClusterPin, make_pin
+from holdfast.protocol.cluster_replies import ClusterPin, make_pin, may_differ
 from holdfast.protocol.http import Reply, Request
 from holdfast.provider import Pinning, Updating
 from holdfast.records import Pin, PinFilter, PinInfo
@@ -34,11 +34,11 @@ class ClusterPins(ListingProvider, Updating, Pinning):
         _check_gateways(config)
         super().__init__(config, session=session)
         self._api = ClusterAPI(config.provider_token, options)
-        self._peers = Peers(self._session, config.api_urls)
+        self._peers = Peers(self._session, config.api_urls, may_differ)
 
-    def fetch(self, request: Request, call: Call) -> Reply:
-        """Send `request` to a peer; if that does not answer, to the next."""
-        return self._peers.fetch(request, call)
+    def fetch(self, request: Request, call: Call, *, skip: int = 0) -> Reply:
+        """Send `request` to a peer, after the first `skip`; if it does not answer, to the next."""
+        return self._peers.fetch(request, call, skip=skip)
 
     def unpin(self, cid: str, call: Call, /) -> None:
         """Unpin `cid`."""

@@ -2,9 +2,9 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The base class of providers that write through an HTTP API and read through gateways."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
+from typing import TYPE_CHECKING, ClassVar, ContextManager, Self, TypeAlias, TypeVar  # noqa: UP035
 
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holdfast._sync.transport import Transport
 
 T = TypeVar("T")
+Fetch: TypeAlias = Callable[[Request, Call], Reply]
 
 
 class HTTPProvider(BaseProvider):
@@ -64,12 +65,13 @@ class HTTPProvider(BaseProvider):
         """
         return self._session.call(operation, cid, total=total)
 
-    def run(self, exchange: Exchange[T], call: Call) -> T:
-        """Send the requests of `exchange`, and return its result."""
+    def run(self, exchange: Exchange[T], call: Call, fetch: Fetch | None = None) -> T:
+        """Send the requests of `exchange`, by `self.fetch` or another, and return its result."""
+        fetch = fetch or self.fetch
         try:
             request = next(exchange)
             while True:
-                request = exchange.send(self.fetch(request, call))
+                request = exchange.send(fetch(request, call))
         except StopIteration as end:
             result: T = end.value
             return result

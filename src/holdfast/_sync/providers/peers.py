@@ -2,8 +2,9 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Requests to an API that several peers offer: if one does not answer, the next is asked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from holdfast._sync.runtime import now
@@ -25,26 +26,38 @@ class Peers:
 
     Requests come without a peer: their address begins with the path. Everything must be allowed to
     reach several peers. Clients that share connections know the same about the peers.
+
+    Args:
+        session: Sends the requests.
+        urls: The addresses of the peers.
+        may_differ: Tells whether a reply is a failure of one peer, which others may not have.
     """
 
-    def __init__(self, session: Session, urls: Sequence[str]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        urls: Sequence[str],
+        may_differ: Callable[[Request, Reply], bool],
+    ) -> None:
         self._session = session
         self._peers = PeerSet(urls, session.avoided, address=str)
+        self._may_differ = may_differ
 
-    def fetch(self, request: Request, call: Call) -> Reply:
+    def fetch(self, request: Request, call: Call, *, skip: int = 0) -> Reply:
         """Send `request`, retry if that may help, and return the complete reply.
 
-        Each attempt asks one peer after the other, until one replies.
+        Each attempt asks one peer after the other, until one replies; those that reply with an
+        error of their own (`may_differ`) are asked once. The first `skip` peers are asked last.
         """
-        return self._session.fetch(request, call, self._ask_all)
+        return self._session.fetch(request, call, partial(self._ask_all, skip))
 
-    def _ask_all(self, request: Request, call: Call) -> Attempt:
+    def _ask_all(self, skip: int, request: Request, call: Call) -> Attempt:
         failures: list[Attempt] = []
-        for url, share in self._in_order():
+        for url, share in self._in_order(skip):
             outcome = self._session.fetch_once(
                 replace(request, url=url + request.url), call, deadline=call.share(share)
             )
-            if isinstance(outcome, Reply) and outcome.status not in request.retried:
+            if isinstance(outcome, Reply) and not self._is_failure(request, outcome):
                 return replace(outcome, reply_lost=_was_sent(failures))
             self._peers.avoid(url, now())
             failures.append(outcome)
@@ -74,9 +87,13 @@ class Peers:
             if not self._session.wait(backoff, call, error=failures[-1].name):
                 raise _last(failures)
 
-    def _in_order(self) -> Iterator[tuple[str, int]]:
+    def _is_failure(self, request: Request, reply: Reply) -> bool:
+        """Return whether another peer may reply with something better."""
+        return reply.status in request.retried or self._may_differ(request, reply)
+
+    def _in_order(self, skip: int = 0) -> Iterator[tuple[str, int]]:
         """Yield the peers, each with the number of those that are left, itself included."""
-        urls = self._peers.in_order(now())
+        urls = self._peers.in_order(now(), skip)
         return zip(urls, range(len(urls), 0, -1), strict=True)
 
 
