@@ -26,6 +26,7 @@ from holdfast.files.folder_target import limits, tree
 from holdfast.files.folder_target.names import folded, why_not_portable
 from holdfast.files.folder_target.work_folder import WorkFolder
 from holdfast.testing import ScriptedServer
+from tests import folder_dags
 from tests.disks import mount
 from tests.folder_dags import FolderDag, on_disk, serving
 from tests.support import config_for
@@ -405,6 +406,62 @@ def test_a_small_dag_of_very_many_folders_ends_at_the_limit(home, monkeypatch):
     assert isinstance(error, MalformedError)
     assert "more than 2000 entries" in str(error)
     assert [name for name in on_disk(home) if "photos" in name] == []
+
+
+@pytest.mark.parametrize("kinds", [("raw",), ("raw", "car", "plain")], ids=["blocks", "archives"])
+@pytest.mark.parametrize("width", [2, 16, 300])
+def test_folders_in_folders_are_summed_before_they_are_written(home, width, kinds, monkeypatch):
+    """Each has many links to the next: 2^40 entries, or many more, of which few are made."""
+    monkeypatch.setattr(folder_dags, "MOST_BLOCKS", 200)
+    made = []
+    make = WorkFolder.make_folder
+    monkeypatch.setattr(
+        WorkFolder, "make_folder", lambda self, path: (made.append(path), make(self, path))
+    )
+    dag = FolderDag()
+    root = wide_bomb(dag, levels=40, width=width)
+    with ScriptedServer(serving(dag, kinds=kinds)) as server:
+        with Client.init(config_for(server)) as client, pytest.raises(MalformedError) as caught:
+            client.download_folder(str(root), home / "photos")
+        assert len(server.requests) < 60
+    assert str(caught.value) == (
+        "the directory has more than 1000000 entries; download parts of it"
+    )
+    assert len(made) <= 21
+    assert not list(home.glob("*photos*"))
+
+
+def test_folders_that_differ_in_a_name_are_summed_once_for_each_cid(home, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_ENTRIES", 3_000)
+
+    def build(dag):
+        cid = dag.folder(("leaf", dag.file(b"x")))
+        for number in range(30):
+            halves = [dag.folder((name, cid), (f"{number}", cid)) for name in ("a", "b")]
+            cid = dag.folder(("left", halves[0]), ("right", halves[1]))
+        return cid
+
+    _, _, error = try_download(build, home)
+    assert "more than 3000 entries" in str(error)
+
+
+def test_folders_that_are_the_same_count_at_each_place(home, monkeypatch):
+    def build(dag):
+        leaf = dag.folder(("a", dag.file(b"a")), ("b", dag.file(b"b")))
+        pair = dag.folder(("one", leaf), ("two", leaf), ("three", dag.folder()))
+        return dag.folder(("x", pair), ("y", dag.folder(("z", pair), ("leaf", leaf))), ("l", leaf))
+
+    dag = FolderDag()
+    entries = len(dag.tree(build(dag)))
+    for served in (("raw",), ("raw", "car", "plain")):
+        monkeypatch.setattr(limits, "MAX_ENTRIES", entries - 1)
+        _, _, error = try_download(build, home, served)
+        assert f"more than {entries - 1} entries" in str(error)
+        monkeypatch.setattr(limits, "MAX_ENTRIES", entries)
+        dag, root, error = try_download(build, home, served)
+        assert error is None
+        assert on_disk(home / "photos") == dag.tree(root)
+        shutil.rmtree(home / "photos")
 
 
 def test_a_directory_of_very_many_entries_ends_at_the_limit_before_any_is_fetched(

@@ -4,7 +4,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from holdfast._sync.folder_download.entries import FOLDERS, Entries
 from holdfast._sync.folder_download.source import FolderSource
@@ -18,6 +18,7 @@ from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.walks import DirectoryWalk
 from holdfast.errors import ClientError, NetworkError, VerificationError
+from holdfast.files.folder_target.limits import DirectoryCount
 from holdfast.files.folder_target.names import EntryPath, NameRules
 from holdfast.files.folder_target.spool import EntrySpool
 from holdfast.files.folder_target.work_folder import WorkFolder
@@ -29,6 +30,29 @@ ARCHIVE_FROM: Final = 16
 ARCHIVE_UP_TO: Final = 256 << 10
 
 Take: TypeAlias = Callable[[list[DirectoryEntry]], None]
+
+
+class _Directory(NamedTuple):
+    """A directory while it is fetched.
+
+    Attributes:
+        path: Its path below the root.
+        cid: Its CID.
+        waiting: The entries that are not fetched yet.
+        folders: The directories among them, which are fetched at the end.
+        counter: Counts the entries.
+    """
+
+    path: EntryPath
+    cid: CID
+    waiting: EntrySpool
+    folders: EntrySpool
+    counter: DirectoryCount
+
+    def add_folder(self, entry: DirectoryEntry) -> None:
+        """Note that the entry is a directory, which is fetched at the end."""
+        self.counter.add_directory(entry.cid)
+        self.folders.add(entry)
 
 
 class FolderFetcher:
@@ -46,14 +70,17 @@ class FolderFetcher:
     def fetch(self, path: EntryPath, cid: CID, feed: ArchiveFeed | None = None) -> None:
         """Fetch the directory `cid` to `path`; from `feed`, as far as it has the blocks."""
         waiting, folders = EntrySpool(), EntrySpool()
+        counter = self._entries.usage.enter(cid)
+        directory = _Directory(path, cid, waiting, folders, counter)
         try:
-            self._list(path, cid, waiting)
+            self._list(directory)
             if not path:
                 self._check_space(waiting.size)
             run_blocking(self._work.make_folder, path)
-            self._fetch_entries(path, cid, waiting, folders, feed)
+            self._fetch_entries(directory, feed)
             for folder in folders:
                 self.fetch((*path, folder.name), folder.cid)
+            counter.leave()
         finally:
             run_blocking(waiting.close)
             run_blocking(folders.close)
@@ -68,8 +95,9 @@ class FolderFetcher:
 
     # The names
 
-    def _list(self, path: EntryPath, cid: CID, waiting: EntrySpool) -> None:
-        """Add all entries of the directory to `waiting`; raise an error if one is refused."""
+    def _list(self, directory: _Directory) -> None:
+        """Find all entries of the directory, which wait then; raise an error if one is refused."""
+        path, cid, waiting, _, counter = directory
         walk = DirectoryWalk(cid)
         names = self._rules.new_directory()
 
@@ -77,6 +105,7 @@ class FolderFetcher:
             for entry in found:
                 place = (*path, entry.name)
                 self._entries.usage.add_entry(place)
+                counter.add(entry.cid)
                 names.check(place)
                 waiting.add(entry)
 
@@ -90,6 +119,7 @@ class FolderFetcher:
                 self._list_from(feed, walk, take)
         while walk.need is not None:
             reader.advance(walk, known, take)
+        run_blocking(counter.end_list)
 
     def _list_from(self, feed: ArchiveFeed, walk: DirectoryWalk, take: Take) -> None:
         """Feed `walk` the blocks of `feed`, as far as it has them."""
@@ -114,27 +144,21 @@ class FolderFetcher:
 
     # The entries
 
-    def _fetch_entries(
-        self,
-        path: EntryPath,
-        cid: CID,
-        waiting: EntrySpool,
-        folders: EntrySpool,
-        feed: ArchiveFeed | None,
-    ) -> None:
+    def _fetch_entries(self, directory: _Directory, feed: ArchiveFeed | None) -> None:
         """Fetch all files and links; add the directories that are not fetched to `folders`."""
+        path, cid, waiting = directory.path, directory.cid, directory.waiting
         there = run_blocking(self._work.count, path)
         iter(waiting)
         if feed is not None:
-            self._fetch_from(feed, path, waiting, folders)
+            self._fetch_from(feed, directory)
         elif self._archive_pays(waiting, there):
             feed = self._source.open_archive(cid, path, "all")
             if feed is not None:
                 try:
-                    self._fetch_from(feed, path, waiting, folders)
+                    self._fetch_from(feed, directory)
                 finally:
                     feed.close()
-        worker = partial(self._work_off, path, waiting, folders)
+        worker = partial(self._work_off, directory)
         try:
             outcomes = together([worker] * min(FILES_AT_ONCE, waiting.count or 1))
         except BaseException:
@@ -155,12 +179,10 @@ class FolderFetcher:
             self._source.has_archives and count >= ARCHIVE_FROM and is_small and there * 10 <= count
         )
 
-    def _fetch_from(
-        self, feed: ArchiveFeed, path: EntryPath, waiting: EntrySpool, folders: EntrySpool
-    ) -> None:
+    def _fetch_from(self, feed: ArchiveFeed, directory: _Directory) -> None:
         """Take entries that wait, and write them with the blocks of `feed`, until it ends."""
-        while not feed.is_over and (entry := waiting.take()) is not None:
-            place = (*path, entry.name)
+        while not feed.is_over and (entry := directory.waiting.take()) is not None:
+            place = (*directory.path, entry.name)
             if self._entries.is_saved(place, entry.cid):
                 continue
             kind = None
@@ -173,28 +195,32 @@ class FolderFetcher:
                 if not feed.is_over:
                     raise
             if kind is None:
-                self._fetch_entry(path, entry, folders)
+                self._fetch_entry(directory, entry)
             elif kind is Kind.DIRECTORY:
+                directory.counter.add_directory(entry.cid)
                 self.fetch(place, entry.cid, feed)
             elif kind is Kind.SHARD:  # its names come between its content
-                folders.add(entry)
+                directory.add_folder(entry)
 
-    def _work_off(self, path: EntryPath, waiting: EntrySpool, folders: EntrySpool) -> None:
+    def _work_off(self, directory: _Directory) -> None:
         """Take entries that wait, and fetch them, until there are no more or one has failed."""
+        path, waiting = directory.path, directory.waiting
         try:
             while not self._failed and (entry := waiting.take()) is not None:
-                if not self._entries.is_saved((*path, entry.name), entry.cid):
-                    self._fetch_entry(path, entry, folders)
+                if self._entries.usage.is_directory(entry.cid):
+                    directory.add_folder(entry)
+                elif not self._entries.is_saved((*path, entry.name), entry.cid):
+                    self._fetch_entry(directory, entry)
         except BaseException:
             self._failed = True
             raise
 
-    def _fetch_entry(self, path: EntryPath, entry: DirectoryEntry, folders: EntrySpool) -> None:
-        place = (*path, entry.name)
+    def _fetch_entry(self, directory: _Directory, entry: DirectoryEntry) -> None:
+        place = (*directory.path, entry.name)
         try:
             kind = self._entries.fetch(place, entry.cid)
         except ClientError as error:
             error.add_note(f"in the directory: {'/'.join(place)}")
             raise
         if kind in FOLDERS:
-            folders.add(entry)
+            directory.add_folder(entry)

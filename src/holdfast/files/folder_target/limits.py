@@ -5,9 +5,12 @@ A DAG of a few kilobytes can stand for any number of files, because links may be
 
 import errno
 import os
+from array import array
+from itertools import groupby
 from threading import Lock
 from typing import Final
 
+from holdfast.content.cid import CID, DAG_PB
 from holdfast.errors import MalformedError
 from holdfast.files.disk_space import DiskSpace
 from holdfast.files.folder_target.names import EntryPath, refused
@@ -30,30 +33,36 @@ class Usage:
         entries: The files and folders so far.
         size: The bytes of all files whose size is known, and those that were written of the others.
         written: How many of them are on the disk.
+        below: How many entries each directory has that is complete, with those below it.
+        places: At how many places each directory is that is known and not listed yet.
+        lock: For what several threads count.
     """
 
     def __init__(self, space: DiskSpace, max_bytes: int | None = None) -> None:
         self._space = space
         self._max_bytes = max_bytes
-        self._lock = Lock()
+        self.lock = Lock()
+        self._total = 0
+        self.below: dict[int, int] = {}
+        self.places: dict[int, int] = {}
         self.entries: int = 0
         self.size: int = 0
         self.written: int = 0
 
+    def enter(self, cid: CID) -> "DirectoryCount":
+        """Return what counts the entries of the directory `cid`, which is listed now."""
+        return DirectoryCount(self, cid)
+
     def add_entry(self, path: EntryPath) -> None:
-        """Count an entry."""
+        """Count an entry that is to be written at `path`."""
         self.entries += 1
-        if self.entries > MAX_ENTRIES:
-            raise MalformedError(
-                f"the directory has more than {MAX_ENTRIES} entries; download parts of it"
-            )
         if len(path) > MAX_DEPTH or len(os.fsencode("/".join(path))) > MAX_PATH:
             why = f"{MAX_DEPTH} levels and paths of {MAX_PATH} bytes are possible, not more"
             raise refused(path[-3:], why, errno.ENAMETOOLONG)
 
     def add_bytes(self, size: int, written: int) -> None:
         """Count more bytes that files have, and more that are about to be written."""
-        with self._lock:
+        with self.lock:
             self.size += size
             self.written += written
             left = self.size - self.written
@@ -67,6 +76,78 @@ class Usage:
         else:
             self._space.spend(written, left)
 
+    def is_directory(self, cid: CID) -> bool:
+        """Return whether `cid` is known to be a directory."""
+        key = _key(cid)
+        return key in self.below or key in self.places
+
+    def add_entries(self, count: int) -> None:
+        """Count entries that the directory has in all, as far as its blocks are known."""
+        self._total += count
+        if self._total > MAX_ENTRIES:
+            raise MalformedError(
+                f"the directory has more than {MAX_ENTRIES} entries; download parts of it"
+            )
+
     def require_space(self, size: int) -> None:
         """Raise `OSError` unless the disk has space for `size` more bytes."""
         self._space.require(size)
+
+
+class DirectoryCount:
+    """Counts the entries of one directory, and of those below it, for all places where it is.
+
+    A few blocks can stand for very many entries: a directory with two links to another, which has
+    two links to another, and so on. So the entries of a directory count as often as it is known to
+    occur when its blocks first arrive, not when they are written at each of these places.
+    """
+
+    def __init__(self, usage: Usage, cid: CID) -> None:
+        self._usage = usage
+        self._key = _key(cid)
+        self._is_new = self._key not in usage.below
+        self._places = usage.places.pop(self._key, 1)
+        self._own = 0
+        self._linked = array("Q")  # what may be a directory, in 8 bytes each
+        self._repeated: dict[int, int] = {}
+        self._inner: dict[int, int] = {}  # the directories in it, and how often each is there
+
+    def add(self, cid: CID) -> None:
+        """Count an entry."""
+        if self._is_new:
+            self._own += 1
+            self._usage.add_entries(self._places)
+            if cid.codec == DAG_PB:
+                self._linked.append(_key(cid))
+
+    def end_list(self) -> None:
+        """Find the entries that are the same, when all are counted."""
+        for key, same in groupby(sorted(self._linked)):
+            count = sum(1 for _ in same)
+            if count > 1:
+                self._repeated[key] = count
+        del self._linked[:]
+
+    def add_directory(self, cid: CID) -> None:
+        """Count what is below the entry `cid`, a directory; once for all entries that are it."""
+        key, usage = _key(cid), self._usage
+        with usage.lock:
+            if not self._is_new or key in self._inner:
+                return
+            count = self._inner[key] = self._repeated.get(key, 1)
+            if key in usage.below:
+                usage.add_entries(usage.below[key] * count * self._places)
+            else:
+                usage.places[key] = usage.places.get(key, 0) + count * self._places
+
+    def leave(self) -> None:
+        """Remember how many entries it has in all, when all directories in it are complete."""
+        if self._is_new:
+            below = self._usage.below
+            inner = sum(count * below[key] for key, count in self._inner.items())
+            below[self._key] = self._own + inner
+
+
+def _key(cid: CID) -> int:
+    """Return a number of 64 bits that is the same for all forms of a CID."""
+    return hash((cid.codec, cid.hash_code, cid.digest)) & 0xFFFF_FFFF_FFFF_FFFF
