@@ -151,7 +151,8 @@ async def test_what_is_not_http_is_a_network_error():
         listener.close()
 
 
-async def test_what_follows_a_body_is_not_the_reply_to_the_next_request():
+@pytest.mark.parametrize("context", [None, tls.serving], ids=["plain", "TLS"])
+async def test_what_follows_a_body_is_not_the_reply_to_the_next_request(context):
     content = bytes(range(256)) * 3000
     head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(content)}\r\n\r\n".encode()
     extra = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong"
@@ -160,16 +161,20 @@ async def test_what_follows_a_body_is_not_the_reply_to_the_next_request():
     def answer():
         while len(accepted) < 2:
             accepted.append(listener.accept()[0])
+            if context is not None:
+                accepted[-1] = context().wrap_socket(accepted[-1], server_side=True)
             accepted[-1].recv(10_000)
             accepted[-1].sendall(head + content[:1000])
             time.sleep(0.1)  # so that the rest of the body arrives without a head
-            accepted[-1].sendall(content[1000:] + extra)
+            accepted[-1].sendall(content[1000:-1000])
+            accepted[-1].sendall(content[-1000:] + extra)  # one record of TLS
 
     with socket.create_server(("127.0.0.1", 0)) as listener, ScriptedServer() as unused:
         thread = threading.Thread(target=answer)
         thread.start()
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/ipfs"
-        async with await AsyncClient.init(config_for(unused, gateway_url=url)) as client:
+        url = f"{'https' if context else 'http'}://127.0.0.1:{listener.getsockname()[1]}/ipfs"
+        config = config_for(unused, gateway_url=url, ssl_context=context and tls.trusting())
+        async with await AsyncClient.init(config) as client:
             for _ in range(2):
                 assert (await client.download(raw_cid(content))).read() == content
         thread.join()

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import socket
+import ssl
 from email.errors import FirstHeaderLineIsContinuationDefect, MissingHeaderBodySeparatorDefect
 from functools import partial
 from typing import Any, Final
@@ -14,6 +15,7 @@ from urllib3 import exceptions as library
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util import wait_for_read
+from urllib3.util.ssltransport import SSLTransport
 
 from holdfast._sync.exchange_limits import ForbiddenAddressError, current_limits
 from holdfast._sync.runtime import now, racer
@@ -171,8 +173,10 @@ class _LimitedSends:
     @property
     def is_connected(self) -> bool:
         # The pool asks this before it uses a connection again. After half a request, the peer
-        # would take the next request for the other half.
-        return not self._unfinished and super().is_connected  # type: ignore[misc]
+        # would take the next request for the other half. Unread bytes would be taken for the reply
+        # to the next request; urllib3 asks the system for them, but not TLS.
+        is_unusable = self._unfinished or _has_unread_tls(self.sock)
+        return not is_unusable and super().is_connected  # type: ignore[misc]
 
     def _new_conn(self) -> socket.socket:
         """Try all addresses of the host within the one time-out for a connection.
@@ -235,6 +239,13 @@ class _LimitedSends:
             if wait_for_read(self.sock, timeout=0):
                 raise BrokenPipeError from None
             raise
+
+
+def _has_unread_tls(sock: Any) -> bool:
+    """Return whether TLS has received bytes on `sock` that were not read."""
+    if isinstance(sock, SSLTransport):  # TLS to a host, inside of TLS to a proxy
+        return sock.incoming.pending > 0 or sock.sslobj.pending() > 0
+    return isinstance(sock, ssl.SSLSocket) and sock.pending() > 0
 
 
 class _Connection(_LimitedSends, HTTPConnection):
