@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any, Final, Self
 
 from holdfast.events import Event, EventHook, Kind
+from holdfast.single_line import single_line
 
 logger: Final = logging.getLogger("holdfast")
 
@@ -151,9 +152,10 @@ class Call:
         # A runner that has lost a race may still report something after the call has ended.
         if self._over or not self.is_heard(level):
             return
-        known = {"cid": self.cid, "attempt": self.attempt}
-        event = Event(kind=kind, operation=self.operation, **{**known, **facts})
-        logger.log(level, words, *args, extra=asdict(event))
+        facts = {"cid": self.cid, "attempt": self.attempt, **facts}
+        shown = {name: _shown(value) for name, value in facts.items()}
+        event = Event(kind=kind, operation=self.operation, **shown)
+        logger.log(level, words, *map(_shown, args), extra=asdict(event))
         if self._hook is not None:
             try:
                 self._hook(event)
@@ -170,3 +172,8 @@ class Call:
             outcome = f"ended with {name}" if name else "succeeded"
             self.tell("call", "%s %s", self.operation, outcome, elapsed=elapsed, error=name)
         self._over = True
+
+
+def _shown(value: Any) -> Any:
+    """Return a value for the log: a text may be a peer's."""
+    return single_line(value) if isinstance(value, str) else value

@@ -22,7 +22,12 @@
 
 An argument of a wrong type raises the built-in ``TypeError``, an empty recipient ``ValueError``,
 and a problem with a local file the ``OSError`` of ``open``.
+
+Messages, details and request ids may be words of a peer. They never contain a control character, so
+that an error in a log is one line: see `single_line`.
 """
+
+from holdfast.single_line import single_line
 
 
 class ClientError(Exception):
@@ -38,6 +43,7 @@ class ClientError(Exception):
     """
 
     def __init__(self, message: str) -> None:
+        message = single_line(message)
         super().__init__(message)
         self.message = message
 
@@ -141,8 +147,8 @@ class ProviderError(ClientError):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.details = details
-        self.request_id = request_id
+        self.details = None if details is None else single_line(details)
+        self.request_id = None if request_id is None else single_line(request_id)
         self.retry_after = retry_after
 
 

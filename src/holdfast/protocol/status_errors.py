@@ -17,6 +17,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply
+from holdfast.single_line import single_line
 
 UNAUTHORIZED: Final = 401
 RATE_LIMITED: Final = 429
@@ -151,8 +152,9 @@ def _texts(reply: Reply, secret: Secret | None, table: ErrorTable) -> Iterator[s
         value = None
     for path in table.texts:
         text = _member(value, path)
-        if isinstance(text, str) and text.strip():
-            yield scrub(text.strip())[:MAX_DETAILS]
+        text = single_line(text).strip() if isinstance(text, str) else ""
+        if text:
+            yield scrub(text)[:MAX_DETAILS]
     if reply.media_type == "text/plain":
         line = _plain_text(scrub(reply.body.decode(errors="replace")))
         if line is not None:
@@ -179,5 +181,5 @@ def one_line(text: str) -> str:
         >>> one_line("not\n  found\x1b")
         'not found'
     """
-    words = " ".join(text.split())
-    return "".join(character for character in words if character.isprintable())[:MAX_WORDS]
+    seen = (character if character.isprintable() else " " for character in text)
+    return " ".join("".join(seen).split())[:MAX_WORDS]

@@ -20,6 +20,7 @@ from holdfast.files.folder_target.limits import DirectoryCount
 from holdfast.files.folder_target.names import EntryPath, NameRules
 from holdfast.files.folder_target.spool import EntrySpool
 from holdfast.files.folder_target.work_folder import WorkFolder
+from holdfast.single_line import single_line
 
 FILES_AT_ONCE: Final = 8  # as many as the blocks of one file
 # An archive saves a round trip for each file, and cannot be fetched in parts. So it pays for many
@@ -218,7 +219,7 @@ class AsyncFolderFetcher:
         try:
             kind = await self._entries.fetch(place, entry.cid)
         except ClientError as error:
-            error.add_note(f"in the directory: {'/'.join(place)}")
+            error.add_note(single_line(f"in the directory: {'/'.join(place)}"))
             raise
         if kind in FOLDERS:
             directory.add_folder(entry)
