@@ -7,6 +7,8 @@ OURS = "holdfast"
 BY_HAND = "workers by hand"
 IN_PIECES = "in pieces (tus)"
 ONE_REQUEST = "in one request"
+BLOCKING = "holdfast, blocking"
+ASYNC = "holdfast, async"
 SAFE_KUBO = "Kubo, synced and verified"  # with the guarantees of our node
 
 
@@ -114,6 +116,14 @@ GOALS = (
     _same("store to Kubo, 16 at once", "kubo-store", "Kubo's command", 5.0),
     _same("download from Kubo", "kubo-download", "ipfs get", 0.5),
     _same("copy from Kubo to Kubo", "kubo-copy", "ipfs dag export, import", 0.8),
+    Goal(
+        "entries of a directory of 6,000 at Kubo, blocking / async",
+        "kubo-entries",
+        (("kubo-entries", ASYNC),),
+        2.0,
+        at_most=True,
+        ours=BLOCKING,
+    ),
     Goal(
         "from holdfast import Client / import urllib3",
         "import",

@@ -3,6 +3,7 @@
 Each client has a Kubo of its own, so that none stores what another one has stored.
 """
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -15,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.content import MIB
+from bench.goals import ASYNC, BLOCKING
 from bench.nodes import KUBO, Node, kubo_reason, start_kubo
 from bench.plan import Plan
 from bench.workers import Task, Worker, python_worker
-from holdfast import Client
+from holdfast import AsyncClient, Client
 
 AT_ONCE = 16
 OURS = "holdfast"
@@ -29,11 +31,12 @@ WARM_UP = 3_000  # documents for the work that is not counted
 STEP = 1_400  # documents for each round
 SECONDS = 1.0  # of each round: Kubo's own work comes in bursts
 COPIED = 128 * MIB
+ENTRIES = 6_000  # of a directory, whose names make it a sharded one
 LAYOUT = ["--cid-version=1", "--raw-leaves", "--chunker=size-1048576", "--max-file-links=1024"]
 
 
 def run(plan: Plan) -> None:
-    """Measure stores a second, and the rates of downloads to the disk and of copies."""
+    """Measure stores a second, the rates of downloads and copies, and the time of a list."""
     if (reason := kubo_reason()) is not None:
         plan.results.unavailable["Kubo"] = reason
         return
@@ -47,6 +50,7 @@ def run(plan: Plan) -> None:
         _measure_stores(plan, nodes, folders[COMMAND], stack)
         _measure_downloads(plan, nodes[OURS], folders[OURS])
         _measure_copies(plan, nodes, folders)
+        measure_lists(plan, nodes[OURS])
 
 
 def _measure_stores(plan: Plan, nodes: dict[str, Node], repository: Path, stack: ExitStack) -> None:
@@ -165,6 +169,38 @@ def _measure_copies(plan: Plan, nodes: dict[str, Node], folders: dict[str, Path]
         plan.results.take_turns(
             plan.large_rounds, [partial(measure, *each) for each in works.items()]
         )
+
+
+def measure_lists(plan: Plan, node: Node) -> None:
+    """List a sharded directory with both clients."""
+    folder = plan.folder / "listed"
+    folder.mkdir()
+    for number in range(ENTRIES):
+        folder.joinpath(f"{number:04} {'with a long name ' * 4}").write_bytes(b"%d" % number)
+
+    async def list_async(cid: str) -> float:
+        async with AsyncClient.init(provider="kubo", pin_api_url=node.url) as client:
+            start = time.perf_counter()
+            await client.entries(cid)
+            return time.perf_counter() - start
+
+    with Client.init(provider="kubo", pin_api_url=node.url) as client:
+        cid = client.upload(folder).cid
+
+        def list_blocking() -> float:
+            start = time.perf_counter()
+            client.entries(cid)
+            return time.perf_counter() - start
+
+        works: dict[str, Callable[[], float]] = {
+            BLOCKING: list_blocking,
+            ASYNC: lambda: asyncio.run(list_async(cid)),
+        }
+
+        def measure(name: str, _: int) -> None:
+            plan.results.add("kubo", "kubo-entries", name, "ms", works[name]() * 1e3)
+
+        plan.results.take_turns(plan.node_rounds, [partial(measure, name) for name in works])
 
 
 def _run_kubo(environment: dict[str, str], *arguments: str, **options: Any) -> None:

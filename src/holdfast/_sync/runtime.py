@@ -11,14 +11,18 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Generic, ParamSpec, Self, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
 from holdfast.files.background import Background
+from holdfast.forks import ForkAware
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 now = time.monotonic
+
+IDLE: Final = 5.0  # seconds after which a thread without a call ends
 
 Worker = Background
 
@@ -111,11 +115,59 @@ class Racer:
 racer: contextvars.ContextVar[Racer | None] = contextvars.ContextVar("racer", default=None)
 
 
+class _Threads(ForkAware):
+    """Threads that make calls, and then wait for others: to start one takes long.
+
+    There is no limit on them, because a call may wait for other calls. Those that have nothing to
+    do for `IDLE` seconds end. They are daemons, so they never keep the interpreter from its end.
+    """
+
+    def __init__(self) -> None:
+        self.after_fork_in_child()
+        self.watch_forks()
+
+    def after_fork_in_child(self) -> None:
+        """Forget the threads, which do not run in the child."""
+        self._lock = threading.RLock()  # a collection of garbage may make calls while it is held
+        self._idle: list[queue.SimpleQueue[Callable[[], object]]] = []
+
+    def run(self, call: Callable[[], object]) -> None:
+        """Make `call` on a thread that has nothing to do, or on a new one. It must not raise."""
+        with self._lock:
+            if self._idle:
+                self._idle.pop().put(call)
+                return
+        calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        calls.put(call)
+        args = (calls,)
+        threading.Thread(target=self._work, args=args, name="holdfast-call", daemon=True).start()
+
+    def _work(self, calls: "queue.SimpleQueue[Callable[[], object]]") -> None:
+        while True:
+            try:
+                call = calls.get(timeout=IDLE)
+            except queue.Empty:
+                with self._lock:
+                    if calls in self._idle:
+                        self._idle.remove(calls)
+                    if calls.empty():
+                        return
+                continue
+            call()
+            del call  # a thread that waits must not hold what it has worked on
+            with self._lock:
+                self._idle.append(calls)
+
+
+_threads: Final = _Threads()
+
+
 def together(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
     """Make all `calls` at once on threads, and return their results or errors in order."""
     if len(calls) == 1:
         return [_outcome(calls[0])]
     outcomes: dict[int, T | BaseException] = {}
+    finished: queue.SimpleQueue[int] = queue.SimpleQueue()
     me = racer.get() or Racer()
 
     def run(place: int) -> None:
@@ -124,16 +176,13 @@ def together(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
             outcomes[place] = _outcome(calls[place])
         except BaseException as error:  # noqa: BLE001 - raised in the caller
             outcomes[place] = error
+        finished.put(place)
 
-    threads = []
     try:
         for place in range(len(calls)):
-            args = (run, place)
-            target = contextvars.copy_context().run
-            threads.append(threading.Thread(target=target, args=args, daemon=True))
-            threads[-1].start()
-        for thread in threads:
-            thread.join()
+            _threads.run(partial(contextvars.copy_context().run, run, place))
+        for _ in calls:
+            finished.get()
     except BaseException:
         me.shut()  # interrupted: wake the threads that wait for a gateway
         raise
