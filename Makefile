@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml src/holdfast/_version.py
 	$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@
 
-# pandas, pyarrow, zarr and xarray are large, and only tests and a guide need them.
+# pandas, pyarrow, DuckDB, Dask, zarr and xarray are large, and only tests and a guide need them.
 $(DATA_STAMP): $(STAMP)
 	$(PYTHON) -m pip --python $(BIN)/python install --quiet --disable-pip-version-check --editable '.[data]'
 	touch $@

@@ -265,6 +265,18 @@ def test_duckdb_writes_in_a_transaction(duckdb, fs):
 
 
 @pytest.mark.slow
+def test_duckdb_attaches_a_database_to_read(duckdb, fs, tmp_path):
+    with pytest.importorskip("duckdb").connect(tmp_path / "a.db") as database:
+        database.sql("CREATE TABLE tides AS SELECT 42 AS row")
+    fs.put(str(tmp_path / "a.db"), "a.db")
+    where = f"'holdfast://{fs.cid}/a.db' AS stored"
+    with pytest.raises(Exception, match="content under a CID cannot be changed"):
+        duckdb.sql(f"ATTACH {where}")
+    duckdb.sql(f"ATTACH {where} (READ_ONLY)")
+    assert duckdb.sql("FROM stored.tides").fetchall() == [(42,)]
+
+
+@pytest.mark.slow
 def test_what_duckdb_cannot_write(duckdb, fs):
     with pytest.raises(Exception, match="files are written in a transaction"):
         duckdb.sql("COPY (SELECT 1) TO 'holdfast://a.parquet'")
@@ -322,7 +334,7 @@ def test_dask_in_one_process_works_with_a_token(dask, fs, options, stored, sched
             assert found["row"].sum().compute() == sum(range(900))
         frame = frames.from_pandas(pandas.DataFrame({"row": range(900)}), npartitions=3)
         with fs.transaction:
-            frame.to_parquet("holdfast://parts", storage_options=options)
+            frame.to_parquet("holdfast://parts", write_index=False, storage_options=options)
             frame.to_csv("holdfast://text/*.csv", storage_options=options, index=False)
         assert len(fs.find(fs.cid)) == 6
         found = frames.read_parquet(f"holdfast://{fs.cid}/parts", storage_options=options)

@@ -782,6 +782,28 @@ def test_a_pickle_has_no_secret_and_needs_the_environment(node):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
+def test_a_forked_process_does_not_remove_the_files_of_a_transaction(tmp_path):
+    code = (
+        "import os, sys\n"
+        "from holdfast.filesystem import HoldfastFileSystem\n"
+        "fs = HoldfastFileSystem(path=sys.argv[1])\n"
+        "with fs.transaction:\n"
+        "    fs.pipe('a.txt', b'hello')\n"
+        "    if not (child := os.fork()):\n"
+        "        import atexit\n"
+        "        atexit._run_exitfuncs()\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)\n"
+        "print(fs.cat_file(f'{fs.cid}/a.txt'), flush=True)\n"
+    )
+    found = subprocess.run(  # noqa: S603 - our own code
+        [sys.executable, "-c", code, tmp_path / "store"], capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "b'hello'\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows has no fork")
 def test_a_forked_process_gets_an_instance_of_its_own(node):
     cid = pin(node, b"hello", UNIXFS_V1_2025)
     code = (

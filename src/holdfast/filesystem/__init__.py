@@ -1,4 +1,4 @@
-"""IPFS as a file system of fsspec, for pandas, pyarrow, zarr, xarray, Dask and others.
+"""IPFS as a file system of fsspec, for pandas, pyarrow, DuckDB, zarr, xarray, Dask and others.
 
 Where Holdfast is installed with ``holdfast[fsspec]``, these tools know the protocol ``holdfast``::
 
@@ -10,6 +10,7 @@ The parts are::
     reading        those that look and read
     instances      which instances are shared, and that none shows a secret
     paths          what a path means: content under a CID, or a file that is being written
+    put_paths      which files of this machine a put copies, and where to
     staging        the files that a transaction writes, until they are uploaded
     open_files     a file that is open for reading
 """

@@ -33,7 +33,7 @@ class Staging:
 
     def __init__(self) -> None:
         temporary = tempfile.mkdtemp(prefix="holdfast-")
-        self._remove = weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
+        self._remove = weakref.finalize(self, _remove, temporary, os.getpid())
         self.folder: Path = Path(temporary, NAME)
         self.folder.mkdir()
         local = LocalFileSystem(auto_mkdir=True, skip_instance_cache=True)
@@ -175,6 +175,12 @@ class Staging:
     def _check_not_link(self, path: str) -> None:
         if self._is_link(path):
             raise NotAFileError(f"{path} is a symbolic link, not a file")
+
+
+def _remove(folder: str, process: int) -> None:
+    """Remove a folder, but not in a forked process: it belongs to the one that made it."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _parent(path: str) -> str:
