@@ -8,7 +8,7 @@ import time
 import pytest
 
 from holdfast import Client, Outcome, compute_cid
-from holdfast.errors import ClientClosedError, InvalidCIDError, ProviderError, SerializationError
+from holdfast.errors import ClientClosedError, InvalidCIDError, NotFoundError, SerializationError
 from holdfast.protocol import json_text
 from holdfast.testing import Scripted, ScriptedServer
 from tests.support import config_for, pinned, raw_cid
@@ -65,7 +65,7 @@ def test_many_pins_are_revoked(local):
     record = local.store(1)
     outcomes = all_of(local.revoke_many([record.cid, record.cid[:-1], document_cid(2)]))
     assert outcomes[0] == Outcome(index=0, item=record.cid, record=True)
-    assert [type(each.error) for each in outcomes[1:]] == [InvalidCIDError, ProviderError]
+    assert [type(each.error) for each in outcomes[1:]] == [InvalidCIDError, NotFoundError]
     assert local.pins() == []
 
 
