@@ -782,6 +782,33 @@ async def test_a_damaged_state_is_not_used(client, between, file, cid, text):
     assert between.pieces[-4:] == WHOLE
 
 
+DAMAGED = {
+    "deep": lambda path: path.write_text("[" * 300_000),
+    "a link": lambda path: path.symlink_to("/etc/hostname"),
+    "a pipe": os.mkfifo,
+    "a folder": lambda path: path.mkdir(),
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="has no pipes")
+@pytest.mark.parametrize("kind", [(name, end) for name in DAMAGED for end in (".json", ".lock")])
+async def test_a_damaged_file_does_not_stop_other_uploads(client, between, file, cid, kind):
+    damage, suffix = kind
+    await interrupt(client, file, PIECE + 1)
+    (path,) = states(file)
+    other = path.with_name(f"{'0' * 40}{suffix}")
+    DAMAGED[damage](other)
+    beside = other.with_suffix(".lock" if suffix == ".json" else ".json")
+    beside.write_bytes(path.read_bytes())
+    uploads = UnfinishedUploads()
+    keys = [key for key, _ in uploads.listed()]
+    assert path.stem in keys
+    assert [uploads.is_busy(key) for key in keys if key == path.stem] == [False]
+    assert all(isinstance(uploads.is_busy(key), bool) for key in keys)
+    assert (await client.upload(file)).cid == cid
+    assert between.pieces[2][0] >= PIECE, "it did not continue"
+
+
 @pytest.mark.slow
 async def test_no_damaged_state_is_listed(client, file):
     await interrupt(client, file, PIECE + 1)

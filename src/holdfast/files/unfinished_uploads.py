@@ -88,7 +88,7 @@ class UnfinishedUpload:
                 and all(isinstance(each, str) for each in texts)
                 and isinstance(state.source, dict | None)
             )
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
         return state if is_right else None
 
@@ -249,9 +249,13 @@ class UnfinishedUploads:
 
     @contextlib.contextmanager
     def locked(self, key: str) -> Iterator[SavedUpload | None]:
-        """Lock a saved upload; yield None if a process sends it now."""
+        """Lock a saved upload; yield None if a process sends it now, or its lock is not ours."""
         with SavedUpload(self._folder(), key) as saved:
-            yield saved if saved.open() else None
+            try:
+                is_free = saved.open()
+            except (OSError, ConfigError):
+                is_free = False
+            yield saved if is_free else None
 
     def _keys(self) -> list[str]:
         folder = self._folder()
@@ -265,8 +269,14 @@ class UnfinishedUploads:
 
 
 def read_state(folder: Folder, key: str) -> UnfinishedUpload | None:
-    """Return what is saved about an upload; None if there is nothing, or nothing of use."""
-    text = folder.read(key + STATE, MAX_STATE)
+    """Return what is saved about an upload; None if there is nothing, or nothing of use.
+
+    A file that is damaged, a link, or not ours to read must not stop the other uploads.
+    """
+    try:
+        text = folder.read(key + STATE, MAX_STATE)
+    except (OSError, ConfigError):
+        return None
     return None if text is None else UnfinishedUpload.of_text(text)
 
 
