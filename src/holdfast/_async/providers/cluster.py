@@ -3,7 +3,6 @@
 import math
 from collections.abc import AsyncIterable, Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final, cast
 
 from holdfast._async.providers.cluster_pins import AsyncClusterPins
@@ -171,15 +170,16 @@ class AsyncClusterProvider(AsyncClusterPins, AsyncDirectories, AsyncImporting):
         pin: ClusterPin | None = None
         states: PeerStates | None = None
         while True:
-            fetch = partial(self.fetch, skip=repeats)
             try:
-                pin = pin or await self.run(self._api.find(cid), call, fetch)
-                states = await self.run(self._api.states(cid), call, fetch)
+                pin = pin or await self.run(self._api.find(cid), call, skip=repeats)
+                states = await self.run(self._api.states(cid), call, skip=repeats)
                 if pin is not None and states.is_kept(pin.copies):
                     return
                 if now() > written + _patience(pin, states, repeats):
                     repeats, pause = repeats + 1, FIRST_PAUSE
-                    await self._write_again(writing.again(pin, states.usable), call, repeats)
+                    again = writing.again(pin, states.usable)
+                    with suppress(ProviderError):  # there are too few peers now; one may come back
+                        await self.run(again, call, skip=repeats)
                     written = now()
             except RequestTimeoutError as error:
                 raise _too_few(cid, pin, states) from error
@@ -187,10 +187,6 @@ class AsyncClusterProvider(AsyncClusterPins, AsyncDirectories, AsyncImporting):
                 raise _too_few(cid, pin, states)
             await sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
-
-    async def _write_again(self, exchange: Exchange[object], call: Call, skip: int) -> None:
-        with suppress(ProviderError):  # there are too few peers now; one may come back
-            await self.run(exchange, call, partial(self.fetch, skip=skip))
 
 
 class _Writing:

@@ -1,8 +1,8 @@
 """The base class of providers that write through an HTTP API and read through gateways."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, AsyncContextManager, ClassVar, Self, TypeAlias, TypeVar  # noqa: UP035
+from typing import TYPE_CHECKING, Any, AsyncContextManager, ClassVar, Self, TypeVar  # noqa: UP035
 
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from holdfast._async.transport import AsyncTransport
 
 T = TypeVar("T")
-Fetch: TypeAlias = Callable[[Request, Call], Awaitable[Reply]]
 
 
 class AsyncHTTPProvider(AsyncBaseProvider):
@@ -63,13 +62,12 @@ class AsyncHTTPProvider(AsyncBaseProvider):
         """
         return self._session.call(operation, cid, total=total)
 
-    async def run(self, exchange: Exchange[T], call: Call, fetch: Fetch | None = None) -> T:
-        """Send the requests of `exchange`, by `self.fetch` or another, and return its result."""
-        fetch = fetch or self.fetch
+    async def run(self, exchange: Exchange[T], call: Call, **options: Any) -> T:
+        """Send the requests of `exchange`, with `options` of `fetch`, and return its result."""
         try:
             request = next(exchange)
             while True:
-                request = exchange.send(await fetch(request, call))
+                request = exchange.send(await self.fetch(request, call, **options))
         except StopIteration as end:
             result: T = end.value
             return result

@@ -5,7 +5,6 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final, cast
 
 from holdfast._sync.providers.cluster_pins import ClusterPins
@@ -171,15 +170,16 @@ class ClusterProvider(ClusterPins, Directories, Importing):
         pin: ClusterPin | None = None
         states: PeerStates | None = None
         while True:
-            fetch = partial(self.fetch, skip=repeats)
             try:
-                pin = pin or self.run(self._api.find(cid), call, fetch)
-                states = self.run(self._api.states(cid), call, fetch)
+                pin = pin or self.run(self._api.find(cid), call, skip=repeats)
+                states = self.run(self._api.states(cid), call, skip=repeats)
                 if pin is not None and states.is_kept(pin.copies):
                     return
                 if now() > written + _patience(pin, states, repeats):
                     repeats, pause = repeats + 1, FIRST_PAUSE
-                    self._write_again(writing.again(pin, states.usable), call, repeats)
+                    again = writing.again(pin, states.usable)
+                    with suppress(ProviderError):  # there are too few peers now; one may come back
+                        self.run(again, call, skip=repeats)
                     written = now()
             except RequestTimeoutError as error:
                 raise _too_few(cid, pin, states) from error
@@ -187,10 +187,6 @@ class ClusterProvider(ClusterPins, Directories, Importing):
                 raise _too_few(cid, pin, states)
             sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
-
-    def _write_again(self, exchange: Exchange[object], call: Call, skip: int) -> None:
-        with suppress(ProviderError):  # there are too few peers now; one may come back
-            self.run(exchange, call, partial(self.fetch, skip=skip))
 
 
 class _Writing:

@@ -2,9 +2,9 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The base class of providers that write through an HTTP API and read through gateways."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, ContextManager, Self, TypeAlias, TypeVar  # noqa: UP035
+from typing import TYPE_CHECKING, Any, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
 
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from holdfast._sync.transport import Transport
 
 T = TypeVar("T")
-Fetch: TypeAlias = Callable[[Request, Call], Reply]
 
 
 class HTTPProvider(BaseProvider):
@@ -65,13 +64,12 @@ class HTTPProvider(BaseProvider):
         """
         return self._session.call(operation, cid, total=total)
 
-    def run(self, exchange: Exchange[T], call: Call, fetch: Fetch | None = None) -> T:
-        """Send the requests of `exchange`, by `self.fetch` or another, and return its result."""
-        fetch = fetch or self.fetch
+    def run(self, exchange: Exchange[T], call: Call, **options: Any) -> T:
+        """Send the requests of `exchange`, with `options` of `fetch`, and return its result."""
         try:
             request = next(exchange)
             while True:
-                request = exchange.send(fetch(request, call))
+                request = exchange.send(self.fetch(request, call, **options))
         except StopIteration as end:
             result: T = end.value
             return result
