@@ -132,6 +132,21 @@ async def test_a_download_ends_when_the_disk_gets_full(tmp_path, monkeypatch, ta
     assert nothing_in(tmp_path)
 
 
+@pytest.mark.parametrize("cached", [False, True], ids=["another disk", "the same disk"])
+async def test_a_real_disk_has_no_space_for_the_file(small_disk, tmp_path, cached):
+    dag, root = bomb("raw", MIB, 20)
+    cache = (small_disk if cached else tmp_path) / "cache"
+    fits, small = bomb("raw", MIB, 4)
+    with ScriptedServer(block_gateway(dag.blocks | fits.blocks)) as server:
+        async with await AsyncClient.init(config_for(server, cache_path=cache)) as client:
+            with pytest.raises(OSError, match="are free") as caught:
+                await client.download(root, to=small_disk / "file")
+            assert caught.value.errno == errno.ENOSPC
+            assert caught.value.filename == str(small_disk)
+            await client.download(small, to=small_disk / "file")
+    assert [each.name for each in small_disk.iterdir() if each.name != "cache"] == ["file"]
+
+
 async def test_all_files_of_a_folder_count(tmp_path):
     dag = FolderDag()
     names = [f"{number}" for number in range(20)]
