@@ -318,6 +318,9 @@ def test_each_number_of_the_hardening_names_all_of_its_tests():
     rows = [row for row in rows_of("docs/faults.md") if row[0].startswith("H")]
     numbers = {int(re.match(r"H(\d+)", case)[1]) for case, _, _ in rows}
     assert numbers == set(range(1, 21))
+    rows += [row for row in rows_of("docs/faults.md") if row[0].startswith("S")]
+    numbers = {int(re.match(r"S(\d+)", case)[1]) for case, _, _ in rows if case.startswith("S")}
+    assert numbers == set(range(1, 20))
     for case, _, held_by in rows:
         check_named_tests(case, held_by)
     table = (ROOT / "docs/faults.md").read_text()
