@@ -107,8 +107,10 @@ def test_writes_do_not_wait_until_the_cluster_notices_that_a_node_died(memory_fo
             writes = [pool.submit(client.store, each) for each in documents]
             wait_until(writes[100].done, 60)
             cluster.peers[0].stop(kill=True)
-            records = [write.result() for write in writes[:160]]
-            pool.shutdown(cancel_futures=True)
+            try:
+                records = [write.result() for write in writes[:160]]
+            finally:
+                pool.shutdown(cancel_futures=True)
             for record in records:
                 (pin,) = client.pins(cid=record.cid)
                 living = {name for name, state in pin.peers.items() if state == "pinned"}

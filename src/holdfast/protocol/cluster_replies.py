@@ -80,12 +80,15 @@ class PeerStates:
     """The status of one pin at each peer that is to keep it, by the name of the peer.
 
     Attributes:
-        usable: The identifiers of all peers that could keep it: they answer, and have not failed.
+        usable: The identifiers of all peers that could keep it. Those that need not keep it were
+            not asked, and may be dead.
+        unreachable: The identifiers of the peers that could not be asked.
     """
 
     statuses: Mapping[str, str]
     errors: Mapping[str, str]
     usable: tuple[str, ...] = ()
+    unreachable: frozenset[str] = frozenset()
 
     def is_kept(self, copies: int) -> bool:
         """Return whether enough peers have pinned it."""
@@ -221,6 +224,7 @@ def read_states(value: dict[str, Any], reply: Reply, token: Secret | None) -> Pe
         {name: _text(about, "status") for name, about in pairs},
         {name: _text(about, "error") for name, about in pairs},
         tuple(peer for peer, about in found.items() if about.get("status") not in failed),
+        frozenset(peer for peer, about in found.items() if about.get("status") == UNREACHABLE),
     )
 
 

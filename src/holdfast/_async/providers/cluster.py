@@ -62,6 +62,8 @@ class AsyncClusterProvider(AsyncClusterPins, AsyncDirectories, AsyncImporting):
         'http://127.0.0.1:8080/ipfs/bafkqaaa'
     """
 
+    _unreachable: frozenset[str] = frozenset()
+
     async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
         """Store the JSON `text`."""
         data = text.encode()
@@ -173,11 +175,13 @@ class AsyncClusterProvider(AsyncClusterPins, AsyncDirectories, AsyncImporting):
             try:
                 pin = pin or await self.run(self._api.find(cid), call, skip=repeats)
                 states = await self.run(self._api.states(cid), call, skip=repeats)
+                if states.unreachable:
+                    self._unreachable = states.unreachable
                 if pin is not None and states.is_kept(pin.copies):
                     return
                 if now() > written + _patience(pin, states, repeats):
                     repeats, pause = repeats + 1, FIRST_PAUSE
-                    again = writing.again(pin, states.usable)
+                    again = writing.again(pin, self._usable(states))
                     with suppress(ProviderError):  # there are too few peers now; one may come back
                         await self.run(again, call, skip=repeats)
                     written = now()
@@ -187,6 +191,10 @@ class AsyncClusterProvider(AsyncClusterPins, AsyncDirectories, AsyncImporting):
                 raise _too_few(cid, pin, states)
             await sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _usable(self, states: PeerStates) -> list[str]:
+        """Return the peers for a repeated write: without those that could not be asked lately."""
+        return [peer for peer in states.usable if peer not in self._unreachable]
 
 
 class _Writing:
