@@ -224,9 +224,8 @@ def test_a_huge_error_page_is_cut(server, client):
 
 # Words of a peer that would change how other text is shown
 
-CONTROLS = "\x00\x08\x1b\x7f\x85\x9b\u061c\u200e\u2028\u2029\u202e\u2066\u2069"
-FORGED = f"no\r\n2026-01-01 INFO all  is well{CONTROLS}\n"
-SHOWN = "no 2026-01-01 INFO all  is well"
+FORGED = "no\r\n2026 INFO  fine\x00\x1b\x7f\x85\x9b\u061c\u200e\u2028\u2029\u202e\u2066\u2069"
+SHOWN = r"no\r\n2026 INFO  fine\x00\x1b\x7f\x85\x9b\u061c\u200e\u2028\u2029\u202e\u2066\u2069"
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 FAILED = {"error": {"reason": FORGED, "details": FORGED}, "message": FORGED, "Message": FORGED}
 PROVIDERS = {

@@ -152,9 +152,8 @@ def _texts(reply: Reply, secret: Secret | None, table: ErrorTable) -> Iterator[s
         value = None
     for path in table.texts:
         text = _member(value, path)
-        text = single_line(text).strip() if isinstance(text, str) else ""
-        if text:
-            yield scrub(text)[:MAX_DETAILS]
+        if isinstance(text, str) and text.strip():
+            yield scrub(single_line(text.strip()))[:MAX_DETAILS]
     if reply.media_type == "text/plain":
         line = _plain_text(scrub(reply.body.decode(errors="replace")))
         if line is not None:
