@@ -6,11 +6,17 @@ BIN := .venv/bin
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(2 * (os.cpu_count() or 1))')
 STAMP := .venv/.installed
 DATA_STAMP := .venv/.data-tools
+LOWEST := .venv-lowest
+# The quick tests of what uses a dependency: both transports, the node, the command line, fsspec.
+LOWEST_NAMES := transport.py plain_exchange.py lifecycle.py faults_lifecycle.py faults_replies.py faults_transport.py
+LOWEST_TESTS := $(addprefix tests/_async/test_,$(LOWEST_NAMES)) $(addprefix tests/_sync/test_,$(LOWEST_NAMES)) \
+  $(wildcard tests/test_cli_*.py) \
+  $(addprefix tests/test_,cancel.py connections.py faults_cancel.py filesystem.py node.py request_parser.py)
 
-.PHONY: help setup data demo test lint unit test-slow docs browser clock exfat proxies engines fuzz bench bench-quick generate format clean
+.PHONY: help setup data demo test lint unit test-slow test-lowest docs browser clock exfat proxies engines fuzz bench bench-quick generate format clean
 
 help:
-	@echo "make demo | data | test (lint, unit) | test-slow | docs | browser | clock | exfat | proxies | engines | fuzz | bench, bench-quick | generate | format | clean"
+	@echo "make demo | data | test (lint, unit) | test-slow (test-lowest) | docs | browser | clock | exfat | proxies | engines | fuzz | bench, bench-quick | generate | format | clean"
 
 # Without ensurepip, which some systems keep in a package of its own: pip installs from outside.
 $(STAMP): pyproject.toml src/holdfast/_version.py
@@ -51,8 +57,20 @@ unit: export PYTHONDONTWRITEBYTECODE =
 unit: $(DATA_STAMP)
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow"
 
-test-slow: $(DATA_STAMP)
+test-slow: $(DATA_STAMP) test-lowest
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m slow --durations 40
+
+# The dependencies at the lowest versions that pyproject.toml allows; the tools of the tests as usual.
+$(LOWEST)/.installed: pyproject.toml $(STAMP)
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct --requirements pyproject.toml --extra all
+	$(BIN)/uv pip install --quiet --python $(LOWEST) --editable '.[all,test]'
+	touch $@
+
+# The tests that old versions of fsspec bring along have fixtures of which the newest pytest warns.
+test-lowest: $(LOWEST)/.installed
+	$(LOWEST)/bin/pytest --numprocesses $(WORKERS) --dist worksteal -m "not slow" \
+	  -W ignore::pytest.PytestRemovedIn10Warning $(LOWEST_TESTS)
 
 # A broken link or any warning fails the build; a test of `make test-slow` builds it as well.
 docs: $(STAMP)
@@ -105,4 +123,4 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix --quiet .
 
 clean:
-	rm -rf .venv build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv $(LOWEST) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
