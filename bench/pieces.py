@@ -23,10 +23,10 @@ from bench.plan import Plan
 from holdfast import AsyncClient, Client, ClientConfig
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
+from holdfast.content.codecs import links_of
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, Profile
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.repository import Repository
-from holdfast.repository.block_files import linked_from
 
 LEAVES = 30_000
 ROUNDS = 2
@@ -49,7 +49,7 @@ class File:
         while pending:
             cid = pending.pop()
             yield cid, self.blocks[cid]
-            pending += reversed(linked_from(cid, self.blocks[cid]))
+            pending += (link.cid for link in reversed(links_of(cid, self.blocks[cid])))
 
 
 class Server:

@@ -9,10 +9,10 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from holdfast.content.blocks import missing_block
 from holdfast.content.car import CarReader, write_car
+from holdfast.content.codecs import links_of
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk
-from holdfast.repository.block_files import linked_from
 
 DATA = Path(__file__).parent / "data"
 VECTORS = json.loads((DATA / "vectors.json").read_text(encoding="utf-8"))
@@ -137,7 +137,7 @@ class Blocks(dict):
         while pending:
             cid = pending.pop()
             yield cid, self[cid]
-            pending += reversed(linked_from(cid, self[cid]))
+            pending += (link.cid for link in reversed(links_of(cid, self[cid])))
 
     def run(self, walk):
         while walk.need is not None:

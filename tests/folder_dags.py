@@ -10,12 +10,12 @@ from urllib.parse import unquote_to_bytes
 from holdfast.content import dag_pb
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.codecs import kind_of as unixfs_kind
 from holdfast.content.dag_pb import Link
 from holdfast.content.hashes import FUNCTIONS, SHA2_256
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.file_nodes import file_node
-from holdfast.content.unixfs.file_nodes import kind_of as unixfs_kind
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.content.unixfs.hamt import build_shard
 from holdfast.content.unixfs.walks import DirectoryWalk

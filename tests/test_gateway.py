@@ -20,7 +20,6 @@ from holdfast.content.unixfs import data
 from holdfast.content.unixfs.directories import build_symlink
 from holdfast.content.unixfs.files import Part
 from holdfast.repository import Repository
-from holdfast.repository.rows import key_of
 from tests.content import DATA, MIB, Blocks, stream
 from tests.gateway_node import Node
 from tests.support import HELLO_CID
@@ -782,7 +781,7 @@ def test_a_file_whose_sizes_contradict_each_other_is_404(node):
 def test_a_damaged_block_is_the_servers_fault(node):
     content = b"".join(stream("damaged", 20_000))
     cid = CID.parse(node.add(content))
-    path = node.repository._files.path(key_of(cid))
+    path = node.repository._files.path(cid.key)
     path.write_bytes(b"!" + content[1:])
     for query in ("", "?format=raw", "?format=car"):
         reply = node.get(f"/ipfs/{cid}{query}")

@@ -337,6 +337,17 @@ def test_nothing_in_the_spec_directory_of_tests_is_left_unlisted():
             assert f"`{name}.py::{test}`" in table, test
 
 
+def test_only_content_looks_at_the_codec_of_a_cid():
+    """The others ask the functions of `content/codecs.py`, so that a new codec is one row."""
+    package = ROOT / "src/holdfast"
+    looking = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r"\.codec\b", path.read_text(encoding="utf-8"))
+    }
+    assert {name for name in looking if not name.startswith("content/")} == set()
+
+
 def test_only_the_registry_knows_the_names_of_providers():
     """In prose and examples they may stand; code asks the table."""
     names = {"local", "pinning", "kubo", "cluster", "provider_b", "provider_c"}

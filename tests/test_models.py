@@ -519,8 +519,6 @@ def test_what_is_read_with_await_is_refused_before_it_is_read(given, words):
         open_source(given)
 
 
-def test_the_old_name_of_bytes_read_warns_and_works():
-    with open_source(b"hello") as source:
-        assert b"".join(source.chunks()) == b"hello"
-        with pytest.warns(DeprecationWarning, match="Source.read_bytes is now bytes_read"):
-            assert source.read_bytes == source.bytes_read == 5
+def test_an_empty_provider_is_answered_with_examples():
+    with pytest.raises(ConfigError, match="such as 'pinning' or 'local'"):
+        ClientConfig(provider="")

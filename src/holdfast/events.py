@@ -6,9 +6,7 @@ An event never holds a secret: no header, no body, no query.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
-
-from holdfast.moved_names import moved_names
+from typing import Final, Literal, TypeAlias
 
 logger: Final = logging.getLogger("holdfast")
 logger.addHandler(logging.NullHandler())  # without it, Python prints warnings to stderr
@@ -60,13 +58,3 @@ class Event:
 
 
 EventHook: TypeAlias = Callable[[Event], None]
-
-if not TYPE_CHECKING:  # type checkers report a misspelt name only without it
-    __getattr__ = moved_names(
-        __name__,
-        {
-            "Call": "holdfast.provider:Call",
-            "Deadline": "holdfast.calls:Deadline",
-            "NEVER": "holdfast.calls:NEVER",
-        },
-    )

@@ -12,9 +12,9 @@ from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED, OUTPUT_SIZE
 from holdfast.content.car import Block
+from holdfast.content.codecs import require_codec
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.dag_walk import DagWalk
-from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.errors import NetworkError, UnsupportedError, VerificationError
 from holdfast.files.seen_cids import SpilledCIDs
 
@@ -50,7 +50,7 @@ class DagExport:
         if not page:
             self._blocks.advance(self._walk, self._known, page.extend)
         for cid, _ in page:
-            check_codec(cid)  # the links of other codecs are not known
+            require_codec(cid)  # the links of other codecs are not known
         return page
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class DagExport:
         if not isinstance(reader, GatewayReader):
             name = type(reader).__name__
             raise UnsupportedError(f"{name} does not give blocks; download the content")
-        check_codec(reference.cid)
+        require_codec(reference.cid)
         response = reader.open_archive(
             reference, lambda gateway: gateway.whole_dag(reference.cid), call
         )

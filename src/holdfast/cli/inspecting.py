@@ -47,12 +47,13 @@ def _layout(client: "Client", entry: "Entry") -> "FileLayout":
     """Return how the file was cut into blocks, as far as its root tells."""
     from holdfast.content.blocks import inline_block
     from holdfast.content.car import CarReader
-    from holdfast.content.cid import CID, RAW
+    from holdfast.content.cid import CID
+    from holdfast.content.codecs import is_one_block
     from holdfast.content.unixfs.recognition import FileLayout, recognize
     from holdfast.provider import Exporting, ask
 
     cid = CID.parse(entry.cid)
-    if entry.kind == "symlink" or cid.codec == RAW or inline_block(cid) is not None:
+    if entry.kind == "symlink" or is_one_block(cid) or inline_block(cid) is not None:
         return FileLayout(1, None)
     if entry.kind != "file":
         return FileLayout(None, None)

@@ -60,6 +60,11 @@ def missing_block(cid: CID) -> UnprovenError:
     return UnprovenError(f"block {cid} is missing", cid=str(cid))
 
 
+def malformed(cid: CID, what: str) -> MalformedError:
+    """Return the error for a DAG that breaks the rules at `cid`."""
+    return MalformedError(f"{cid}: {what}", cid=str(cid))
+
+
 class BlockCache:
     """A cache of the most recently used verified blocks, up to `limit` bytes of memory.
 

@@ -11,7 +11,8 @@ the reply   bytes that are not content: `protocol.overhead`, for every request
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.content.cid import CID, RAW
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block
 from holdfast.content.hashes import IDENTITY
 from holdfast.content.proof import wrong_bytes
 from holdfast.content.reference import Reference
@@ -67,11 +68,11 @@ def unverified_limit(
         allowed: `max_unverified_bytes`.
     """
     about = str(reference)
-    if cid is not None and cid.codec == RAW and cid.hash_code == IDENTITY:
+    if cid is not None and is_one_block(cid) and cid.hash_code == IDENTITY:
         size = len(cid.digest)
     if size is not None:
         return SizeLimit(size, wrong_bytes(reference))
-    if cid is not None and cid.codec == RAW and allowed > MAX_RAW:
+    if cid is not None and is_one_block(cid) and allowed > MAX_RAW:
         words = (
             f"the body for {about}, a single block, is larger than {MAX_RAW} bytes, the limit for "
             "one block whatever max_unverified_bytes allows"

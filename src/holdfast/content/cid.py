@@ -1,7 +1,7 @@
 """The CID: names a block by its codec and its hash. Parsing is strict."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from holdfast.content import multibase, varint
@@ -112,6 +112,17 @@ class CID:
     def is_provable(self) -> bool:
         """Whether its hash function is supported, so that content can be verified."""
         return self.hash_code in FUNCTIONS or self.hash_code == IDENTITY
+
+    @property
+    def key(self) -> bytes:
+        """Bytes that are the same for equal CIDs: those of the CID in version 1."""
+        return bytes(self if self.version == 1 else replace(self, version=1))
+
+    def in_other_version(self) -> "CID | None":
+        """Return the equal CID of the other version; None if there is only one version of it."""
+        if self.codec != DAG_PB or self.hash_code != SHA2_256:
+            return None
+        return replace(self, version=1 - self.version)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CID):

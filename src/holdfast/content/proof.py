@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from holdfast.content.blocks import unsupported_hash
-from holdfast.content.cid import CID, RAW
+from holdfast.content.cid import CID
 from holdfast.content.hashes import FUNCTIONS, IDENTITY
 from holdfast.content.reference import Reference
 from holdfast.errors import VerificationError
@@ -154,11 +154,6 @@ def joined(pieces: Sequence[Any]) -> Iterator[Any]:
             yield piece
     if small:
         yield b"".join(small) if len(small) > 1 else small[0]
-
-
-def is_raw(cid: CID) -> bool:
-    """Return whether `cid` names one raw block, for which comparing its hash is enough."""
-    return cid.codec == RAW
 
 
 def wrong_bytes(reference: Reference | CID) -> VerificationError:

@@ -222,7 +222,7 @@ class BackupFile:
 
     def block(self, cid: CID) -> bytes:
         """Return the block of `cid`; raise UnprovenError if the file does not have it."""
-        found = self._index.find("SELECT start, size FROM blocks WHERE key = ?", (_key(cid),))
+        found = self._index.find("SELECT start, size FROM blocks WHERE key = ?", (cid.key,))
         if found is None:
             raise missing_block(cid)
         start, size = found
@@ -288,10 +288,6 @@ class BackupFile:
                 self.damage = f"{self._name} cannot be read after byte {start}: it is damaged there"
                 break
             if size - end <= MAX_BLOCK:
-                values = (_key(cid), begin + end, size - end)
+                values = (cid.key, begin + end, size - end)
                 self._index.insert("INSERT OR IGNORE INTO blocks VALUES (?, ?, ?)", [values])
             self._file.seek(begin + size)
-
-
-def _key(cid: CID) -> bytes:
-    return bytes(cid if cid.version else CID(1, cid.codec, cid.hash_code, cid.digest))

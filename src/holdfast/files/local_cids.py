@@ -5,14 +5,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.content.blocks import missing_block, unsupported_hash
-from holdfast.content.cid import CID, DAG_PB, RAW, raw_text
-from holdfast.content.hashes import FUNCTIONS, IDENTITY
+from holdfast.content.blocks import check_provable, inline_block, missing_block
+from holdfast.content.cid import CID, raw_text
+from holdfast.content.codecs import is_one_block, require_codec
 from holdfast.content.profiles import Profile, candidates_for, profile_named
 from holdfast.content.proof import block_proof, wrong_bytes
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.body import BodyProof
-from holdfast.content.unixfs.file_nodes import not_unixfs
 from holdfast.content.unixfs.files import Tree
 from holdfast.content.unixfs.layouts import Layouts, by_leaves, no_layout_fits
 from holdfast.errors import InvalidCIDError
@@ -77,18 +76,15 @@ def verify(
     reference = Reference.parse(cid)
     if reference.path:
         raise InvalidCIDError(reason="a path inside a CID cannot be verified, only a CID")
-    match reference.cid.codec, reference.cid.hash_code:
-        case codec, code if codec == DAG_PB and code in FUNCTIONS:
-            given = _scanned(source, include_hidden=include_hidden)
-            _verify_tree(given, reference, progress)
-        case codec, code if codec == DAG_PB and code == IDENTITY:
-            _verify_inline(source, reference, _counter(source, progress))
-        case codec, _ if codec == RAW:
-            _verify_block(source, reference, _counter(source, progress))
-        case codec, _ if codec == DAG_PB:
-            raise unsupported_hash(reference.cid)
-        case _:
-            raise not_unixfs(reference.cid)
+    require_codec(reference.cid)
+    if is_one_block(reference.cid):
+        _verify_block(source, reference, _counter(source, progress))
+    elif inline_block(reference.cid) is not None:
+        _verify_inline(source, reference, _counter(source, progress))
+    else:
+        check_provable(reference.cid)
+        given = _scanned(source, include_hidden=include_hidden)
+        _verify_tree(given, reference, progress)
     return True
 
 

@@ -247,7 +247,7 @@ class PartialFile:
 def _key(reference: Reference) -> str:
     """Return a file name for the content of `reference`, the same for all forms of its CID."""
     cid = reference.cid
-    content = (cid.codec, cid.hash_code, cid.digest, reference.path)
+    content = (cid.key, reference.path)
     return hashlib.sha256(repr(content).encode()).hexdigest()[:40]
 
 

@@ -35,7 +35,7 @@ class SpilledCIDs:
             return True
         if self._database is None or not isinstance(cid, CID):
             return False
-        return self._database.find("SELECT 1 FROM seen WHERE key = ?", (_key(cid),)) is not None
+        return self._database.find("SELECT 1 FROM seen WHERE key = ?", (cid.key,)) is not None
 
     def close(self) -> None:
         """Remove what is on disk. A second time does nothing."""
@@ -46,11 +46,6 @@ class SpilledCIDs:
     def _spill(self) -> None:
         if self._database is None:
             self._database = TemporaryDatabase("seen (key BLOB PRIMARY KEY) WITHOUT ROWID")
-        rows = sorted((_key(cid),) for cid in self._recent)
+        rows = sorted((cid.key,) for cid in self._recent)
         self._database.insert("INSERT OR IGNORE INTO seen VALUES (?)", rows)
         self._recent.clear()
-
-
-def _key(cid: CID) -> bytes:
-    """Return a key that is the same for equal CIDs: the version does not count."""
-    return cid.codec.to_bytes(8, "big") + cid.hash_code.to_bytes(8, "big") + cid.digest

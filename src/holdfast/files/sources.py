@@ -9,7 +9,6 @@ import io
 import os
 import stat
 import threading
-import warnings
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -78,12 +77,6 @@ class Source:
         self._lock = threading.Lock()
         self._reading = 0  # the number of the current call of `chunks`
         self._close = close
-
-    @property
-    def read_bytes(self) -> int:
-        """The old name of `bytes_read`."""
-        warnings.warn("Source.read_bytes is now bytes_read", DeprecationWarning, stacklevel=2)
-        return self.bytes_read
 
     @property
     def repeatable(self) -> bool:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
-from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_node
 from holdfast.content.profiles import UNIXFS_V1_2025, Profile, candidates_for
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directories import build_directory
@@ -104,7 +105,7 @@ class WrittenLayout:
         If no known layout of it gives `cid`, that proves nothing: it is logged.
         """
         # A directory is dag-pb; and a service that takes no part of the form stores an empty one.
-        if cid.codec != DAG_PB or _hash_of(cid) == _hash_of(EMPTY_DIRECTORY):
+        if not is_node(cid) or _hash_of(cid) == _hash_of(EMPTY_DIRECTORY):
             raise not_what_was_sent(cid)
         root = checked.root()
         profile = checked.guess if root is not None and root.cid == cid else None

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from holdfast.config.secret import Secret
-from holdfast.content.cid import CID, DAG_PB
-from holdfast.content.hashes import SHA2_256
+from holdfast.content.cid import CID
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pin_api import PAGE_LIMIT
@@ -99,10 +98,8 @@ def other_version(text: str | None) -> str | None:
         'bafybeif7ztnhq65lumvvtr4ekcwd2ifwgm3awq4zfr3srh462rwyinlb4y'
         >>> other_version("bafkqaaa")
     """
-    cid = None if text is None else CID.parse(text)
-    if cid is None or cid.codec != DAG_PB or cid.hash_code != SHA2_256:
-        return None
-    return str(CID(1 - cid.version, cid.codec, cid.hash_code, cid.digest))
+    other = None if text is None else CID.parse(text).in_other_version()
+    return None if other is None else str(other)
 
 
 def _filters(wanted: PinFilter) -> dict[str, str]:

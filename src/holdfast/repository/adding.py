@@ -13,7 +13,6 @@ from holdfast.repository.database.group_commit import Change
 from holdfast.repository.leases import check_lease, end_lease, extend_lease
 from holdfast.repository.owners import Owner
 from holdfast.repository.pins import add_pin, add_pins
-from holdfast.repository.rows import key_of
 from holdfast.repository.upkeep.garbage import discard
 
 BATCH_BYTES: Final = 8 << 20  # of the first transaction; each has twice as many as the one before
@@ -81,7 +80,7 @@ class Adding:
         """Lease blocks that are in the store; return False if one is missing, and lease none."""
         sql = "SELECT id FROM blocks WHERE key = ? AND NOT dying"
         with self._database.writing() as connection:
-            rows = [connection.execute(sql, (key_of(cid),)).fetchone() for cid in cids]
+            rows = [connection.execute(sql, (cid.key,)).fetchone() for cid in cids]
             found = [row[0] for row in rows if row is not None]
             if len(found) < len(rows):
                 return False

@@ -18,9 +18,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
-from holdfast.content import dag_pb
 from holdfast.content.blocks import MAX_BLOCK
-from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.cid import CID
+from holdfast.content.codecs import links_of
 from holdfast.files.atomic import start_writing
 from holdfast.files.folders import Folder
 from holdfast.files.open_folders import OpenFolder, create
@@ -33,7 +33,6 @@ from holdfast.repository.rows import (
     cid_of,
     insert_rows,
     is_key,
-    key_of,
     rows_of_keys,
 )
 
@@ -86,11 +85,11 @@ class BlockFiles:
 
     def write(self, cid: CID, data: bytes) -> WrittenBlock:
         """Write a large block to a temporary file, which `insert` only has to rename."""
-        children = [key_of(child) for child in linked_from(cid, data)]
+        children = [link.cid.key for link in links_of(cid, data)]
         if len(data) < FILE_SIZE:
-            return WrittenBlock(key_of(cid), len(data), data, None, children)
+            return WrittenBlock(cid.key, len(data), data, None, children)
         (temporary,) = self._write_files([[data]])
-        return WrittenBlock(key_of(cid), len(data), None, temporary, children)
+        return WrittenBlock(cid.key, len(data), None, temporary, children)
 
     def write_leaves(self, leaves: Sequence[tuple[CID, Pieces]]) -> list[WrittenBlock]:
         """Do the same as `write` for leaves, which come in pieces and link to nothing."""
@@ -99,9 +98,9 @@ class BlockFiles:
         large = [pieces for (_, pieces), is_file in zip(leaves, are_files, strict=True) if is_file]
         names = iter(self._write_files(large) if large else ())
         return [
-            WrittenBlock(key_of(cid), size, None, next(names), [])
+            WrittenBlock(cid.key, size, None, next(names), [])
             if is_file
-            else WrittenBlock(key_of(cid), size, b"".join(pieces), None, [])
+            else WrittenBlock(cid.key, size, b"".join(pieces), None, [])
             for (cid, pieces), size, is_file in zip(leaves, sizes, are_files, strict=True)
         ]
 
@@ -182,12 +181,12 @@ class BlockFiles:
     def read(self, connection: sqlite3.Connection, cid: CID) -> bytes | None:
         """Return a block without verifying it; None if the store does not have it."""
         row = connection.execute(
-            "SELECT data FROM blocks WHERE key = ? AND NOT dying", (key_of(cid),)
+            "SELECT data FROM blocks WHERE key = ? AND NOT dying", (cid.key,)
         ).fetchone()
         if row is None:
             return None
         if row[0] is None:
-            return self.read_file(key_of(cid))
+            return self.read_file(cid.key)
         if not isinstance(row[0], bytes):
             raise BadRowError("the bytes of a block in it are of another type")
         return row[0]
@@ -203,11 +202,11 @@ class BlockFiles:
     def has(self, connection: sqlite3.Connection, cid: CID) -> bool:
         """Return whether the store has a block. It is not read."""
         row = connection.execute(
-            "SELECT data IS NULL FROM blocks WHERE key = ? AND NOT dying", (key_of(cid),)
+            "SELECT data IS NULL FROM blocks WHERE key = ? AND NOT dying", (cid.key,)
         ).fetchone()
         if row is None or not row[0]:
             return row is not None
-        folder, name = _place(key_of(cid))
+        folder, name = _place(cid.key)
         return self._folder.below(folder).is_file(name)
 
     def remove(self, key: object) -> None:
@@ -288,11 +287,6 @@ def _place(key: bytes) -> tuple[str, str]:
 def _is_block_name(folder: str, name: str) -> bool:
     """Return whether the file `name` in `folder` has the name and the place of a block."""
     return is_key(name) and _place(bytes.fromhex(name)) == (folder, name)
-
-
-def linked_from(cid: CID, data: bytes) -> list[CID]:
-    """Return what a block links to; raise `MalformedError` if its links cannot be read."""
-    return [link.cid for link in dag_pb.decode(data).links] if cid.codec == DAG_PB else []
 
 
 def age(path: Path) -> float:

@@ -5,15 +5,15 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from holdfast.content.blocks import inline_block, missing_block
-from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.cid import CID
+from holdfast.content.codecs import kind_of, require_codec
 from holdfast.content.media_types import named_type
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.file_nodes import kind_of, not_unixfs
 from holdfast.errors import MalformedError
 from holdfast.records import Pin
 from holdfast.repository.file_sizes import check_file_sizes
 from holdfast.repository.pins import add_pin, find_pin
-from holdfast.repository.rows import cid_of, key_of, natural
+from holdfast.repository.rows import cid_of, natural
 
 MAX_REPEATED: Final = 1_000_000  # visits to blocks that were visited for an earlier root
 
@@ -47,7 +47,7 @@ def check_dags(
     for root in roots:
         if find_pin(connection, root) is not None:
             continue
-        reached = dict(connection.execute(REACHABLE, (key_of(root),)))
+        reached = dict(connection.execute(REACHABLE, (root.key,)))
         visits += len(reached)
         if known is not None and len(roots) > 1 and visits > known + MAX_REPEATED:
             raise MalformedError(
@@ -72,10 +72,9 @@ def pin_dag(connection: sqlite3.Connection, find: Find, cid: CID, **about: Any) 
 def _check_whole(connection: sqlite3.Connection, cid: CID) -> int:
     """Return the size of all blocks below `cid`; raise `UnprovenError` if one is missing."""
     total = 0
-    for key, size in connection.execute(REACHABLE, (key_of(cid),)).fetchall():
+    for key, size in connection.execute(REACHABLE, (cid.key,)).fetchall():
         each = cid_of(key)
-        if each.codec not in {RAW, DAG_PB}:
-            raise not_unixfs(each)  # its links are unknown, so garbage collection would remove them
+        require_codec(each)  # unknown links would be garbage to a collection
         if size is not None:
             total += natural(size)
         elif inline_block(each) is None:

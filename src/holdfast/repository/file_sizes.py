@@ -5,11 +5,12 @@ Readers of IPFS disagree on how to read a file whose nodes declare wrong sizes.
 
 from collections.abc import Callable, Mapping
 
-from holdfast.content.blocks import inline_block
-from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.blocks import inline_block, malformed
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_node, is_one_block, kind_of
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.file_nodes import FileNode, file_node, kind_of, malformed
-from holdfast.repository.rows import cid_of, key_of
+from holdfast.content.unixfs.file_nodes import FileNode, file_node
+from holdfast.repository.rows import cid_of
 
 
 def check_file_sizes(
@@ -26,7 +27,7 @@ def check_file_sizes(
     declared: dict[bytes, tuple[CID, int]] = {}
     for key in block_sizes:
         cid = cid_of(key)
-        if cid.codec != DAG_PB or (block := find(cid)) is None:
+        if not is_node(cid) or (block := find(cid)) is None:
             continue
         held[key] = None
         if kind_of(cid, block) in {Kind.FILE, Kind.RAW}:
@@ -46,12 +47,12 @@ def _check_children(
 ) -> None:
     """Compare the raw children of a node with its sizes; collect the sizes for the others."""
     for child, size in node.children:
-        if child.codec == RAW:
+        if is_one_block(child):
             inline = inline_block(child)
-            held = block_sizes.get(key_of(child)) if inline is None else len(inline)
+            held = block_sizes.get(child.key) if inline is None else len(inline)
             if held is not None:
                 _compare(cid, child, size, held)
-        elif declared.setdefault(key_of(child), (cid, size))[1] != size:
+        elif declared.setdefault(child.key, (cid, size))[1] != size:
             raise malformed(
                 cid, f"it declares {size} bytes for {child}, but another node declares another size"
             )

@@ -12,7 +12,7 @@ from holdfast.errors import InvalidCIDError
 from holdfast.records import Pin
 from holdfast.repository.database import schema
 from holdfast.repository.pins import COLUMNS, parse_keyvalues, pin_of
-from holdfast.repository.rows import key_of, natural, placeholders
+from holdfast.repository.rows import natural, placeholders
 
 # The orders of pins, as SQLite spells them.
 SORTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -249,6 +249,6 @@ def total_pins(connection: sqlite3.Connection, stopped: Stopped | None = None) -
 def _key_of_text(text: str) -> bytes:
     """Return the key of a CID in any of its forms; for other texts, a key that no block has."""
     try:
-        return key_of(CID.parse(text))
+        return CID.parse(text).key
     except InvalidCIDError:
         return b""

@@ -10,7 +10,7 @@ from typing import Any, Final
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError
 from holdfast.records import Pin, now_ms
-from holdfast.repository.rows import BadRowError, insert_rows, key_of, natural, rows_of_keys
+from holdfast.repository.rows import BadRowError, insert_rows, natural, rows_of_keys
 
 LATEST: Final = 253_402_300_799_999  # milliseconds: the end of the year 9999
 _ENCODER: Final = json.JSONEncoder(allow_nan=False)  # `json.dumps` would make a new one each time
@@ -32,7 +32,7 @@ def add_pins(
 ) -> list[tuple[Pin, bool]]:
     """Do the same as `add_pin` for several CIDs, of which some may be the same."""
     sql = f"SELECT key, {COLUMNS} FROM pins WHERE removed IS NULL AND key IN"  # noqa: S608
-    keys = [key_of(cid) for cid, _ in wanted]
+    keys = [cid.key for cid, _ in wanted]
     pins = {row[0]: pin_of(row[1:]) for row in rows_of_keys(connection, sql, keys)}
     added = []
     new = []
@@ -59,7 +59,7 @@ def _row_of(pin: Pin) -> tuple[object, ...]:
 def remove_pin(connection: sqlite3.Connection, cid: CID) -> bool:
     """Unpin `cid`; return whether it was pinned. The caller has begun a transaction."""
     cursor = connection.execute(
-        "UPDATE pins SET removed = ? WHERE key = ? AND removed IS NULL", (now_ms(), key_of(cid))
+        "UPDATE pins SET removed = ? WHERE key = ? AND removed IS NULL", (now_ms(), cid.key)
     )
     return cursor.rowcount > 0
 
@@ -84,7 +84,7 @@ def update_pin(
     connection.execute(
         "UPDATE pins SET name = coalesce(?, name), keyvalues = ?, uuid = coalesce(?, uuid),"
         " cid = ?, created = coalesce(?, created) WHERE key = ? AND removed IS NULL",
-        (name, _json(keyvalues), id, pin.cid if id is None else str(cid), created, key_of(cid)),
+        (name, _json(keyvalues), id, pin.cid if id is None else str(cid), created, cid.key),
     )
     return find_pin(connection, cid)
 
@@ -97,7 +97,7 @@ def find_pin(connection: sqlite3.Connection, cid: CID) -> Pin | None:
     """Return the pin of `cid`; None if it is not pinned."""
     row = connection.execute(
         f"SELECT {COLUMNS} FROM pins WHERE key = ? AND removed IS NULL",  # noqa: S608
-        (key_of(cid),),
+        (cid.key,),
     ).fetchone()
     return None if row is None else pin_of(row)
 

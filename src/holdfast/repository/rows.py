@@ -24,11 +24,6 @@ class BadRowError(sqlite3.DataError, ValueError):
     """A row of the database holds a value that Holdfast never writes."""
 
 
-def key_of(cid: CID) -> bytes:
-    """Return the key of a block: the bytes of its CID in version 1."""
-    return bytes(cid if cid.version == 1 else CID(1, cid.codec, cid.hash_code, cid.digest))
-
-
 def cid_of(key: object) -> CID:
     """Return the CID of a key from the database; raise `BadRowError` if it is not a key."""
     if isinstance(key, bytes):

@@ -15,9 +15,9 @@ from holdfast._async.reads.gateway_reader import AsyncGatewayReader
 from holdfast._async.reads.walk_reader import AsyncWalkReader
 from holdfast._async.runtime import run_blocking
 from holdfast.calls import Call
+from holdfast.content.codecs import kind_of
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directory_nodes import not_a_directory
-from holdfast.content.unixfs.file_nodes import kind_of
 from holdfast.errors import MalformedError, TooLargeError, UnsupportedError
 from holdfast.files.folder_target.names import is_refusal
 from holdfast.files.folder_target.work_folder import WorkFolder

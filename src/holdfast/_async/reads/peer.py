@@ -17,8 +17,8 @@ from holdfast.calls import Deadline
 from holdfast.content.blocks import MAX_BLOCK, check_block
 from holdfast.content.budgets import BLOCKS_AT_ONCE
 from holdfast.content.cid import CID
+from holdfast.content.codecs import require_codec
 from holdfast.content.unixfs.body import BodyProof
-from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.content.unixfs.walks import PathWalk
 from holdfast.errors import ClientError, NetworkError, ProviderError, VerificationError
 from holdfast.protocol import gateway as gateways
@@ -217,7 +217,7 @@ class AsyncPeer:
             while (need := walk.need) is not None:
                 walk.feed(await self.block(need))
             found.cid = walk.end()
-            check_codec(found.cid)
+            require_codec(found.cid)
         return found.cid
 
     async def _find(self, cid: CID) -> bytes:

@@ -16,7 +16,7 @@ from holdfast._async.runtime import now
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call, Deadline
 from holdfast.content.budgets import SMALL_BLOCK
-from holdfast.content.cid import RAW
+from holdfast.content.codecs import is_one_block
 from holdfast.content.hashes import SHA2_256
 from holdfast.content.proof import wrong_bytes
 from holdfast.content.reference import Reference
@@ -51,7 +51,7 @@ class AsyncSmallBlocks:
         return what is begun; None if nothing is, because it is not a raw block.
         """
         cid = reference.cid
-        if cid.codec != RAW or cid.hash_code != SHA2_256 or reference.path or sink.saved_size:
+        if not is_one_block(cid) or cid.hash_code != SHA2_256 or reference.path or sink.saved_size:
             return None
         gateways = self._gateways.in_order(now())
         gateway = gateways[0]

@@ -8,7 +8,7 @@ from holdfast.config.client_config import MAX_UNVERIFIED_BYTES
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED, SizeLimit, unverified_limit
 from holdfast.content.cid import CID
-from holdfast.content.proof import is_raw
+from holdfast.content.codecs import is_one_block
 from holdfast.content.reference import Reference
 from holdfast.files.block_cache import DiskBlockCache
 
@@ -79,13 +79,13 @@ class ReadState:
     @property
     def is_block(self) -> bool:
         """Whether the file is known to be one raw block."""
-        return self.found.cid is not None and is_raw(self.found.cid)
+        return self.found.cid is not None and is_one_block(self.found.cid)
 
     @property
     def is_whole_tree(self) -> bool:
         """Whether a whole file is wanted that is known to be a tree of blocks."""
         is_whole = self.start == 0 and self.stop is None
-        return is_whole and self.found.cid is not None and not is_raw(self.found.cid)
+        return is_whole and self.found.cid is not None and not is_one_block(self.found.cid)
 
     def learn_size(self, size: int | None) -> None:
         """Set the verified size of the whole file; raise an error if the sink cannot take it."""

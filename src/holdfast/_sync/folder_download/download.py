@@ -17,9 +17,9 @@ from holdfast._sync.reads.gateway_reader import GatewayReader
 from holdfast._sync.reads.walk_reader import WalkReader
 from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
+from holdfast.content.codecs import kind_of
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directory_nodes import not_a_directory
-from holdfast.content.unixfs.file_nodes import kind_of
 from holdfast.errors import MalformedError, TooLargeError, UnsupportedError
 from holdfast.files.folder_target.names import is_refusal
 from holdfast.files.folder_target.work_folder import WorkFolder

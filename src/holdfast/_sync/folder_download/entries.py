@@ -9,11 +9,12 @@ from holdfast._sync.folder_download.source import FolderSource
 from holdfast._sync.folder_download.tally import Tally
 from holdfast._sync.runtime import run_blocking
 from holdfast.content import dag_pb
-from holdfast.content.blocks import inline_block
-from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.blocks import inline_block, malformed
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block, read_kind, require_codec
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.file_nodes import file_node, malformed, not_unixfs
+from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.content.unixfs.walks import FileWalk
 from holdfast.files.disk_space import DiskSpace
 from holdfast.files.folder_target.limits import Usage
@@ -58,10 +59,9 @@ class Entries:
 
     def fetch(self, path: EntryPath, cid: CID) -> Kind:
         """Fetch what is at `path` and write it, unless it is a directory; return its kind."""
-        if cid.codec not in {RAW, DAG_PB}:
-            raise not_unixfs(cid)
+        require_codec(cid)
         block = inline_block(cid)
-        if block is None and cid.codec == RAW:
+        if block is None and is_one_block(cid):
             self._read(path, cid)
             return Kind.RAW
         if block is None:
@@ -82,7 +82,7 @@ class Entries:
         `block` is its verified block. The other blocks of a file are those of `get`; without that,
         the file is requested.
         """
-        kind = _kind(cid, block)
+        kind = read_kind(cid, block)
         if kind in FOLDERS or kind is Kind.SYMLINK:
             self.save(cid, block)
         if kind is Kind.SYMLINK:
@@ -160,8 +160,3 @@ class Entries:
             raise refused(path, why, hint=WRITE_LINKS)
         check_link(path, text, portable=self._options.portable)
         self._work.make_link(path, text)
-
-
-def _kind(cid: CID, block: bytes) -> Kind:
-    """Return the kind of a verified block; raise `MalformedError` if it is not UnixFS."""
-    return Kind.RAW if cid.codec == RAW else data.decode(dag_pb.decode(block).data).kind

@@ -30,7 +30,7 @@ from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Deadline
 from holdfast.content.budgets import BATCH_SIZE
-from holdfast.content.proof import is_raw
+from holdfast.content.codecs import is_one_block
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.errors import UnprovenError, VerificationError
 from holdfast.protocol.gateway import Gateway
@@ -95,7 +95,7 @@ def _recover(peer: Peer) -> None:
     sink = peer.state.output.sink
     verified = position = 0
     cid = peer.target() if peer.verify else None
-    if cid is not None and not is_raw(cid):
+    if cid is not None and not is_one_block(cid):
         proof = BodyProof(cid)
         try:
             while chunk := run_blocking(sink.read_saved, position, BATCH_SIZE):

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
-from holdfast.content.cid import CID, RAW
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.directory_nodes import DirectoryEntry, entry_record
-from holdfast.content.unixfs.root_nodes import has_root_info
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.root_nodes import entry_record, has_root_info
 from holdfast.content.unixfs.walks import DirectoryWalk
 from holdfast.errors import RequestTimeoutError
 from holdfast.records import Entry
@@ -71,7 +72,7 @@ class EntryPages:
         batch = [self._waiting.popleft() for _ in range(min(DETAILED, len(self._waiting)))]
         # A raw block is a file, and the directory declares its size.
         unknown = [
-            entry.cid for entry in batch if entry.cid.codec != RAW and has_root_info(entry.cid)
+            entry.cid for entry in batch if not is_one_block(entry.cid) and has_root_info(entry.cid)
         ]
         found = self._reader.root_infos(unknown, self._known, self._reference, call)
         infos = dict(zip(unknown, found, strict=True))

@@ -21,9 +21,9 @@ from holdfast._sync.runtime import now, run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
-from holdfast.content.cid import CID, RAW
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block, require_codec
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.file_nodes import check_codec
 from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
 from holdfast.errors import NetworkError, ProviderError, UnprovenError
 from holdfast.files.blob import Blob
@@ -137,7 +137,7 @@ class GatewayReader:
         """Return the kind and the size of a file, a directory or a link, from its verified root."""
         reader = self.blocks(reference, call).reader()
         cid = reader.find(reference, call)
-        if cid.codec == RAW:  # it may be larger than blocks are, and is then read as a file
+        if is_one_block(cid):  # it may be larger than blocks are, and is then read as a file
             size = (self.open(reference, call)).size
             return stat_record(reference, cid, RootInfo("file", size))
         return reader.stat_found(reference, cid, call)
@@ -206,7 +206,7 @@ class GatewayReader:
         if verify and state.found.cid is not None:
             # Do not request content that cannot be verified.
             check_provable(state.found.cid)
-            check_codec(state.found.cid)
+            require_codec(state.found.cid)
         attempt = partial(fill, self._session, state, verify=verify, begun=begun)
         rounds = Rounds(self._session, self._gateways, state, attempt)
         if begun is not None:  # its gateway is the first, even if it is avoided by now

@@ -17,7 +17,8 @@ from itertools import dropwhile, islice, takewhile
 from typing import Any, Final
 
 from holdfast.content.blocks import MAX_BLOCK, check_block
-from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_node, is_one_block
 from holdfast.content.hashes import FUNCTIONS
 from holdfast.content.proof import Proof, wrong_bytes
 from holdfast.content.unixfs.file_nodes import Segment, file_node, in_range
@@ -83,7 +84,7 @@ class BodyProof(Proof):
     @property
     def doubt(self) -> VerificationError | None:
         """The error if `need` is a leaf whose bytes were received and do not match its CID."""
-        is_leaf = self.need is not None and self._begun and self._pieces[-1].cid.codec == RAW
+        is_leaf = self.need is not None and self._begun and is_one_block(self._pieces[-1].cid)
         return wrong_bytes(self._root) if is_leaf else None
 
     @property
@@ -135,7 +136,7 @@ class BodyProof(Proof):
             if len(ahead) >= most:
                 break
             likely = _is_inner(piece) or piece.depth == self._inner_depth
-            if likely and piece.cid.codec == DAG_PB and piece.cid.hash_code in FUNCTIONS:
+            if likely and is_node(piece.cid) and piece.cid.hash_code in FUNCTIONS:
                 ahead.append(piece.cid)
         return ahead
 
@@ -195,7 +196,7 @@ class BodyProof(Proof):
 
     def _is_probably_leaf(self, piece: Segment) -> bool:
         cid = piece.cid
-        is_inner = cid.codec != RAW and (cid.codec != DAG_PB or piece.depth == self._inner_depth)
+        is_inner = not is_one_block(cid) and (not is_node(cid) or piece.depth == self._inner_depth)
         is_large = MIN_AHEAD <= (piece.size or 0) <= MAX_BLOCK
         return is_large and not is_inner and not piece.is_content and cid.hash_code in FUNCTIONS
 

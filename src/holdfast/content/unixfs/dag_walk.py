@@ -3,11 +3,10 @@
 from collections.abc import Container
 from typing import Final, NamedTuple, Protocol
 
-from holdfast.content import dag_pb
-from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block
+from holdfast.content.blocks import MAX_BLOCK, check_block, inline_block, malformed
 from holdfast.content.car import Block
-from holdfast.content.cid import CID, DAG_PB
-from holdfast.content.unixfs.file_nodes import malformed
+from holdfast.content.cid import CID
+from holdfast.content.codecs import links_of
 from holdfast.content.unixfs.walks import MAX_AHEAD, Walk
 
 MAX_LINKS_HELD: Final = 250_000  # links seen but not yet followed: some 60 MiB at most
@@ -31,7 +30,7 @@ class _Link(NamedTuple):
 class DagWalk(Walk[Block]):
     """All blocks below a root, depth first, each once. Those in identity CIDs are left out.
 
-    The links of codecs other than dag-pb are not known: their blocks count as leaves.
+    The links of unsupported codecs are not known: their blocks count as leaves.
 
     Args:
         root: The root.
@@ -54,7 +53,7 @@ class DagWalk(Walk[Block]):
         if not verified:
             check_block(cid, block)
         self._seen.add(cid)
-        links = dag_pb.decode(block).links if cid.codec == DAG_PB else []
+        links = links_of(cid, block)
         if links and depth >= DEEPEST:
             raise malformed(cid, f"the DAG is deeper than {DEEPEST} levels")
         if len(self._pending) + len(links) > MAX_LINKS_HELD:

@@ -8,14 +8,13 @@ to be malformed at its first entry.
 from typing import NamedTuple
 
 from holdfast.content import dag_pb
-from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.blocks import malformed
+from holdfast.content.cid import CID, DAG_PB
 from holdfast.content.dag_pb import Link
 from holdfast.content.unixfs import data, hamt
 from holdfast.content.unixfs.data import Data, Kind
-from holdfast.content.unixfs.file_nodes import malformed
 from holdfast.errors import NotAFolderError, NotFoundError
 from holdfast.hints import advise
-from holdfast.records import Entry
 
 UNSAFE_NAME = "a directory with an empty, unsafe or doubled name"
 
@@ -29,17 +28,6 @@ class DirectoryEntry(NamedTuple):
     name: str
     cid: CID
     size: int
-
-
-def entry_record(entry: DirectoryEntry) -> Entry:
-    """Return the record of an entry.
-
-    A raw block is a file of the size that the directory declares. For any other entry, the kind and
-    the size are only known from its own block.
-    """
-    if entry.cid.codec == RAW:
-        return Entry(name=entry.name, cid=str(entry.cid), size=entry.size, kind="file")
-    return Entry(name=entry.name, cid=str(entry.cid))
 
 
 class Shard(NamedTuple):

@@ -13,13 +13,14 @@ from itertools import accumulate
 from typing import Final, NamedTuple, TypeVar
 
 from holdfast.content import dag_pb
-from holdfast.content.blocks import MAX_BLOCK
-from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.blocks import MAX_BLOCK, malformed
+from holdfast.content.cid import CID
+from holdfast.content.codecs import ONE_BLOCK, is_one_block, require_codec
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.empty_leaves import is_empty_leaf
 from holdfast.content.unixfs.files import dag_pb_frame
-from holdfast.errors import MalformedError, NotAFileError, UnprovenError
+from holdfast.errors import MalformedError, NotAFileError
 
 MAX_DEPTH: Final = 32  # a terabyte in the narrowest known layout is 5 deep
 MAX_FILE: Final = (1 << 63) - 1  # the largest size that file systems and our varints can express
@@ -111,10 +112,8 @@ def file_node(cid: CID, block: bytes, declared: int | None = None) -> FileNode:
     `MalformedError` if sizes contradict each other, as far as this block and the CIDs in it
     show.
     """
-    if cid.codec == RAW:
+    if cid.codec in ONE_BLOCK:
         node = FileNode(len(block), block)
-    elif cid.codec != DAG_PB:
-        raise not_unixfs(cid)
     elif declared is not None and (leaf := _usual_leaf(block, declared)) is not None:
         return leaf
     else:
@@ -135,6 +134,7 @@ def _usual_leaf(block: bytes, size: int) -> FileNode | None:
 
 def _decode_file(cid: CID, block: bytes, *, is_root: bool) -> FileNode:
     """Return the file node in a dag-pb block, whose parts agree with each other."""
+    require_codec(cid)
     node = dag_pb.decode(block)
     message = data.decode(node.data)
     if message.kind not in {Kind.FILE, Kind.RAW}:
@@ -162,31 +162,8 @@ def _check_child(cid: CID, child: CID, size: int) -> None:
     """Raise `MalformedError` if the CID of a child contradicts its declared size."""
     if size == 0 and not is_empty_leaf(child):
         raise malformed(cid, f"it declares {child} to be empty, but its CID does not show that")
-    if size > MAX_BLOCK and child.codec == RAW:
+    if size > MAX_BLOCK and is_one_block(child):
         raise malformed(cid, f"it declares {size} bytes for {child}, which is a single block")
-
-
-def kind_of(cid: CID, block: bytes) -> Kind | None:
-    """Return the kind of a node, or None if it is not UnixFS."""
-    if cid.codec == RAW:
-        return Kind.RAW
-    if cid.codec != DAG_PB:
-        return None
-    try:
-        return data.decode(dag_pb.decode(block).data).kind
-    except MalformedError:
-        return None
-
-
-def check_codec(cid: CID) -> None:
-    """Raise `UnprovenError` if `cid` cannot name a file, by its codec."""
-    if cid.codec not in {RAW, DAG_PB}:
-        raise not_unixfs(cid)
-
-
-def not_unixfs(cid: CID) -> UnprovenError:
-    """Return the error for a codec that cannot be read."""
-    return UnprovenError(f"{cid} is no UnixFS: its codec is {cid.codec:#x}", cid=str(cid))
 
 
 def not_a_file(cid: CID, kind: Kind) -> NotAFileError | MalformedError:
@@ -203,8 +180,3 @@ def directory_error(about: object) -> NotAFileError:
     return NotAFileError(
         f"{about} is a directory; read a file in it by its path, or all of it with download_folder"
     )
-
-
-def malformed(cid: CID, what: str) -> MalformedError:
-    """Return the error for a DAG that breaks the rules at `cid`."""
-    return MalformedError(f"{cid}: {what}", cid=str(cid))

@@ -5,9 +5,10 @@ from typing import Any
 
 from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block
 from holdfast.content.hashes import FUNCTIONS
 from holdfast.content.profiles import CANDIDATES, Profile, candidates_for, leaves_alike
-from holdfast.content.proof import PassingProof, is_raw
+from holdfast.content.proof import PassingProof
 from holdfast.content.unixfs.files import LeafCutter, Part, Tree
 from holdfast.errors import UnprovenError, VerificationError
 
@@ -139,7 +140,7 @@ class WriteCheck:
         Raise `VerificationError` for a raw CID that differs: a raw block has only one layout.
         """
         found = next((each for each, root in self._all_roots().items() if root == cid), None)
-        if found is not None or not is_raw(cid):
+        if found is not None or not is_one_block(cid):
             return found
         if cid.is_provable and (self._size > MAX_BLOCK or not self._is_block(cid)):
             raise not_what_was_sent(cid)

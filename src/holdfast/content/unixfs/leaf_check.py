@@ -1,10 +1,11 @@
 """Whether bytes are a leaf of a file, which needs no more than the CID of the leaf."""
 
 from holdfast.content.blocks import unsupported_hash
-from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block, require_codec
 from holdfast.content.hashes import FUNCTIONS, IDENTITY
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.file_nodes import Segment, not_unixfs
+from holdfast.content.unixfs.file_nodes import Segment
 from holdfast.content.unixfs.files import dag_pb_frame
 
 
@@ -15,10 +16,9 @@ def is_leaf(piece: Segment, content: list[memoryview]) -> bool:
     cannot help either.
     """
     cid = piece.cid
-    if cid.codec == RAW:
+    if is_one_block(cid):
         return _digest(cid, content) == cid.digest
-    if cid.codec != DAG_PB:
-        raise not_unixfs(cid)
+    require_codec(cid)
     if cid.hash_code == IDENTITY:
         return False
     return any(

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from holdfast.content import dag_pb
-from holdfast.content.cid import CID, RAW
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block
 from holdfast.content.profiles import PROFILES, Profile
 from holdfast.content.unixfs import data
 
@@ -30,11 +31,11 @@ def recognize(cid: CID, block: bytes) -> FileLayout:
         >>> recognize(CID.of_raw(b"hello"), b"hello")
         FileLayout(blocks=1, profile=None)
     """
-    if cid.codec == RAW:
+    if is_one_block(cid):
         return FileLayout(1, None)
     node = dag_pb.decode(block)
     message = data.decode(node.data)
-    raw_leaves = bool(node.links) and all(link.cid.codec == RAW for link in node.links)
+    raw_leaves = bool(node.links) and all(is_one_block(link.cid) for link in node.links)
     fitting = [
         profile
         for profile in PROFILES.values()

@@ -5,12 +5,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from holdfast.content import dag_pb
-from holdfast.content.blocks import check_block
-from holdfast.content.cid import CID, DAG_PB, RAW
+from holdfast.content.blocks import check_block, malformed
+from holdfast.content.cid import CID
+from holdfast.content.codecs import CODECS, is_one_block, read_kind
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.file_nodes import file_node, malformed, not_unixfs
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry
+from holdfast.content.unixfs.file_nodes import file_node
 from holdfast.content.unixfs.walks import MAX_AHEAD, SHARD_SIZE, Walk
 from holdfast.records import Entry, EntryKind
 
@@ -32,18 +34,25 @@ def root_info(cid: CID, block: bytes) -> RootInfo:
 
     Raise `UnprovenError` for another codec, and `MalformedError` if it breaks the rules.
     """
-    if cid.codec == RAW:
-        return RootInfo("file", len(block))
-    if cid.codec != DAG_PB:
-        raise not_unixfs(cid)
-    message = data.decode(dag_pb.decode(block).data)
-    if message.kind in {Kind.DIRECTORY, Kind.SHARD}:
+    kind = read_kind(cid, block)
+    if kind in {Kind.DIRECTORY, Kind.SHARD}:
         return RootInfo("directory", None)
-    if message.kind is Kind.SYMLINK:
-        return RootInfo("symlink", len(message.data))
-    if message.kind is Kind.METADATA:
+    if kind is Kind.SYMLINK:
+        return RootInfo("symlink", len(data.decode(dag_pb.decode(block).data).data))
+    if kind is Kind.METADATA:
         raise malformed(cid, "it is metadata, not a file")
     return RootInfo("file", file_node(cid, block).size)
+
+
+def entry_record(entry: DirectoryEntry) -> Entry:
+    """Return the record of an entry.
+
+    A raw block is a file of the size that the directory declares. For any other entry, the kind and
+    the size are only known from its own block.
+    """
+    if is_one_block(entry.cid):
+        return Entry(name=entry.name, cid=str(entry.cid), size=entry.size, kind="file")
+    return Entry(name=entry.name, cid=str(entry.cid))
 
 
 def stat_record(reference: Reference, cid: CID, info: RootInfo) -> Entry:
@@ -55,7 +64,7 @@ def stat_record(reference: Reference, cid: CID, info: RootInfo) -> Entry:
 
 def has_root_info(cid: CID) -> bool:
     """Return whether the block of `cid` can be verified and read."""
-    return cid.codec in {RAW, DAG_PB} and cid.is_provable
+    return cid.codec in CODECS and cid.is_provable
 
 
 class RootsWalk(Walk[RootInfo]):

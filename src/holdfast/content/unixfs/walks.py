@@ -13,14 +13,14 @@ fetches several at the same time. The block of an identity CID is never fetched:
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block
+from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block, malformed
 from holdfast.content.budgets import OUTPUT_SIZE, PIECE_COST
 from holdfast.content.cid import CID
-from holdfast.content.unixfs.directory_nodes import DirectoryEntry, Shard, directory_node, find_name
-from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range, malformed
-from holdfast.moved_names import moved_names
+from holdfast.content.codecs import step
+from holdfast.content.unixfs.directory_nodes import DirectoryEntry, Shard, directory_node
+from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range
 
 MAX_PENDING: Final = 60_000  # links seen but not yet followed: some 20 MiB at most
 MAX_AHEAD: Final = 4 << 20  # bytes that may be fetched before they are needed
@@ -200,7 +200,7 @@ class PathWalk(_TreeWalk[Shard, CID]):
 
     def feed(self, block: bytes, *, verified: bool = False) -> list[CID]:
         """Take the block that is needed; return the CID at the end of the path, if that is it."""
-        found = find_name(self._expect(block, verified=verified), block, self._names[0])
+        found = step(self._expect(block, verified=verified), block, self._names[0])
         if isinstance(found, Shard):
             self._replace([found])
         else:
@@ -217,20 +217,3 @@ class PathWalk(_TreeWalk[Shard, CID]):
     def _arrive(self, cid: CID) -> None:
         self._pending = [Shard(cid)] if self._names else []
         self.found = None if self._names else cid
-
-
-if not TYPE_CHECKING:  # type checkers report a misspelt name only without it
-    _FILE_NODES = "holdfast.content.unixfs.file_nodes"
-    __getattr__ = moved_names(
-        __name__,
-        {
-            "DagWalk": "holdfast.content.unixfs.dag_walk:DagWalk",
-            "Entry": "holdfast.content.unixfs.directory_nodes:DirectoryEntry",
-            "MAX_DEPTH": f"{_FILE_NODES}:MAX_DEPTH",
-            "MAX_FILE": f"{_FILE_NODES}:MAX_FILE",
-            "check_codec": f"{_FILE_NODES}:check_codec",
-            "kind_of": f"{_FILE_NODES}:kind_of",
-            "not_a_file": f"{_FILE_NODES}:not_a_file",
-            "not_unixfs": f"{_FILE_NODES}:not_unixfs",
-        },
-    )

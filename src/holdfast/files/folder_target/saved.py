@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final
 
 from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block
 from holdfast.content.hashes import FUNCTIONS, IDENTITY
 from holdfast.content.profiles import candidates_for
-from holdfast.content.proof import is_raw
 from holdfast.content.unixfs.layouts import Layouts
 
 PIECE: Final = 1 << 20
@@ -23,7 +23,7 @@ def has_content(file: BinaryIO, cid: CID) -> bool:
         >>> has_content(io.BytesIO(b"hello"), CID.of_raw(b"hello"))
         True
     """
-    if not is_raw(cid):
+    if not is_one_block(cid):
         layouts = Layouts(candidates_for(cid))
         for piece in _pieces(file):
             layouts.update(piece)

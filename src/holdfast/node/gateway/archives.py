@@ -26,8 +26,8 @@ from holdfast.content import varint
 from holdfast.content.blocks import inline_block
 from holdfast.content.car import write_car
 from holdfast.content.cid import CID
+from holdfast.content.codecs import kind_of
 from holdfast.content.unixfs.data import Kind
-from holdfast.content.unixfs.file_nodes import kind_of
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk
 from holdfast.node.gateway.addresses import ResolvedPath
 from holdfast.node.gateway.cached_repository import LINK_WEIGHT, BlockPieces, CachedRepository

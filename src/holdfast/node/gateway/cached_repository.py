@@ -11,15 +11,15 @@ from concurrent.futures import Executor
 from typing import Any, Final, Self, TypeVar
 
 from holdfast.content.blocks import inline_block
-from holdfast.content.cid import CID, RAW
+from holdfast.content.cid import CID
+from holdfast.content.codecs import has_links, is_one_block, kind_of, links_of
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
-from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range, kind_of
+from holdfast.content.unixfs.file_nodes import FileNode, Segment, file_node, in_range
 from holdfast.content.unixfs.walks import FileWalk
 from holdfast.node.http_server.streamed_replies import BATCH, PIECE, Pieces
 from holdfast.node.memory import Cache
 from holdfast.repository import Repository
-from holdfast.repository.block_files import linked_from
 from holdfast.repository.read_ahead import ReadAhead
 
 T = TypeVar("T", bound=Sized)
@@ -62,7 +62,7 @@ class CachedRepository(Repository):
     def kind(self, cid: CID) -> Kind | None:
         """Return the kind of the node at `cid`, or None if it is not UnixFS."""
         block = self.block(cid)
-        if cid.codec == RAW or len(block) <= SMALL:
+        if is_one_block(cid) or len(block) <= SMALL:
             return kind_of(cid, block)
         return self.computed(("kind", cid), lambda: (kind_of(cid, block),))[0]
 
@@ -91,12 +91,12 @@ class CachedRepository(Repository):
         return self._cache.get(("computed", key))
 
     def links(self, cid: CID) -> tuple[CID, ...]:
-        """Return the links of the block of `cid`; none for codecs other than dag-pb."""
-        if cid.codec == RAW:
+        """Return the links of the block of `cid`; none for unsupported codecs."""
+        if not has_links(cid):
             return ()
         links: tuple[CID, ...] | None = self._cache.get(("links", cid))
         if links is None:
-            links = tuple(linked_from(cid, self.block(cid)))
+            links = tuple(link.cid for link in links_of(cid, self.block(cid)))
             weight = len(links) * LINK_WEIGHT + ENTRY_WEIGHT
             self._cache.put(("links", cid), links, weight=weight)
         return links

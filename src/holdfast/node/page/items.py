@@ -3,11 +3,10 @@
 from http import HTTPStatus
 from typing import Any, Final
 
-from holdfast.content.cid import RAW
+from holdfast.content.codecs import is_one_block, kind_of
 from holdfast.content.media_types import named_type
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
-from holdfast.content.unixfs.file_nodes import kind_of
 from holdfast.errors import ClientError
 from holdfast.node.gateway.addresses import Address, ResolvedPath, quoted, resolve_path
 from holdfast.node.gateway.directories import listed, readable
@@ -72,7 +71,7 @@ class EntryTypes:
         return "directory" if self._is_directory(entry) else named_type(entry.name) or ""
 
     def _is_directory(self, entry: DirectoryEntry) -> bool:
-        if entry.cid.codec == RAW or self._blocks <= 0 or self._bytes <= 0:
+        if is_one_block(entry.cid) or self._blocks <= 0 or self._bytes <= 0:
             return False
         try:
             block = self._repository.block(entry.cid)

@@ -13,10 +13,9 @@ from holdfast.config import Timeouts
 from holdfast.content.blocks import inline_block
 from holdfast.content.car import Block, CarReader
 from holdfast.content.cid import CID
+from holdfast.content.codecs import links_of
 from holdfast.errors import ProviderError
 from holdfast.protocol.gateway import Gateway
-from holdfast.repository.block_files import linked_from
-from holdfast.repository.rows import key_of
 
 MAX_EARLY: Final = 8 << 20  # bytes of blocks that arrive before the block that links to them
 MAX_USELESS: Final = 16 << 20  # bytes of other blocks, in addition to twice those of the DAG
@@ -45,7 +44,7 @@ class WantedBlocks:
 
     def __init__(self, root: CID, *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._wanted = {key_of(root)}
+        self._wanted = {root.key}
         self._taken: set[bytes] = set()
         self._early: dict[bytes, Block] = {}
         self._early_bytes = 0
@@ -62,26 +61,26 @@ class WantedBlocks:
         A block that no taken block links to is kept for later, up to `MAX_EARLY`. When a block is
         taken, the kept blocks below it are yielded after it.
         """
-        if key_of(cid) not in self._wanted:
+        if cid.key not in self._wanted:
             self._keep_early(cid, data)
             return
         ready = [(cid, data)]
         while ready:
             cid, data = ready.pop()
-            self._wanted.discard(key_of(cid))
-            self._taken.add(key_of(cid))
+            self._wanted.discard(cid.key)
+            self._taken.add(cid.key)
             self.useful += len(data) + OVERHEAD
             if self.useful > self._max_bytes:
                 raise DagTooLargeError(f"The content has more than {self._max_bytes} bytes")
             yield cid, data
-            for child in linked_from(cid, data):
-                early = self._want(child)
+            for link in links_of(cid, data):
+                early = self._want(link.cid)
                 if early is not None:
                     ready.append(early)
 
     def _want(self, cid: CID) -> Block | None:
         """Add a block to the wanted ones; return it if it was kept."""
-        key = key_of(cid)
+        key = cid.key
         if key in self._taken or key in self._wanted or inline_block(cid) is not None:
             return None
         self._wanted.add(key)
@@ -93,7 +92,7 @@ class WantedBlocks:
         return early
 
     def _keep_early(self, cid: CID, data: bytes) -> None:
-        key, size = key_of(cid), len(data) + OVERHEAD
+        key, size = cid.key, len(data) + OVERHEAD
         is_new = key not in self._taken and key not in self._early
         if is_new and self._early_bytes + size <= MAX_EARLY:
             self._early[key] = (cid, data)

@@ -27,7 +27,6 @@ from holdfast.protocol.pin_jobs import FAILURES
 from holdfast.records import Pin, now_ms
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.pin_queries import FETCHED_AT_ONCE, Stopped
-from holdfast.repository.rows import key_of
 
 JOB_STATUSES: Final[dict[str, Status]] = {"prechecking": "queued", "retrieving": "pinning"}
 
@@ -209,14 +208,14 @@ class PinRequests:
         cids = list({row.cid for row in rows})
         batches = (cids[at : at + FETCHED_AT_ONCE] for at in range(0, len(cids), FETCHED_AT_ONCE))
         return {
-            key_of(CID.parse(pin.cid)): pin
+            CID.parse(pin.cid).key: pin
             for batch in batches
             for pin in self._repository.pins(PinQuery(cids=tuple(batch)))
         }
 
 
 def _key(row: PinRequest) -> bytes:
-    return key_of(CID.parse(row.cid))
+    return CID.parse(row.cid).key
 
 
 def _with_status(row: PinRequest, job: PinJob) -> PinRequest:

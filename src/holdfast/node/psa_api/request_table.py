@@ -14,7 +14,7 @@ from holdfast.node.psa_api.pin_request import PinRequest
 from holdfast.node.small_database import SmallDatabase
 from holdfast.repository import PinQuery
 from holdfast.repository.pins import parse_keyvalues, parse_time
-from holdfast.repository.rows import cid_text, key_of, text
+from holdfast.repository.rows import cid_text, text
 
 MAX_REQUESTS: Final = 10_000  # rows; a list looks at all that match
 MAX_META: Final = 16 << 20  # characters of the metadata of all rows, which a list has in memory
@@ -37,7 +37,7 @@ class RequestTable(SmallDatabase):
 
     def add(self, request: PinRequest) -> None:
         """Add a request; raise a `Refusal` if there are too many."""
-        key = key_of(CID.parse(request.cid))
+        key = CID.parse(request.cid).key
         meta = json.dumps(dict(request.meta))
         row = (request.id, request.cid, key, request.name, meta, request.created, request.waits)
         with self.changing() as connection:

@@ -4,12 +4,13 @@ import sqlite3
 from collections.abc import Iterator
 
 from holdfast.content.blocks import check_block
-from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.cid import CID
+from holdfast.content.codecs import has_links, links_of
 from holdfast.errors import ConfigError, VerificationError
 from holdfast.files.sources import Progress
-from holdfast.repository.block_files import BlockFiles, linked_from
+from holdfast.repository.block_files import BlockFiles
 from holdfast.repository.database import Database
-from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of, is_sound_raw, key_of
+from holdfast.repository.rows import SMALLEST_ID, BadRowError, cid_of, is_sound_raw
 from holdfast.repository.upkeep.check_progress import CheckProgress
 from holdfast.repository.upkeep.database_faults import find_faults
 from holdfast.repository.upkeep.garbage import BATCH, Damage
@@ -87,7 +88,7 @@ def _is_sound_leaf(files: BlockFiles, key: object, data: object) -> bool:
         cid = cid_of(key)
         if data is None:
             data = files.read_file(bytes(cid))
-        if cid.codec == DAG_PB or not isinstance(data, bytes):
+        if has_links(cid) or not isinstance(data, bytes):
             return False
         check_block(cid, data)
     except (VerificationError, ConfigError, BadRowError, OSError):
@@ -118,7 +119,7 @@ def _what_is_wrong(
         if data is None:
             return "its file is gone"
         check_block(cid, data)
-        children = {key_of(child) for child in linked_from(cid, data)}
+        children = {link.cid.key for link in links_of(cid, data)}
     except VerificationError as error:
         return f"it is damaged: {error}"
     except (ConfigError, BadRowError) as error:

@@ -15,18 +15,19 @@ from typing import Any, Final, NamedTuple, Self
 
 from holdfast.content.blocks import check_block, inline_block
 from holdfast.content.cid import CID
+from holdfast.content.codecs import links_of
 from holdfast.errors import ClientError, ProviderError, VerificationError
 from holdfast.files.atomic import sync_folder
 from holdfast.files.folders import Folder
 from holdfast.files.open_folders import no_regular_file
-from holdfast.repository.block_files import FILE_SIZE, BlockFiles, WrittenBlock, linked_from
+from holdfast.repository.block_files import FILE_SIZE, BlockFiles, WrittenBlock
 from holdfast.repository.database import schema
 from holdfast.repository.database.errors import is_full
 from holdfast.repository.database.identity import COPY, DATABASE, ID, ID_FILE, read_id, write_id
 from holdfast.repository.database.opening import attach_copy, check_regular, connect
 from holdfast.repository.owners import Owner, alone
 from holdfast.repository.pins import pin_of
-from holdfast.repository.rows import BadRowError, cid_of, key_of, placeholders
+from holdfast.repository.rows import BadRowError, cid_of, placeholders
 from holdfast.repository.upkeep.garbage import Damage
 from holdfast.repository.upkeep.salvage import OldDatabase
 
@@ -171,7 +172,7 @@ class _Rebuild:
         try:
             cid = cid_of(key)
             check_block(cid, data)
-            children = [key_of(child) for child in linked_from(cid, data)]
+            children = [link.cid.key for link in links_of(cid, data)]
         except VerificationError as error:
             self._bad[key] = f"it is damaged: {error}"
             return
@@ -270,7 +271,7 @@ class _Rebuild:
 def _is_sound_pin(key: object, columns: tuple[Any, ...]) -> bool:
     """Return whether Holdfast could have written a row of pins."""
     try:
-        return key_of(CID.parse(pin_of(columns).cid)) == key
+        return CID.parse(pin_of(columns).cid).key == key
     except BadRowError:
         return False
 

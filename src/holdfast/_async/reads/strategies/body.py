@@ -12,7 +12,8 @@ from holdfast._async.reads.refusals import RefusedError
 from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error, flat
 from holdfast._async.runtime import AsyncWorker, run_blocking
-from holdfast.content.proof import block_proof, is_raw
+from holdfast.content.codecs import is_one_block
+from holdfast.content.proof import block_proof
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.body_parts import BodyCutter, BodyPart
 from holdfast.content.unixfs.layouts import LayoutProof
@@ -40,7 +41,7 @@ class AsyncBody:
         response = await peer.open_plain()
         async with closing_on_error(response):
             cid = await peer.target()
-            if is_raw(cid):
+            if is_one_block(cid):
                 proof = block_proof(peer.state.reference, cid)
                 return await AsyncStream(peer, proof, response).begin()
             length = Reply(response.status, response.headers).length
@@ -68,7 +69,7 @@ async def _part_proof(peer: AsyncPeer) -> BodyProof:
     """Return the proof for a part of the body, fed with the blocks at its two ends."""
     state = peer.state
     cid = await peer.target()
-    if is_raw(cid):
+    if is_one_block(cid):
         raise RefusedError(f"{cid} is one block, and can only be verified whole", cid=str(cid))
     proof = BodyProof(cid, state.position, state.stop)
     while (need := proof.need) is not None:

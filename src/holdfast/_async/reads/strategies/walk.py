@@ -8,7 +8,7 @@ from holdfast._async.reads.refusals import RefusedError
 from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.runtime import run_blocking
 from holdfast.content.budgets import BLOCKS_AT_ONCE
-from holdfast.content.proof import is_raw
+from holdfast.content.codecs import is_one_block
 from holdfast.content.unixfs.walks import FileWalk, feed_known
 from holdfast.errors import MalformedError
 
@@ -37,7 +37,7 @@ class AsyncCachedWalk:
     async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
         """Follow the path. A file of one block is fetched now: it may be too large for a block."""
         cid = await peer.target()
-        if is_raw(cid):
+        if is_one_block(cid):
             try:
                 await peer.block(cid)
             except MalformedError as error:

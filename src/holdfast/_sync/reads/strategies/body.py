@@ -14,7 +14,8 @@ from holdfast._sync.reads.refusals import RefusedError
 from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.reads.streams import Stream, Verified, closing_on_error, flat
 from holdfast._sync.runtime import Worker, run_blocking
-from holdfast.content.proof import block_proof, is_raw
+from holdfast.content.codecs import is_one_block
+from holdfast.content.proof import block_proof
 from holdfast.content.unixfs.body import BodyProof
 from holdfast.content.unixfs.body_parts import BodyCutter, BodyPart
 from holdfast.content.unixfs.layouts import LayoutProof
@@ -42,7 +43,7 @@ class Body:
         response = peer.open_plain()
         with closing_on_error(response):
             cid = peer.target()
-            if is_raw(cid):
+            if is_one_block(cid):
                 proof = block_proof(peer.state.reference, cid)
                 return Stream(peer, proof, response).begin()
             length = Reply(response.status, response.headers).length
@@ -70,7 +71,7 @@ def _part_proof(peer: Peer) -> BodyProof:
     """Return the proof for a part of the body, fed with the blocks at its two ends."""
     state = peer.state
     cid = peer.target()
-    if is_raw(cid):
+    if is_one_block(cid):
         raise RefusedError(f"{cid} is one block, and can only be verified whole", cid=str(cid))
     proof = BodyProof(cid, state.position, state.stop)
     while (need := proof.need) is not None:

@@ -10,7 +10,7 @@ from holdfast._sync.reads.refusals import RefusedError
 from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.runtime import run_blocking
 from holdfast.content.budgets import BLOCKS_AT_ONCE
-from holdfast.content.proof import is_raw
+from holdfast.content.codecs import is_one_block
 from holdfast.content.unixfs.walks import FileWalk, feed_known
 from holdfast.errors import MalformedError
 
@@ -39,7 +39,7 @@ class CachedWalk:
     def begin(self, peer: Peer) -> Transfer:
         """Follow the path. A file of one block is fetched now: it may be too large for a block."""
         cid = peer.target()
-        if is_raw(cid):
+        if is_one_block(cid):
             try:
                 peer.block(cid)
             except MalformedError as error:
