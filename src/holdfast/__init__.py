@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from holdfast._async.providers.pinata import AsyncPinataProvider
     from holdfast._async.providers.pinning import AsyncPinProvider
     from holdfast._async.providers.psa import AsyncPSAProvider
-    from holdfast._async.reads.block_reader import AsyncBlockReader
+    from holdfast._async.reads.reader import AsyncBlockReader
     from holdfast._async.workers import AsyncOutcomes
     from holdfast._sync.client import Client
     from holdfast._sync.content_file import ContentFile
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from holdfast._sync.providers.pinata import PinataProvider
     from holdfast._sync.providers.pinning import PinProvider
     from holdfast._sync.providers.psa import PSAProvider
-    from holdfast._sync.reads.block_reader import BlockReader
+    from holdfast._sync.reads.reader import BlockReader
     from holdfast._sync.workers import Outcomes
     from holdfast.config import ClientConfig, Retries, Timeouts
     from holdfast.events import Event
@@ -106,7 +106,7 @@ __all__ = [
 _LAZY = {
     "Added": "holdfast.records",
     "AsyncBaseProvider": "holdfast._async.providers.base",
-    "AsyncBlockReader": "holdfast._async.reads.block_reader",
+    "AsyncBlockReader": "holdfast._async.reads.reader",
     "AsyncClient": "holdfast._async.client",
     "AsyncContentFile": "holdfast._async.content_file",
     "AsyncClusterProvider": "holdfast._async.providers.cluster",
@@ -119,7 +119,7 @@ _LAZY = {
     "AsyncStorageProvider": "holdfast.provider",
     "BaseProvider": "holdfast._sync.providers.base",
     "Blob": "holdfast.files.blob",
-    "BlockReader": "holdfast._sync.reads.block_reader",
+    "BlockReader": "holdfast._sync.reads.reader",
     "Client": "holdfast._sync.client",
     "ClientConfig": "holdfast.config",
     "ClientMessage": "holdfast.records",

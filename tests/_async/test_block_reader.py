@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast._async.reads.block_reader import AsyncBlockReader
+from holdfast._async.reads.reader import AsyncBlockReader
 from holdfast._async.reads.repository_reader import AsyncRepositoryReader
 from holdfast.calls import Call
 from holdfast.content.blocks import MAX_BLOCK, missing_block
@@ -36,6 +36,7 @@ from holdfast.files.sinks import MemorySink
 from holdfast.records import Entry
 from holdfast.repository import Repository
 from tests import bombs
+from tests._async.reading import list_entries
 from tests.content import SMALL_PROFILES, Blocks
 
 
@@ -66,14 +67,6 @@ async def read(reader, cid, path=(), *, total=None, **options):
     call = Call("download", total=total)
     await reader.read(reference_to(cid, path), sink, call, **options)
     return bytes(sink.data)
-
-
-async def list_entries(reader, cid, path=()):
-    entries = []
-    async for entry in reader.entries(reference_to(cid, path), Call("entries")):
-        assert isinstance(entry, Entry)
-        entries.append(entry)
-    return entries
 
 
 def files_of(names, profile, emit=None):
@@ -258,7 +251,7 @@ async def test_what_is_not_a_file():
     with pytest.raises(NotFoundError, match="there is no 'b'"):
         await read(reader, root, ["b"])
     with pytest.raises(NotFoundError, match="is not a directory"):
-        await list_entries(reader, root, ["a"])
+        await list_entries(reader, reference_to(root, ["a"]))
     cbor = replace(CID.of_raw(b""), codec=0x71)
     with pytest.raises(UnprovenError, match="codec"):
         await read(reader_over({cbor: b""}), cbor)
@@ -284,8 +277,8 @@ async def test_the_entries_of_a_directory(tmp_path, build, over, profile):
     with repository_of(tmp_path, blocks) as repository:
         reader = AsyncRepositoryReader(repository) if over == "repository" else reader_over(blocks)
         for found in (
-            await list_entries(reader, root),
-            await list_entries(reader, outer, ["inner"]),
+            await list_entries(reader, reference_to(root)),
+            await list_entries(reader, reference_to(outer, ["inner"])),
         ):
             assert [entry.name for entry in found] == [entry.name for entry in blocks.list(root)]
             assert {entry.name: entry.cid for entry in found} == {
@@ -298,7 +291,9 @@ async def test_the_entries_of_a_directory(tmp_path, build, over, profile):
                 assert {entry.kind for entry in found} == {"file"}
             else:
                 assert {(entry.kind, entry.size) for entry in found} == {(None, None)}
-        assert await list_entries(reader, outer) == [Entry(name="inner", cid=str(root))]
+        assert await list_entries(reader, reference_to(outer)) == [
+            Entry(name="inner", cid=str(root))
+        ]
         assert await read(reader, outer, ["inner", "7.txt"]) == b"7.txt"
 
 

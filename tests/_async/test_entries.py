@@ -31,6 +31,7 @@ from holdfast.errors import (
 from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.records import Entry
 from holdfast.testing import Scripted, ScriptedServer
+from tests._async.reading import list_entries
 from tests.content import Blocks
 from tests.gateways import kind_of
 from tests.support import TOKEN
@@ -89,11 +90,7 @@ async def reading(*servers, retries=ONCE):
 
 
 async def listed(reader, reference):
-    entries = []
-    async for entry in reader.entries(Reference.parse(str(reference)), Call("entries", total=20)):
-        assert isinstance(entry, Entry)
-        entries.append(entry)
-    return entries
+    return await list_entries(reader, Reference.parse(str(reference)), total=20)
 
 
 async def test_a_directory_is_listed_with_the_sizes_of_raw_files():
@@ -152,11 +149,10 @@ async def test_nothing_is_fetched_before_the_first_entry_is_asked_for_or_after_t
     root = sharded(blocks.__setitem__, map(str, range(500)))
     with ScriptedServer(serving(blocks)) as server:
         async with reading(server) as reader:
-            entries = reader.entries(Reference.parse(str(root.cid)), Call("entries"))
+            pages = reader.pages(Reference.parse(str(root.cid)))
             assert not server.requests
-            await anext(entries)
+            assert await pages.next_page(Call("entries"))
             assert len(server.requests) <= 10
-            await entries.aclose()
 
 
 async def test_the_next_gateway_is_asked_where_one_lies_fails_or_has_no_blocks():

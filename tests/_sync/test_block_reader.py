@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast._sync.reads.block_reader import BlockReader
+from holdfast._sync.reads.reader import BlockReader
 from holdfast._sync.reads.repository_reader import RepositoryReader
 from holdfast.calls import Call
 from holdfast.content.blocks import MAX_BLOCK, missing_block
@@ -38,6 +38,7 @@ from holdfast.files.sinks import MemorySink
 from holdfast.records import Entry
 from holdfast.repository import Repository
 from tests import bombs
+from tests._sync.reading import list_entries
 from tests.content import SMALL_PROFILES, Blocks
 
 
@@ -68,14 +69,6 @@ def read(reader, cid, path=(), *, total=None, **options):
     call = Call("download", total=total)
     reader.read(reference_to(cid, path), sink, call, **options)
     return bytes(sink.data)
-
-
-def list_entries(reader, cid, path=()):
-    entries = []
-    for entry in reader.entries(reference_to(cid, path), Call("entries")):
-        assert isinstance(entry, Entry)
-        entries.append(entry)
-    return entries
 
 
 def files_of(names, profile, emit=None):
@@ -257,7 +250,7 @@ def test_what_is_not_a_file():
     with pytest.raises(NotFoundError, match="there is no 'b'"):
         read(reader, root, ["b"])
     with pytest.raises(NotFoundError, match="is not a directory"):
-        list_entries(reader, root, ["a"])
+        list_entries(reader, reference_to(root, ["a"]))
     cbor = replace(CID.of_raw(b""), codec=0x71)
     with pytest.raises(UnprovenError, match="codec"):
         read(reader_over({cbor: b""}), cbor)
@@ -283,8 +276,8 @@ def test_the_entries_of_a_directory(tmp_path, build, over, profile):
     with repository_of(tmp_path, blocks) as repository:
         reader = RepositoryReader(repository) if over == "repository" else reader_over(blocks)
         for found in (
-            list_entries(reader, root),
-            list_entries(reader, outer, ["inner"]),
+            list_entries(reader, reference_to(root)),
+            list_entries(reader, reference_to(outer, ["inner"])),
         ):
             assert [entry.name for entry in found] == [entry.name for entry in blocks.list(root)]
             assert {entry.name: entry.cid for entry in found} == {
@@ -297,7 +290,7 @@ def test_the_entries_of_a_directory(tmp_path, build, over, profile):
                 assert {entry.kind for entry in found} == {"file"}
             else:
                 assert {(entry.kind, entry.size) for entry in found} == {(None, None)}
-        assert list_entries(reader, outer) == [Entry(name="inner", cid=str(root))]
+        assert list_entries(reader, reference_to(outer)) == [Entry(name="inner", cid=str(root))]
         assert read(reader, outer, ["inner", "7.txt"]) == b"7.txt"
 
 

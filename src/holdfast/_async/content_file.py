@@ -4,7 +4,7 @@ import io
 import operator
 from typing import NoReturn
 
-from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
+from holdfast._async.reads.reader import LARGEST_RANGE, AsyncRanges
 from holdfast._async.runtime import AsyncFileBase
 from holdfast.content.media_types import told_type
 

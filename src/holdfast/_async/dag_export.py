@@ -1,10 +1,8 @@
 """All blocks below a root, each once and verified, some MiB at a time."""
 
-from typing import Any
-
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
-from holdfast._async.reads.gateway_reader import AsyncGatewayReader
-from holdfast._async.reads.walk_reader import AsyncWalkReader
+from holdfast._async.reads.blocks import AsyncBlocks
+from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import compute, run_blocking
 from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
@@ -13,27 +11,28 @@ from holdfast.content.car import Block
 from holdfast.content.codecs import require_codec
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.dag_walk import DagWalk
-from holdfast.errors import NetworkError, UnsupportedError, VerificationError
+from holdfast.errors import NetworkError, VerificationError
 from holdfast.files.seen_cids import SpilledCIDs
 
 
 class AsyncDagExport:
     """Reads the blocks of content that is moved elsewhere. Close it at the end.
 
-    From gateways, one archive is requested. What it does not have is requested block by block.
+    One archive is requested, if the peer has archives. What it does not have is requested block by
+    block.
 
     Args:
         reader: The reader of a provider.
         reference: The root, without a path.
     """
 
-    def __init__(self, reader: Any, reference: Reference) -> None:
+    def __init__(self, reader: AsyncReader, reference: Reference) -> None:
         self._reader = reader
         self._reference = reference
         self._seen = SpilledCIDs()
         self._walk = DagWalk(reference.cid, self._seen)
         self._known = BlockCache(MAX_CACHED)
-        self._blocks: AsyncWalkReader | None = None
+        self._blocks: AsyncBlocks | None = None
         self._feed: AsyncArchiveFeed | None = None
 
     async def next_page(self, call: Call) -> list[Block] | None:
@@ -57,24 +56,15 @@ class AsyncDagExport:
             await self._feed.aclose()
         await run_blocking(self._seen.close)
 
-    async def _open(self, call: Call) -> AsyncWalkReader:
-        """Return the reader of single blocks; from gateways, request the archive too."""
-        reader, reference = self._reader, self._reference
-        if isinstance(reader, AsyncWalkReader):
-            await reader.find(reference, call)
-            self._feed = await reader.open_archive(reference.cid, call)
-            return reader
-        if not isinstance(reader, AsyncGatewayReader):
-            name = type(reader).__name__
-            raise UnsupportedError(f"{name} does not give blocks; download the content")
+    async def _open(self, call: Call) -> AsyncBlocks:
+        """Return the source of single blocks, and request the archive."""
+        reference = self._reference
         require_codec(reference.cid)
-        response = await reader.open_archive(
-            reference, lambda gateway: gateway.whole_dag(reference.cid), call
-        )
-        if response is not None:
-            self._feed = AsyncArchiveFeed(response, reader.session.timeouts.read)
         # Single blocks may be requested after this call has ended.
-        return reader.blocks(reference, Call("export", cid=str(reference))).reader()
+        blocks = self._reader.blocks(reference, Call("export", cid=str(reference)))
+        await blocks.find(reference, call)
+        self._feed = await self._reader.archive(reference, "dag", call)
+        return blocks
 
     async def _read_archive(self, feed: AsyncArchiveFeed) -> list[Block]:
         """Return the next blocks of the archive. If it fails, close it."""
@@ -82,7 +72,7 @@ class AsyncDagExport:
         size = 0
         while (need := self._walk.need) is not None and size < OUTPUT_SIZE:
             try:
-                block = await feed.block(need)
+                block = await feed.get(need)
             except (NetworkError, VerificationError):
                 self._feed = None
                 await feed.aclose()

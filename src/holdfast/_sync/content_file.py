@@ -6,7 +6,7 @@ import io
 import operator
 from typing import NoReturn
 
-from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
+from holdfast._sync.reads.reader import LARGEST_RANGE, Ranges
 from holdfast._sync.runtime import FileBase
 from holdfast.content.media_types import told_type
 

@@ -2,11 +2,9 @@
 # by scripts/generate_sync.py. Change the original instead.
 """All blocks below a root, each once and verified, some MiB at a time."""
 
-from typing import Any
-
 from holdfast._sync.reads.archive_feed import ArchiveFeed
-from holdfast._sync.reads.gateway_reader import GatewayReader
-from holdfast._sync.reads.walk_reader import WalkReader
+from holdfast._sync.reads.blocks import Blocks
+from holdfast._sync.reads.reader import Reader
 from holdfast._sync.runtime import compute, run_blocking
 from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
@@ -15,27 +13,28 @@ from holdfast.content.car import Block
 from holdfast.content.codecs import require_codec
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.dag_walk import DagWalk
-from holdfast.errors import NetworkError, UnsupportedError, VerificationError
+from holdfast.errors import NetworkError, VerificationError
 from holdfast.files.seen_cids import SpilledCIDs
 
 
 class DagExport:
     """Reads the blocks of content that is moved elsewhere. Close it at the end.
 
-    From gateways, one archive is requested. What it does not have is requested block by block.
+    One archive is requested, if the peer has archives. What it does not have is requested block by
+    block.
 
     Args:
         reader: The reader of a provider.
         reference: The root, without a path.
     """
 
-    def __init__(self, reader: Any, reference: Reference) -> None:
+    def __init__(self, reader: Reader, reference: Reference) -> None:
         self._reader = reader
         self._reference = reference
         self._seen = SpilledCIDs()
         self._walk = DagWalk(reference.cid, self._seen)
         self._known = BlockCache(MAX_CACHED)
-        self._blocks: WalkReader | None = None
+        self._blocks: Blocks | None = None
         self._feed: ArchiveFeed | None = None
 
     def next_page(self, call: Call) -> list[Block] | None:
@@ -59,24 +58,15 @@ class DagExport:
             self._feed.close()
         run_blocking(self._seen.close)
 
-    def _open(self, call: Call) -> WalkReader:
-        """Return the reader of single blocks; from gateways, request the archive too."""
-        reader, reference = self._reader, self._reference
-        if isinstance(reader, WalkReader):
-            reader.find(reference, call)
-            self._feed = reader.open_archive(reference.cid, call)
-            return reader
-        if not isinstance(reader, GatewayReader):
-            name = type(reader).__name__
-            raise UnsupportedError(f"{name} does not give blocks; download the content")
+    def _open(self, call: Call) -> Blocks:
+        """Return the source of single blocks, and request the archive."""
+        reference = self._reference
         require_codec(reference.cid)
-        response = reader.open_archive(
-            reference, lambda gateway: gateway.whole_dag(reference.cid), call
-        )
-        if response is not None:
-            self._feed = ArchiveFeed(response, reader.session.timeouts.read)
         # Single blocks may be requested after this call has ended.
-        return reader.blocks(reference, Call("export", cid=str(reference))).reader()
+        blocks = self._reader.blocks(reference, Call("export", cid=str(reference)))
+        blocks.find(reference, call)
+        self._feed = self._reader.archive(reference, "dag", call)
+        return blocks
 
     def _read_archive(self, feed: ArchiveFeed) -> list[Block]:
         """Return the next blocks of the archive. If it fails, close it."""
@@ -84,7 +74,7 @@ class DagExport:
         size = 0
         while (need := self._walk.need) is not None and size < OUTPUT_SIZE:
             try:
-                block = feed.block(need)
+                block = feed.get(need)
             except (NetworkError, VerificationError):
                 self._feed = None
                 feed.close()

@@ -24,19 +24,27 @@ class Reference(str):
         text: The CID as it was given.
         cid: The CID.
         path: The names of the path under it.
+        target: The CID at the end of the path, if it is known: without a path, `cid` itself.
     """
 
-    __slots__ = ("cid", "path", "text")
+    __slots__ = ("cid", "path", "target", "text")
 
     cid: CID
     path: tuple[str, ...]
+    target: CID | None
     text: str
 
-    def __new__(cls, text: str, cid: CID, path: tuple[str, ...] = ()) -> Self:
-        """Return the reference to `path` under `cid`, which was given as `text`."""
+    def __new__(
+        cls, text: str, cid: CID, path: tuple[str, ...] = (), target: CID | None = None
+    ) -> Self:
+        """Return the reference to `path` under `cid`, which was given as `text`.
+
+        `target` is the CID that verified directories have shown to be at the end of `path`.
+        """
         whole = "/".join((text, *(quote(name, safe="") for name in path))) if path else text
         reference = super().__new__(cls, whole)
         reference.text, reference.cid, reference.path = text, cid, path
+        reference.target = target if path else cid
         return reference
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:

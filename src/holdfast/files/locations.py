@@ -29,8 +29,13 @@ def config_folder() -> Path | None:
         return None
 
 
-def cache_folder() -> Path | None:
-    """Return the default folder for the cache; None if the user has no home directory."""
+def cache_folder(chosen: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return the folder for the cache: `chosen`, or the default one.
+
+    None if the user has no home directory.
+    """
+    if chosen is not None:
+        return Path(chosen)
     try:
         base = _folder("XDG_CACHE_HOME", ".cache", "Caches") / "holdfast"
     except RuntimeError:

@@ -26,7 +26,7 @@ CAR_TYPE: Final = "application/vnd.ipld.car"
 # The statuses with which gateways of only blocks and archives refuse plain content (Kubo: 406).
 FORMAT_REFUSALS: Final = frozenset({406, 501})
 TRUSTLESS_FOR: Final = 3600.0  # seconds for which such a gateway is not asked for plain content
-ArchiveScope: TypeAlias = Literal["entity", "all"]
+ArchiveScope: TypeAlias = Literal["entity", "all", "dag"]
 _RANGE: Final = re.compile(r"bytes (\d{1,18})-\d{1,18}/(?:\d{1,18}|\*)", re.IGNORECASE)
 
 
@@ -64,11 +64,6 @@ class Gateway:
         url = f"{self.base_url}/{cid}?format=raw"
         return self._get(url, {"Accept": RAW_TYPE})
 
-    def whole_dag(self, cid: CID) -> Request:
-        """Build the request for an archive of all blocks under `cid`, each of them once."""
-        url = f"{self.base_url}/{cid}?format=car"
-        return self._get(url, {"Accept": f"{CAR_TYPE};version=1;dups=n"})
-
     def archive(
         self,
         reference: Reference,
@@ -80,8 +75,11 @@ class Gateway:
         """Build the request for an archive of a file or directory, and of the path to it.
 
         With a range, the archive has only the blocks for those bytes. With the scope ``all``, it
-        also has everything that is in a directory.
+        also has everything that is in a directory. With ``dag``, it has each block once.
         """
+        if scope == "dag":
+            url = f"{self.url(reference)}?format=car"
+            return self._get(url, {"Accept": f"{CAR_TYPE};version=1;dups=n"})
         url = f"{self.url(reference)}?format=car&dag-scope={scope}&car-dups=y"
         if start or stop is not None:
             url += f"&entity-bytes={start}:{'*' if stop is None else max(start, stop - 1)}"

@@ -5,8 +5,7 @@
     download         the whole download: the work folder, the directory, the last step
     directories      each directory: its names are listed and checked, then its entries are fetched
     entries          each entry: a file or a symbolic link is written, a directory comes later
-    walk_source      blocks and files from this machine, or from any source of blocks
-    gateway_source   the same from gateways, by CID or by path
+    source           blocks and files from the reader of a provider, by CID or by path
 
 What is refused, and how it is written, is in `holdfast.files.folder_target`.
 """

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 from holdfast._async.folder_download.entries import FOLDERS, AsyncEntries
 from holdfast._async.folder_download.source import AsyncFolderSource
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed, PassedError
-from holdfast._async.reads.block_reader import AsyncBlockReader
+from holdfast._async.reads.blocks import AsyncGivenBlocks
 from holdfast._async.runtime import run_blocking, together
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
@@ -109,15 +109,15 @@ class AsyncFolderFetcher:
                 waiting.add(entry)
 
         known = BlockCache(MAX_CACHED)
-        reader = AsyncBlockReader(partial(self._block, path=path), verified=True)
-        await reader.advance(walk, known, take)
+        blocks = AsyncGivenBlocks(partial(self._block, path=path), verified=True)
+        await blocks.advance(walk, known, take)
         need = walk.need
         if need is not None and await self._entries.directory_block(need) is None:
-            feed = await self._source.open_archive(cid, path, "entity")
+            feed = await self._source.archive(cid, path, "entity")
             if feed is not None:
                 await self._list_from(feed, walk, take)
         while walk.need is not None:
-            await reader.advance(walk, known, take)
+            await blocks.advance(walk, known, take)
         await run_blocking(counter.end_list)
 
     async def _list_from(self, feed: AsyncArchiveFeed, walk: DirectoryWalk, take: Take) -> None:
@@ -125,7 +125,7 @@ class AsyncFolderFetcher:
         try:
             while (need := walk.need) is not None:
                 try:
-                    block = await feed.block(need)
+                    block = await feed.get(need)
                 except (NetworkError, VerificationError):
                     return
                 await self._entries.save(need, block)
@@ -151,7 +151,7 @@ class AsyncFolderFetcher:
         if feed is not None:
             await self._fetch_from(feed, directory)
         elif self._archive_pays(waiting, there):
-            feed = await self._source.open_archive(cid, path, "all")
+            feed = await self._source.archive(cid, path, "all")
             if feed is not None:
                 try:
                     await self._fetch_from(feed, directory)
@@ -174,9 +174,7 @@ class AsyncFolderFetcher:
         """
         count = waiting.count
         is_small = waiting.size <= count * ARCHIVE_UP_TO
-        return (
-            self._source.has_archives and count >= ARCHIVE_FROM and is_small and there * 10 <= count
-        )
+        return count >= ARCHIVE_FROM and is_small and there * 10 <= count
 
     async def _fetch_from(self, feed: AsyncArchiveFeed, directory: _Directory) -> None:
         """Take entries that wait, and write them with the blocks of `feed`, until it ends."""
@@ -187,7 +185,7 @@ class AsyncFolderFetcher:
             kind = None
             try:
                 block = await feed.block(entry.cid)
-                kind = await self._entries.put(place, entry.cid, block, feed.block)
+                kind = await self._entries.put(place, entry.cid, block, feed)
             except PassedError:
                 kind = None
             except (NetworkError, VerificationError):

@@ -2,17 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 from holdfast._async.folder_download.directories import AsyncFolderFetcher
 from holdfast._async.folder_download.entries import FOLDERS, AsyncEntries, FolderOptions
-from holdfast._async.folder_download.gateway_source import AsyncGatewaySource
 from holdfast._async.folder_download.source import AsyncFolderSource
 from holdfast._async.folder_download.tally import Tally
-from holdfast._async.folder_download.walk_source import AsyncWalkSource
 from holdfast._async.providers.base import AsyncBaseProvider
-from holdfast._async.reads.gateway_reader import AsyncGatewayReader
-from holdfast._async.reads.walk_reader import AsyncWalkReader
 from holdfast._async.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.content.codecs import kind_of
@@ -38,7 +33,7 @@ async def download_folder(
     tally = Tally(progress)
     work = WorkFolder(Path(to), reference)
     async with provider.call("download_folder", str(reference), total=False) as call:
-        source = _source(provider.reader, reference, call)
+        source = AsyncFolderSource(provider.reader, reference, call)
         await run_blocking(work.open)
         keep = True
         try:
@@ -82,12 +77,3 @@ def _is_final(error: BaseException) -> bool:
     """Return whether the same call would be refused again, so that nothing is worth keeping."""
     is_refused = isinstance(error, OSError) and is_refusal(error)
     return is_refused or isinstance(error, MalformedError | TooLargeError)
-
-
-def _source(reader: Any, reference: Reference, call: Call) -> AsyncFolderSource:
-    if isinstance(reader, AsyncGatewayReader):
-        return AsyncGatewaySource(reader, reference, call)
-    if isinstance(reader, AsyncWalkReader):
-        return AsyncWalkSource(reader, reference, call)
-    name = type(reader).__name__
-    raise UnsupportedError(f"{name} cannot read folders; download the files one by one")

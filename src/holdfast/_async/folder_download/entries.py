@@ -1,10 +1,11 @@
 """One entry of a directory at a time: files and symbolic links are written."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from holdfast._async.folder_download.source import AsyncFolderSource
 from holdfast._async.folder_download.tally import Tally
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed
+from holdfast._async.reads.blocks import AsyncBlocks, AsyncHeldBlocks
 from holdfast._async.runtime import run_blocking
 from holdfast.content import dag_pb
 from holdfast.content.blocks import inline_block, malformed
@@ -13,7 +14,6 @@ from holdfast.content.codecs import is_one_block, read_kind, require_codec
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.file_nodes import file_node
-from holdfast.content.unixfs.walks import FileWalk
 from holdfast.files.disk_space import DiskSpace
 from holdfast.files.folder_target.limits import Usage
 from holdfast.files.folder_target.links import WRITE_LINKS, check_link
@@ -69,15 +69,11 @@ class AsyncEntries:
         return await self.put(path, cid, block)
 
     async def put(
-        self,
-        path: EntryPath,
-        cid: CID,
-        block: bytes,
-        get: Callable[[CID], Awaitable[bytes]] | None = None,
+        self, path: EntryPath, cid: CID, block: bytes, feed: AsyncArchiveFeed | None = None
     ) -> Kind:
         """Write what is at `path`, unless it is a directory; return its kind.
 
-        `block` is its verified block. The other blocks of a file are those of `get`; without that,
+        `block` is its verified block. The other blocks of a file come from `feed`; without that,
         the file is requested.
         """
         kind = read_kind(cid, block)
@@ -87,10 +83,9 @@ class AsyncEntries:
             await run_blocking(self._write_link, path, block)
         elif kind in {Kind.FILE, Kind.RAW}:
             node = file_node(cid, block)
-            if get is None and node.children:
-                await self._read(path, cid, node.size)
-            else:
-                await self._write(path, cid, block, get)
+            is_whole = not node.children
+            blocks = AsyncHeldBlocks({cid: block}) if is_whole else feed
+            await self._read(path, cid, node.size, blocks)
         elif kind not in FOLDERS:
             raise malformed(cid, f"{'/'.join(path)} is neither a file nor a directory")
         return kind
@@ -104,48 +99,18 @@ class AsyncEntries:
         if self._source.is_remote:
             await run_blocking(self._work.save_block, cid, block)
 
-    async def _read(self, path: EntryPath, cid: CID, size: int = 0) -> None:
-        """Request a file of `size` bytes, if that is known."""
-        part = self._part(path, cid, continues=self._source.is_remote)
+    async def _read(
+        self, path: EntryPath, cid: CID, size: int = 0, blocks: AsyncBlocks | None = None
+    ) -> None:
+        """Write a file of `size` bytes, if that is known; from `blocks`, or by a request."""
+        part = self._part(path, cid, continues=self._source.is_remote and blocks is None)
         try:
             await run_blocking(part.open)
             await run_blocking(part.expect, size)
-            await self._source.read(cid, path, part, self._tally.of_file())
+            await self._source.read(cid, path, part, self._tally.of_file(), blocks)
             await run_blocking(part.commit)
         finally:
             await run_blocking(part.discard)
-
-    async def _write(
-        self,
-        path: EntryPath,
-        cid: CID,
-        block: bytes,
-        get: Callable[[CID], Awaitable[bytes]] | None,
-    ) -> None:
-        """Write a file whose blocks come one after the other."""
-        part = self._part(path, cid, continues=False)
-        walk = FileWalk(cid)
-        try:
-            await run_blocking(self._begin, part, walk, block)
-            while (need := walk.need) is not None and get is not None:
-                following = await get(need)
-                await run_blocking(self._go_on, part, walk, following)
-            await run_blocking(part.commit)
-        finally:
-            await run_blocking(part.discard)
-
-    def _begin(self, part: PartFile, walk: FileWalk, block: bytes) -> None:
-        part.open()
-        self._go_on(part, walk, block)
-
-    def _go_on(self, part: PartFile, walk: FileWalk, block: bytes) -> None:
-        is_first = walk.size is None
-        pieces = walk.feed(block, verified=True)
-        if is_first and walk.size is not None:
-            part.expect(walk.size)
-        for piece in pieces:
-            part.write(piece)
-            self._tally.add(len(piece))
 
     def _part(self, path: EntryPath, cid: CID, *, continues: bool) -> PartFile:
         return self._work.part(path, cid, self.usage, continues=continues)

@@ -1,39 +1,134 @@
-"""The interface of everything that a directory can be downloaded from."""
+"""The directory that is downloaded: its blocks, files and archives, by CID or by path.
 
-from typing import Protocol
+Blocks and files are requested by their CIDs. A gateway that serves only certain roots refuses that.
+Then they are requested by their paths below the root, and verified all the same.
+"""
+
+from functools import partial
 
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
+from holdfast._async.reads.blocks import AsyncBlocks
+from holdfast._async.reads.reader import AsyncReader
+from holdfast._async.runtime import run_blocking
+from holdfast.calls import Call
+from holdfast.content.blocks import check_provable, inline_block
 from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.walks import PathWalk
+from holdfast.errors import NetworkError, ProviderError, UnprovenError, VerificationError
 from holdfast.files.folder_target.names import EntryPath
 from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
 from holdfast.protocol.gateway import ArchiveScope
+from holdfast.protocol.retrying import is_transient
 
 
-class AsyncFolderSource(Protocol):
-    """Gives verified blocks and files of one directory. Paths are relative to this directory."""
+class AsyncFolderSource:
+    """The directory at `reference`, read with `reader`. Paths are relative to this directory.
 
-    @property
-    def is_remote(self) -> bool:
-        """Whether a request costs more than some work on disk."""
+    Attributes:
+        is_remote: Whether a request costs more than some work on disk.
+    """
 
-    @property
-    def has_archives(self) -> bool:
-        """Whether `open_archive` may return one."""
+    def __init__(self, reader: AsyncReader, reference: Reference, call: Call) -> None:
+        self.is_remote: bool = reader.is_remote
+        self._reader = reader
+        self._reference = reference
+        self._call = call
+        self._blocks = reader.blocks(reference, call)
+        self._by_path = False  # whether the gateways refuse CIDs other than the root
 
     async def root(self) -> CID:
         """Return the CID of the directory."""
+        if not self.is_remote:
+            return await self._blocks.find(self._reference, self._call)
+        walk = PathWalk(self._reference.cid, self._reference.path)
+        while (need := walk.need) is not None:
+            walk.feed(await self.block(need, ()))
+        return walk.end()
 
     async def block(self, cid: CID, path: EntryPath) -> bytes:
         """Return the block of `cid`, which is at `path`."""
+        inline = inline_block(cid)
+        if inline is not None:
+            return inline
+        check_provable(cid)
+        by_path = self._by_path
+        block = await self._block_by_path(cid, path) if by_path else None
+        if block is not None:
+            return block
+        try:
+            return await self._blocks.block(cid)
+        except (ProviderError, UnprovenError) as error:
+            if is_transient(error) or by_path or not self.is_remote:
+                raise
+            block = await self._block_by_path(cid, path)
+            if block is None:
+                raise
+        self._by_path = True
+        return block
 
-    async def read(self, cid: CID, path: EntryPath, sink: Sink, progress: Progress) -> None:
-        """Fill `sink` with the file `cid` at `path`."""
+    async def read(
+        self,
+        cid: CID,
+        path: EntryPath,
+        sink: Sink,
+        progress: Progress,
+        blocks: AsyncBlocks | None = None,
+    ) -> None:
+        """Fill `sink` with the file `cid` at `path`; from `blocks`, if all of it is there."""
+        read = partial(
+            self._reader.read,
+            sink=sink,
+            call=self._call,
+            progress=progress,
+            blocks=blocks,
+            verify=True,
+        )
+        below = self._at(path, cid) if self.is_remote and blocks is None else None
+        if self._by_path and below is not None:
+            await read(below)
+            return
+        try:
+            await read(Reference(str(cid), cid))
+        except (ProviderError, UnprovenError) as error:
+            if is_transient(error) or below is None:
+                raise
+            await run_blocking(sink.restart)
+            try:
+                await read(below)
+            except (ProviderError, VerificationError):
+                raise error from None
+            self._by_path = True
 
-    async def open_archive(
+    async def archive(
         self, cid: CID, path: EntryPath, scope: ArchiveScope
     ) -> AsyncArchiveFeed | None:
         """Return the blocks of `cid`, which is at `path`; None if there is no archive.
 
         They are those of one directory, or with the scope ``all`` also those of its content.
         """
+        reference = self._at(path, cid)
+        if reference is None:
+            return None
+        return await self._reader.archive(reference, scope, self._call)
+
+    async def _block_by_path(self, cid: CID, path: EntryPath) -> bytes | None:
+        """Return a block from the archive of what is at `path`; None if it has none."""
+        feed = await self.archive(cid, path, "entity")
+        if feed is None:
+            return None
+        try:
+            return await feed.get(cid)
+        except (NetworkError, VerificationError):
+            return None
+        finally:
+            await feed.aclose()
+
+    def _at(self, path: EntryPath, cid: CID) -> Reference | None:
+        """Return the reference to `cid`, which is at `path`; None if no URL can have its name."""
+        root = self._reference
+        try:
+            return Reference(root.text, root.cid, (*root.path, *path), cid)
+        except UnicodeEncodeError:
+            return None

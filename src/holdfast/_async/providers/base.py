@@ -7,20 +7,20 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, AsyncContextManager, ClassVar, Self  # noqa: UP035 - it has a twin
 
 from holdfast._async.content_file import AsyncContentFile
 from holdfast._async.providers.browsing import AsyncReaderBrowsing
 from holdfast._async.providers.exporting import AsyncReaderExporting
 from holdfast._async.providers.imports import AsyncImports, ignore
-from holdfast._async.reads.interface import AsyncReader
+from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.blob import Blob
+from holdfast.files.locations import cache_folder
 from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
@@ -127,14 +127,6 @@ class AsyncBaseProvider(
     async def release(self) -> None:
         """Close connections and files. `aclose` calls it until it has succeeded once."""
 
-    @property
-    def partial_folder(self) -> Path | None:
-        """The folder for the verified bytes of interrupted downloads to a file, or None.
-
-        None is for content that is read from this machine: such a download need not resume.
-        """
-        return None
-
     # Defined here for all providers
 
     def call(
@@ -206,7 +198,8 @@ class AsyncBaseProvider(
         if to is None:
             sink: SpoolSink | TargetSink = SpoolSink(max_bytes)
         else:
-            cache = self.partial_folder
+            # What is read from this machine is soon read again.
+            cache = cache_folder(self.config.cache_path) if self.reader.is_remote else None
             sink = TargetSink(to, cache=cache, reference=reference, max_bytes=max_bytes)
         async with self.call("download", cid, total=False) as call:
             try:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import AsyncContextManager  # noqa: UP035 - it has a twin
 
-from holdfast._async.reads.interface import AsyncReader
+from holdfast._async.reads.reader import AsyncReader
 from holdfast.calls import Call
 from holdfast.content.reference import Reference
 from holdfast.provider import AsyncBrowsing

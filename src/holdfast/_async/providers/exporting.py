@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import AsyncContextManager  # noqa: UP035 - it has a twin
 
-from holdfast._async.reads.interface import AsyncReader
+from holdfast._async.dag_export import AsyncDagExport
+from holdfast._async.reads.reader import AsyncReader
 from holdfast.calls import Call
 from holdfast.content.car import car_head, section_head
 from holdfast.content.reference import Reference
@@ -28,9 +29,6 @@ class AsyncReaderExporting(AsyncExporting, ABC):
         Nothing is yielded before the first block is there. Each page of blocks is a call of its
         own, so that nothing is held while the caller stores it.
         """
-        # Imported here: it needs the readers of all providers.
-        from holdfast._async.dag_export import AsyncDagExport  # noqa: PLC0415
-
         reference = Reference.parse(Reference.parse_cid(cid))
         export = AsyncDagExport(self.reader, reference)
         head = car_head([reference.cid])

@@ -1,7 +1,6 @@
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping
-from pathlib import Path
 from typing import Any, Final, cast
 
 from holdfast._async.pin_stream import AsyncPinStream
@@ -9,7 +8,7 @@ from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.providers.imports import ignore
 from holdfast._async.providers.kubo_node import AsyncKuboNode, AsyncKuboReader
 from holdfast._async.providers.listing import AsyncListingProvider, read_lines
-from holdfast._async.reads.interface import AsyncReader
+from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast._async.upload_sources import open_upload
@@ -216,11 +215,6 @@ class AsyncKuboProvider(
             await pins.aclose()
 
     # What depends on whether there is a gateway
-
-    @property
-    def partial_folder(self) -> Path | None:
-        """The folder for interrupted downloads through a gateway; blocks of the API need none."""
-        return None if self.config.gateway_url is None else super().partial_folder
 
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway, or ``ipfs://`` without one."""

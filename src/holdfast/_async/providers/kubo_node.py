@@ -3,23 +3,19 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
 
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
-from holdfast._async.reads.block_reader import AsyncBlockReader
-from holdfast._async.reads.output import Output
-from holdfast._async.reads.peer import AsyncPeer
-from holdfast._async.reads.state import ReadState
-from holdfast._async.reads.strategies.body import AsyncBodyStream
-from holdfast._async.reads.streams import closing_on_error
+from holdfast._async.reads.blocks import AsyncBlocks, AsyncGivenBlocks
+from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import NEVER, Call, Deadline
 from holdfast.config import ClientConfig
-from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block
+from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.body import BodyProof
-from holdfast.errors import NetworkError, ProviderError, VerificationError
-from holdfast.protocol.gateway import Gateway
+from holdfast.errors import NetworkError, ProviderError
+from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Request
 from holdfast.protocol.kubo import KuboAPI
 from holdfast.protocol.kubo_replies import is_page
@@ -102,7 +98,7 @@ class AsyncKuboNode:
                     raise
 
 
-class AsyncKuboReader(AsyncBlockReader):
+class AsyncKuboReader(AsyncReader):
     """Reads verified content through the RPC API of a node.
 
     ::
@@ -115,45 +111,36 @@ class AsyncKuboReader(AsyncBlockReader):
     each within a time limit, and from the network.
     """
 
-    has_archives = True
-
     def __init__(self, node: AsyncKuboNode) -> None:
-        super().__init__(node.block, total=node.config.timeouts.total)
+        super().__init__(total=node.config.timeouts.total)
+        self.host = urlsplit(node.api.base_url).netloc
         self._node = node
+        self._blocks = AsyncGivenBlocks(node.block, verified=False)
 
-    async def open_archive(self, cid: CID, call: Call) -> AsyncArchiveFeed | None:
-        """Return the blocks below `cid`; None if the node does not have its root."""
+    def blocks(
+        self,
+        reference: Reference,  # noqa: ARG002 - the CIDs are enough
+        call: Call,  # noqa: ARG002 - each block is a call of its own
+    ) -> AsyncBlocks:
+        """Return the blocks that the node has, or fetches from the network."""
+        return self._blocks
+
+    async def archive(
+        self, reference: Reference, scope: ArchiveScope, call: Call
+    ) -> AsyncArchiveFeed | None:
+        """Return all blocks below `reference`; None if the node does not have its root."""
+        if scope == "entity" or reference.target is None:
+            return None
+        request = self._node.api.export_request(reference.target)
         try:
-            response = await self._node.open(self._node.api.export_request(cid), call)
+            response = await self._node.open(request, call)
         except (NetworkError, ProviderError):
             return None
         return AsyncArchiveFeed(response, self._node.config.timeouts.read, has_repeats=False)
 
-    async def read_body(
-        self, reference: Reference, cid: CID, output: Output, known: BlockCache, call: Call
-    ) -> None:
-        """Write the file from a stream of its bytes, as far as the node has them."""
-        state = ReadState(reference, output, call)
-        state.found.cid, state.found.blocks = cid, known
+    async def body(self, cid: CID, call: Call) -> "AsyncResponse | None":
+        """Return the plain bytes of a file; None if the node does not have its root."""
         try:
-            response = await self._node.open(self._node.api.cat_request(cid), call)
-            peer = _AsyncKuboPeer(self._node, state, call.deadline)
-            async with closing_on_error(response):
-                stream = await AsyncBodyStream(peer, BodyProof(cid), response).begin()
-            await stream.finish()
-        except (NetworkError, ProviderError, VerificationError):
-            return
-
-
-class _AsyncKuboPeer(AsyncPeer):
-    """The node as a stream of bytes sees it: the blocks come from `block/get`."""
-
-    def __init__(self, node: AsyncKuboNode, state: ReadState, deadline: Deadline) -> None:
-        gateway = Gateway(node.api.base_url)
-        super().__init__(node.session, gateway, state, deadline, verify=True)
-        self._node = node
-
-    async def _fetch(self, cid: CID) -> bytes:
-        block = await self._node.block(cid)
-        check_block(cid, block)
-        return block
+            return await self._node.open(self._node.api.cat_request(cid), call)
+        except (NetworkError, ProviderError):
+            return None

@@ -1,8 +1,7 @@
 """Verified reads.
 
-`interface` is the interface of all readers. One reads from HTTP gateways, none of which is trusted.
-The others read from a source that returns the block of a CID. The steps of a read through gateways
-are::
+`reader` is the base class of all readers, over the sources of blocks in `blocks`. One reader reads
+from HTTP gateways, none of which is trusted. The steps of a read through gateways are::
 
     small_block      a small raw block: send, read, hash, compare; only if that is not enough:
     gateway_reader   make a ReadState: what is wanted, what is known, what is verified
@@ -17,6 +16,6 @@ A strategy sends its requests through `peer`. `refusals` decides which error to 
 gateway refuses them. When an attempt fails, the verified bytes stay in the output, and the next
 attempt continues after them.
 
-`archive_feed` gives the blocks of an archive in the order in which they are needed, for folders and
-copies.
+`archive_feed` is a source of blocks too: an archive, whose blocks come in the order of a walk,
+for folders and copies.
 """

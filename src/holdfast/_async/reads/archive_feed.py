@@ -4,6 +4,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from holdfast._async.reads.batches import in_batches, total
+from holdfast._async.reads.blocks import AsyncFetchedBlocks
 from holdfast._async.runtime import compute, now
 from holdfast.content.blocks import BLOCK_COST, BlockCache, missing_block
 from holdfast.content.budgets import MAX_CACHED, MAX_UNRELATED
@@ -22,7 +23,7 @@ class PassedError(UnprovenError):
     """The archive has probably sent a block before, and will not send it again."""
 
 
-class AsyncArchiveFeed:
+class AsyncArchiveFeed(AsyncFetchedBlocks):
     """Verified blocks from the archive in `response`.
 
     Blocks that are not needed at once are cached, the latest ones. An archive must not send many
@@ -37,6 +38,9 @@ class AsyncArchiveFeed:
     Attributes:
         is_over: Whether it has failed, and gives no further block.
     """
+
+    is_verified = True
+    at_once = 1  # its blocks come in their order
 
     def __init__(
         self, response: "AsyncResponse", patience: float | None, *, has_repeats: bool = True
@@ -54,7 +58,7 @@ class AsyncArchiveFeed:
         self._progress_at = now()
         self.is_over: bool = False
 
-    async def block(self, cid: CID) -> bytes:
+    async def get(self, cid: CID, /) -> bytes:
         """Return the block of `cid`; raise an error if the archive does not have it."""
         try:
             block = self._kept.get(cid)

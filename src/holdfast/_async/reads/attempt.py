@@ -14,7 +14,7 @@ Raw block and walk are for gateways that do not serve plain content. When an att
 verified bytes stay in the output, and the next attempt continues after them.
 """
 
-from holdfast._async.reads.peer import AsyncBegun, AsyncPeer
+from holdfast._async.reads.peer import AsyncBegun, AsyncGatewayPeer
 from holdfast._async.reads.refusals import RefusedError
 from holdfast._async.reads.state import ReadState
 from holdfast._async.reads.strategies.archive import AsyncArchive
@@ -58,7 +58,7 @@ async def fill(
     sent = None if begun is None else begun.take()
     if begun is not None and sent is not None:
         deadline = begun.deadline
-    peer = AsyncPeer(
+    peer = AsyncGatewayPeer(
         session, gateway, state, deadline, verify=verify, may_restart=is_last, sent=sent
     )
     try:
@@ -67,7 +67,7 @@ async def fill(
         await peer.aclose()
 
 
-async def _try_strategies(peer: AsyncPeer) -> None:
+async def _try_strategies(peer: AsyncGatewayPeer) -> None:
     output = peer.state.output
     if output.sink.saved_size and not output.written:
         await _recover(peer)
@@ -87,7 +87,7 @@ async def _try_strategies(peer: AsyncPeer) -> None:
     peer.refusals.raise_worst()
 
 
-async def _recover(peer: AsyncPeer) -> None:
+async def _recover(peer: AsyncGatewayPeer) -> None:
     """Verify what an earlier download left, and go on behind the bytes that are right.
 
     A gateway that refuses the blocks for it leaves the bytes to the next gateway.

@@ -1,23 +1,18 @@
 """The entries of a directory, page by page, each page within a call of its own."""
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from holdfast.calls import Call, Deadline
+from holdfast._async.reads.blocks import AsyncBlocks, check_time
+from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
-from holdfast.content.cid import CID
 from holdfast.content.codecs import is_one_block
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directory_nodes import DirectoryEntry
 from holdfast.content.unixfs.root_nodes import entry_record, has_root_info
 from holdfast.content.unixfs.walks import DirectoryWalk
-from holdfast.errors import RequestTimeoutError
 from holdfast.records import Entry
-
-if TYPE_CHECKING:
-    from holdfast._async.reads.walk_reader import AsyncWalkReader
 
 DETAILED: Final = 64  # entries of a page whose roots are read
 
@@ -26,38 +21,28 @@ class AsyncEntryPages:
     """Lists a directory. What it holds between two pages is a batch of blocks at the most.
 
     Args:
-        reader: Supplies the blocks.
+        blocks: The blocks of the directory.
         reference: The directory.
         details: Whether the roots of the entries are read, for their kinds and sizes.
-        begin: Called with the call of each page before it.
     """
 
-    def __init__(
-        self,
-        reader: "AsyncWalkReader",
-        reference: Reference,
-        *,
-        details: bool = False,
-        begin: Callable[[Call], None] | None = None,
-    ) -> None:
-        self._reader = reader
+    def __init__(self, blocks: AsyncBlocks, reference: Reference, *, details: bool = False) -> None:
+        self._blocks = blocks
         self._reference = reference
         self._details = details
-        self._begin = begin
         self._walk: DirectoryWalk | None = None
         self._known = BlockCache(MAX_CACHED)
         self._waiting: deque[DirectoryEntry] = deque()
 
     async def next_page(self, call: Call) -> list[Entry] | None:
         """Return some entries, in the directory's order; None at the end. A page may be empty."""
-        if self._begin is not None:
-            self._begin(call)
+        self._blocks.continue_in(call)
         if self._walk is None:
-            self._walk = DirectoryWalk(await self._reader.find(self._reference, call))
+            self._walk = DirectoryWalk(await self._blocks.find(self._reference, call))
         if not self._waiting:
             if self._walk.need is None:
                 return None
-            await self._reader.advance(self._walk, self._known, self._waiting.extend)
+            await self._blocks.advance(self._walk, self._known, self._waiting.extend)
             check_time(call.deadline, self._reference)
         if self._details:
             return await self._detailed(call)
@@ -72,7 +57,7 @@ class AsyncEntryPages:
         unknown = [
             entry.cid for entry in batch if not is_one_block(entry.cid) and has_root_info(entry.cid)
         ]
-        found = await self._reader.root_infos(unknown, self._known, self._reference, call)
+        found = await self._blocks.root_infos(unknown, self._known, self._reference, call)
         infos = dict(zip(unknown, found, strict=True))
         return [
             Entry(name=entry.name, cid=str(entry.cid), kind=info.kind, size=info.size)
@@ -80,9 +65,3 @@ class AsyncEntryPages:
             else entry_record(entry)
             for entry in batch
         ]
-
-
-def check_time(deadline: Deadline, about: Reference | CID) -> None:
-    """Raise `RequestTimeoutError` if the time is over."""
-    if deadline.has_passed:
-        raise RequestTimeoutError(f"{about} could not be read in time")

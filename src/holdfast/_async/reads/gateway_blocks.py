@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from holdfast._async.reads.block_reader import AsyncBlockReader
+from holdfast._async.reads.blocks import AsyncFetchedBlocks
 from holdfast._async.reads.output import Output
-from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.peer import AsyncGatewayPeer
 from holdfast._async.reads.refusals import RefusedError
 from holdfast._async.reads.rounds import AsyncRounds
 from holdfast._async.reads.state import ReadState
@@ -19,8 +19,10 @@ from holdfast.files.sinks import MemorySink
 from holdfast.protocol.gateway import Gateway, Gateways
 
 
-class AsyncGatewayBlocks:
+class AsyncGatewayBlocks(AsyncFetchedBlocks):
     """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
+
+    is_verified = True
 
     def __init__(
         self,
@@ -37,27 +39,23 @@ class AsyncGatewayBlocks:
         self._cache = cache
         self._last: Gateway | None = None  # the gateway that gave the last block
 
-    def reader(self) -> AsyncBlockReader:
-        """Return a reader over these blocks."""
-        return AsyncBlockReader(self.get, verified=True)
-
     def continue_in(self, call: Call) -> None:
-        """Fetch the next blocks within `call`."""
+        """Make the next requests within `call`."""
         self._call = call
 
-    async def get(self, cid: CID) -> bytes:
+    async def get(self, cid: CID, /) -> bytes:
         """Return the block of `cid`, or raise the gravest failure of the gateways."""
         check_provable(cid)
         state = ReadState(self._reference, Output(MemorySink()), self._call, cache=self._cache)
         fetched: list[bytes] = []
-        attempt = partial(self._fetch, cid, state, fetched)
+        attempt = partial(self._ask, cid, state, fetched)
         rounds = AsyncRounds(self._session, self._gateways, state, attempt)
         rounds.gateways.sort(key=lambda each: each != self._last)
         if not await rounds.ask(rounds.gateways):
             await rounds.ask_again()
         return fetched[0]
 
-    async def _fetch(
+    async def _ask(
         self,
         cid: CID,
         state: ReadState,
@@ -68,7 +66,7 @@ class AsyncGatewayBlocks:
         is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
     ) -> None:
         self._last = None  # one that fails has no precedence any more
-        peer = AsyncPeer(self._session, gateway, state, deadline, verify=True)
+        peer = AsyncGatewayPeer(self._session, gateway, state, deadline, verify=True)
         try:
             fetched.append(await peer.block(cid))
         except RefusedError as refusal:

@@ -1,17 +1,17 @@
 """Reads through HTTP gateways, none of which is trusted: files, parts of files, directories."""
 
-from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.attempt import fill
-from holdfast._async.reads.entry_pages import AsyncEntryPages
+from holdfast._async.reads.blocks import AsyncBlocks
 from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
 from holdfast._async.reads.hedging import run_race
-from holdfast._async.reads.interface import LARGEST_RANGE, AsyncRanges
 from holdfast._async.reads.output import Output
-from holdfast._async.reads.peer import AsyncBegun, AsyncPeer
+from holdfast._async.reads.peer import AsyncBegun, AsyncGatewayPeer
+from holdfast._async.reads.reader import LARGEST_RANGE, AsyncRanges, AsyncReader
 from holdfast._async.reads.rounds import AsyncRounds
 from holdfast._async.reads.small_block import AsyncSmallBlocks
 from holdfast._async.reads.state import KnownFile, ReadState
@@ -19,24 +19,18 @@ from holdfast._async.runtime import now, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
-from holdfast.content.cid import CID
-from holdfast.content.codecs import is_one_block, require_codec
+from holdfast.content.codecs import require_codec
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
 from holdfast.errors import NetworkError, ProviderError, UnprovenError
 from holdfast.files.blob import Blob
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import CAR_TYPE, Gateway, Gateways
-from holdfast.protocol.http import Reply, Request
-from holdfast.records import Entry
-
-if TYPE_CHECKING:
-    from holdfast._async.transport import AsyncResponse
+from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope, Gateways
+from holdfast.protocol.http import Reply
 
 
-class AsyncGatewayReader:
+class AsyncGatewayReader(AsyncReader):
     """Fills sinks with verified content from any of its gateways.
 
     Args:
@@ -46,11 +40,9 @@ class AsyncGatewayReader:
         max_unverified: The largest size of a body that is verified only at its end.
         hedge_after: The seconds after which the next gateway is asked as well.
         cache: Keeps the blocks of directories and of parts of files on disk.
-
-    Attributes:
-        session: Sends the requests.
-        gateways: The gateways, in order.
     """
+
+    is_remote: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -62,9 +54,10 @@ class AsyncGatewayReader:
         hedge_after: float | None = None,
         cache: DiskBlockCache | None = None,
     ) -> None:
-        self.session = self._session = session
+        super().__init__()
+        self._session = session
         self._cache = cache
-        self.gateways = self._gateways = gateways
+        self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
         self._is_race = hedge_after is not None and len(gateways) > 1
@@ -78,14 +71,15 @@ class AsyncGatewayReader:
         call: Call,
         *,
         progress: Progress | None = None,
+        blocks: AsyncBlocks | None = None,
         verify: bool | None = None,
-        cid: CID | None = None,
     ) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports.
 
-        `cid` is the one that `reference` leads to, if verified directories have shown it. If all
-        gateways fail, raise the most serious failure, with the others as its notes.
+        If all gateways fail, raise the most serious failure, with the others as its notes.
         """
+        if blocks is not None:
+            return await super().read(reference, sink, call, progress=progress, blocks=blocks)
         verify = self._verify if verify is None else verify
         begun = None
         if verify and not self._is_race:
@@ -96,7 +90,6 @@ class AsyncGatewayReader:
         state = ReadState(
             reference, output, call, max_unverified=self._max_unverified, cache=self._cache
         )
-        state.found.cid = state.found.cid or cid
         await self._fill(state, verify=verify, begun=begun)
         return state.found.media_type
 
@@ -120,45 +113,20 @@ class AsyncGatewayReader:
         read_part = partial(self._read_part, reference, state.found)
         return AsyncRanges(size, read_part, type=state.found.media_type)
 
-    def entries(
-        self, reference: Reference, call: Call, *, details: bool = False
-    ) -> AsyncIterator[Entry]:
-        """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        return self.blocks(reference, call).reader().entries(reference, call, details=details)
-
-    def pages(self, reference: Reference, *, details: bool = False) -> AsyncEntryPages:
-        """Return the entries of a directory, page by page; each block is verified."""
-        blocks = self.blocks(reference, Call("entries"))
-        return AsyncEntryPages(
-            blocks.reader(), reference, details=details, begin=blocks.continue_in
-        )
-
-    async def stat(self, reference: Reference, call: Call) -> Entry:
-        """Return the kind and the size of a file, a directory or a link, from its verified root."""
-        reader = self.blocks(reference, call).reader()
-        cid = await reader.find(reference, call)
-        if is_one_block(cid):  # it may be larger than blocks are, and is then read as a file
-            size = (await self.open(reference, call)).size
-            return stat_record(reference, cid, RootInfo("file", size))
-        return await reader.stat_found(reference, cid, call)
-
-    async def open_archive(
-        self, reference: Reference, build: Callable[[Gateway], Request], call: Call
-    ) -> "AsyncResponse | None":
-        """Return the first archive (CAR) that a gateway sends for the request of `build`, or None.
-
-        Its blocks are not verified.
-        """
+    async def archive(
+        self, reference: Reference, scope: ArchiveScope, call: Call
+    ) -> AsyncArchiveFeed | None:
+        """Return the blocks of the first archive that a gateway sends, or None."""
         state = ReadState(reference, Output(MemorySink()), call)
-        for gateway in self.gateways.in_order(now()):
-            peer = AsyncPeer(self.session, gateway, state, call.share(1), verify=True)
+        for gateway in self._gateways.in_order(now()):
+            peer = AsyncGatewayPeer(self._session, gateway, state, call.share(1), verify=True)
             try:
-                response = await peer.open_or_refuse(build(gateway))
+                response = await peer.open_or_refuse(gateway.archive(reference, scope=scope))
             except (NetworkError, ProviderError, UnprovenError) as error:
-                self.gateways.note_failure(gateway, error, now())
+                self._gateways.note_failure(gateway, error, now())
                 continue
             if Reply(response.status, response.headers).media_type == CAR_TYPE:
-                return response
+                return AsyncArchiveFeed(response, self._session.timeouts.read)
             await response.aclose()
         return None
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from holdfast._async.reads.attempt import BODY, PLAIN, drop_unverified
-from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.peer import AsyncGatewayPeer
 from holdfast._async.reads.rounds import FAILURES, AsyncRounds, without_frames
 from holdfast._async.reads.state import ReadState
 from holdfast._async.reads.strategies.interface import AsyncTransfer
@@ -22,7 +22,7 @@ from holdfast.protocol.gateway import Gateway
 class AsyncRunner(NamedTuple):
     """A gateway in a race, and the content that it has begun to send."""
 
-    peer: AsyncPeer
+    peer: AsyncGatewayPeer
     transfer: AsyncTransfer
 
     async def aclose(self) -> None:
@@ -40,7 +40,9 @@ async def run_race(
     runners: list[Callable[[], Awaitable[AsyncRunner]]] = []
     for gateway in rounds.gateways:
         deadline = state.call.deadline
-        peer = AsyncPeer(session, gateway, state.fork(), deadline, verify=verify, is_racing=True)
+        peer = AsyncGatewayPeer(
+            session, gateway, state.fork(), deadline, verify=verify, is_racing=True
+        )
         runners.append(partial(_start, peer))
     outcome = await race(runners, delay, AsyncRunner.aclose)
     winner, lost = outcome
@@ -66,7 +68,7 @@ async def run_race(
     return False
 
 
-async def _start(peer: AsyncPeer) -> AsyncRunner:
+async def _start(peer: AsyncGatewayPeer) -> AsyncRunner:
     return AsyncRunner(peer, await (BODY if peer.verify else PLAIN).begin(peer))
 
 

@@ -1,10 +1,11 @@
 """Reads private files, each through links that are signed for it; verified like all others."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import NoReturn, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, NoReturn, TypeAlias
 
-from holdfast._async.reads.gateway_reader import AsyncGatewayReader
-from holdfast._async.reads.interface import AsyncPages, AsyncRanges
+from holdfast._async.reads.blocks import AsyncBlocks
+from holdfast._async.reads.entry_pages import AsyncEntryPages
+from holdfast._async.reads.reader import AsyncRanges, AsyncReader
 from holdfast.calls import Call
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
@@ -13,25 +14,43 @@ from holdfast.files.sinks import Sink
 from holdfast.files.sources import Progress
 from holdfast.records import Entry
 
-AsyncSign: TypeAlias = Callable[[Reference, Call], Awaitable[AsyncGatewayReader]]
+AsyncSign: TypeAlias = Callable[[Reference, Call], Awaitable[AsyncReader]]
 
 
-class AsyncLinkReader:
+class AsyncLinkReader(AsyncReader):
     """Reads files of a service that keeps no private directories.
 
     `sign` returns a reader of gateways with signed links to one file. Such a link gives the plain
     content only. So what is longer than one block is downloaded before a part of it can be read.
     """
 
+    is_remote: ClassVar[bool] = True
+
     def __init__(self, sign: AsyncSign) -> None:
+        super().__init__()
         self._sign = sign
 
+    def blocks(self, reference: Reference, call: Call) -> AsyncBlocks:  # noqa: ARG002
+        """Raise UnsupportedError: a link gives no blocks."""
+        raise UnsupportedError(
+            f"{reference} is private, and its links give no blocks; download the content"
+        )
+
     async def read(
-        self, reference: Reference, sink: Sink, call: Call, *, progress: Progress | None = None
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        blocks: AsyncBlocks | None = None,
+        verify: bool | None = None,
     ) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports."""
         reader = await self._sign(reference, call)
-        return await reader.read(reference, sink, call, progress=progress)
+        return await reader.read(
+            reference, sink, call, progress=progress, blocks=blocks, verify=verify
+        )
 
     async def open(self, reference: Reference, call: Call) -> AsyncRanges:
         """Return a file, downloaded as a whole, whose parts can be read."""
@@ -43,22 +62,12 @@ class AsyncLinkReader:
         size = (await self.open(reference, call)).size
         return stat_record(reference, reference.cid, RootInfo("file", size))
 
-    def entries(
-        self,
-        reference: Reference,
-        call: Call,  # noqa: ARG002 - the interface of all readers
-        *,
-        details: bool = False,  # noqa: ARG002
-    ) -> AsyncIterator[Entry]:
-        """Raise UnsupportedError: there are no private directories."""
-        _no_directories(reference)
-
     def pages(
         self,
         reference: Reference,
         *,
         details: bool = False,  # noqa: ARG002 - the interface of all readers
-    ) -> AsyncPages:
+    ) -> AsyncEntryPages:
         """Raise UnsupportedError: there are no private directories."""
         _no_directories(reference)
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from holdfast._async.reads.walk_reader import AsyncWalkReader
+from holdfast._async.reads.blocks import AsyncBlocks
+from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
@@ -17,16 +18,10 @@ from holdfast.repository import Repository
 LOOKS: Final = 4  # queries in one job, each for about 1 MiB of blocks
 
 
-class AsyncRepositoryReader(AsyncWalkReader):
-    """Reads content from `repository`. Each job reads, verifies and writes a few MiB.
+class AsyncRepositoryBlocks(AsyncBlocks):
+    """The blocks in a repository. Each job reads, verifies and writes a few MiB."""
 
-    Args:
-        repository: The repository.
-        total: How many seconds the reading of one range of an open file may take.
-    """
-
-    def __init__(self, repository: Repository, *, total: float | None = None) -> None:
-        super().__init__(total=total)
+    def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
     async def advance(
@@ -59,3 +54,24 @@ class AsyncRepositoryReader(AsyncWalkReader):
         """Return the media type that was stored with the pin of `cid`, "" if it has none."""
         pin = await run_blocking(self._repository.find_pin, cid)
         return "" if pin is None else pin.type
+
+
+class AsyncRepositoryReader(AsyncReader):
+    """Reads content from `repository`.
+
+    Args:
+        repository: The repository.
+        total: How many seconds the reading of one range of an open file may take.
+    """
+
+    def __init__(self, repository: Repository, *, total: float | None = None) -> None:
+        super().__init__(total=total)
+        self._blocks = AsyncRepositoryBlocks(repository)
+
+    def blocks(
+        self,
+        reference: Reference,  # noqa: ARG002 - the repository has all blocks
+        call: Call,  # noqa: ARG002
+    ) -> AsyncRepositoryBlocks:
+        """Return the blocks of the repository."""
+        return self._blocks

@@ -58,8 +58,7 @@ class ReadState:
     found: KnownFile = field(default_factory=KnownFile)
 
     def __post_init__(self) -> None:
-        if not self.reference.path:
-            self.found.cid = self.reference.cid
+        self.found.cid = self.found.cid or self.reference.target
 
     @property
     def position(self) -> int:

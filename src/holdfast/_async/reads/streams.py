@@ -185,7 +185,7 @@ class AsyncStream(Generic[P]):
 
     def _check_race(self) -> None:
         """Raise RefusedError: this body is verified at its end, which is too late for a race."""
-        raise self.peer.refusals.error()
+        raise self.peer.refusal()
 
     # The rest
 

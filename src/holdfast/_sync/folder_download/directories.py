@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 from holdfast._sync.folder_download.entries import FOLDERS, Entries
 from holdfast._sync.folder_download.source import FolderSource
 from holdfast._sync.reads.archive_feed import ArchiveFeed, PassedError
-from holdfast._sync.reads.block_reader import BlockReader
+from holdfast._sync.reads.blocks import GivenBlocks
 from holdfast._sync.runtime import run_blocking, together
 from holdfast.content.blocks import BlockCache
 from holdfast.content.budgets import MAX_CACHED
@@ -111,15 +111,15 @@ class FolderFetcher:
                 waiting.add(entry)
 
         known = BlockCache(MAX_CACHED)
-        reader = BlockReader(partial(self._block, path=path), verified=True)
-        reader.advance(walk, known, take)
+        blocks = GivenBlocks(partial(self._block, path=path), verified=True)
+        blocks.advance(walk, known, take)
         need = walk.need
         if need is not None and self._entries.directory_block(need) is None:
-            feed = self._source.open_archive(cid, path, "entity")
+            feed = self._source.archive(cid, path, "entity")
             if feed is not None:
                 self._list_from(feed, walk, take)
         while walk.need is not None:
-            reader.advance(walk, known, take)
+            blocks.advance(walk, known, take)
         run_blocking(counter.end_list)
 
     def _list_from(self, feed: ArchiveFeed, walk: DirectoryWalk, take: Take) -> None:
@@ -127,7 +127,7 @@ class FolderFetcher:
         try:
             while (need := walk.need) is not None:
                 try:
-                    block = feed.block(need)
+                    block = feed.get(need)
                 except (NetworkError, VerificationError):
                     return
                 self._entries.save(need, block)
@@ -153,7 +153,7 @@ class FolderFetcher:
         if feed is not None:
             self._fetch_from(feed, directory)
         elif self._archive_pays(waiting, there):
-            feed = self._source.open_archive(cid, path, "all")
+            feed = self._source.archive(cid, path, "all")
             if feed is not None:
                 try:
                     self._fetch_from(feed, directory)
@@ -176,9 +176,7 @@ class FolderFetcher:
         """
         count = waiting.count
         is_small = waiting.size <= count * ARCHIVE_UP_TO
-        return (
-            self._source.has_archives and count >= ARCHIVE_FROM and is_small and there * 10 <= count
-        )
+        return count >= ARCHIVE_FROM and is_small and there * 10 <= count
 
     def _fetch_from(self, feed: ArchiveFeed, directory: _Directory) -> None:
         """Take entries that wait, and write them with the blocks of `feed`, until it ends."""
@@ -189,7 +187,7 @@ class FolderFetcher:
             kind = None
             try:
                 block = feed.block(entry.cid)
-                kind = self._entries.put(place, entry.cid, block, feed.block)
+                kind = self._entries.put(place, entry.cid, block, feed)
             except PassedError:
                 kind = None
             except (NetworkError, VerificationError):

@@ -4,17 +4,12 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 from holdfast._sync.folder_download.directories import FolderFetcher
 from holdfast._sync.folder_download.entries import FOLDERS, Entries, FolderOptions
-from holdfast._sync.folder_download.gateway_source import GatewaySource
 from holdfast._sync.folder_download.source import FolderSource
 from holdfast._sync.folder_download.tally import Tally
-from holdfast._sync.folder_download.walk_source import WalkSource
 from holdfast._sync.providers.base import BaseProvider
-from holdfast._sync.reads.gateway_reader import GatewayReader
-from holdfast._sync.reads.walk_reader import WalkReader
 from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.content.codecs import kind_of
@@ -40,7 +35,7 @@ def download_folder(
     tally = Tally(progress)
     work = WorkFolder(Path(to), reference)
     with provider.call("download_folder", str(reference), total=False) as call:
-        source = _source(provider.reader, reference, call)
+        source = FolderSource(provider.reader, reference, call)
         run_blocking(work.open)
         keep = True
         try:
@@ -82,12 +77,3 @@ def _is_final(error: BaseException) -> bool:
     """Return whether the same call would be refused again, so that nothing is worth keeping."""
     is_refused = isinstance(error, OSError) and is_refusal(error)
     return is_refused or isinstance(error, MalformedError | TooLargeError)
-
-
-def _source(reader: Any, reference: Reference, call: Call) -> FolderSource:
-    if isinstance(reader, GatewayReader):
-        return GatewaySource(reader, reference, call)
-    if isinstance(reader, WalkReader):
-        return WalkSource(reader, reference, call)
-    name = type(reader).__name__
-    raise UnsupportedError(f"{name} cannot read folders; download the files one by one")

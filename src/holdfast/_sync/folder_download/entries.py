@@ -2,11 +2,12 @@
 # by scripts/generate_sync.py. Change the original instead.
 """One entry of a directory at a time: files and symbolic links are written."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from holdfast._sync.folder_download.source import FolderSource
 from holdfast._sync.folder_download.tally import Tally
+from holdfast._sync.reads.archive_feed import ArchiveFeed
+from holdfast._sync.reads.blocks import Blocks, HeldBlocks
 from holdfast._sync.runtime import run_blocking
 from holdfast.content import dag_pb
 from holdfast.content.blocks import inline_block, malformed
@@ -15,7 +16,6 @@ from holdfast.content.codecs import is_one_block, read_kind, require_codec
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.data import Kind
 from holdfast.content.unixfs.file_nodes import file_node
-from holdfast.content.unixfs.walks import FileWalk
 from holdfast.files.disk_space import DiskSpace
 from holdfast.files.folder_target.limits import Usage
 from holdfast.files.folder_target.links import WRITE_LINKS, check_link
@@ -70,16 +70,10 @@ class Entries:
             block = self._source.block(cid, path)
         return self.put(path, cid, block)
 
-    def put(
-        self,
-        path: EntryPath,
-        cid: CID,
-        block: bytes,
-        get: Callable[[CID], bytes] | None = None,
-    ) -> Kind:
+    def put(self, path: EntryPath, cid: CID, block: bytes, feed: ArchiveFeed | None = None) -> Kind:
         """Write what is at `path`, unless it is a directory; return its kind.
 
-        `block` is its verified block. The other blocks of a file are those of `get`; without that,
+        `block` is its verified block. The other blocks of a file come from `feed`; without that,
         the file is requested.
         """
         kind = read_kind(cid, block)
@@ -89,10 +83,9 @@ class Entries:
             run_blocking(self._write_link, path, block)
         elif kind in {Kind.FILE, Kind.RAW}:
             node = file_node(cid, block)
-            if get is None and node.children:
-                self._read(path, cid, node.size)
-            else:
-                self._write(path, cid, block, get)
+            is_whole = not node.children
+            blocks = HeldBlocks({cid: block}) if is_whole else feed
+            self._read(path, cid, node.size, blocks)
         elif kind not in FOLDERS:
             raise malformed(cid, f"{'/'.join(path)} is neither a file nor a directory")
         return kind
@@ -106,48 +99,16 @@ class Entries:
         if self._source.is_remote:
             run_blocking(self._work.save_block, cid, block)
 
-    def _read(self, path: EntryPath, cid: CID, size: int = 0) -> None:
-        """Request a file of `size` bytes, if that is known."""
-        part = self._part(path, cid, continues=self._source.is_remote)
+    def _read(self, path: EntryPath, cid: CID, size: int = 0, blocks: Blocks | None = None) -> None:
+        """Write a file of `size` bytes, if that is known; from `blocks`, or by a request."""
+        part = self._part(path, cid, continues=self._source.is_remote and blocks is None)
         try:
             run_blocking(part.open)
             run_blocking(part.expect, size)
-            self._source.read(cid, path, part, self._tally.of_file())
+            self._source.read(cid, path, part, self._tally.of_file(), blocks)
             run_blocking(part.commit)
         finally:
             run_blocking(part.discard)
-
-    def _write(
-        self,
-        path: EntryPath,
-        cid: CID,
-        block: bytes,
-        get: Callable[[CID], bytes] | None,
-    ) -> None:
-        """Write a file whose blocks come one after the other."""
-        part = self._part(path, cid, continues=False)
-        walk = FileWalk(cid)
-        try:
-            run_blocking(self._begin, part, walk, block)
-            while (need := walk.need) is not None and get is not None:
-                following = get(need)
-                run_blocking(self._go_on, part, walk, following)
-            run_blocking(part.commit)
-        finally:
-            run_blocking(part.discard)
-
-    def _begin(self, part: PartFile, walk: FileWalk, block: bytes) -> None:
-        part.open()
-        self._go_on(part, walk, block)
-
-    def _go_on(self, part: PartFile, walk: FileWalk, block: bytes) -> None:
-        is_first = walk.size is None
-        pieces = walk.feed(block, verified=True)
-        if is_first and walk.size is not None:
-            part.expect(walk.size)
-        for piece in pieces:
-            part.write(piece)
-            self._tally.add(len(piece))
 
     def _part(self, path: EntryPath, cid: CID, *, continues: bool) -> PartFile:
         return self._work.part(path, cid, self.usage, continues=continues)

@@ -9,20 +9,20 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, ContextManager, Self  # noqa: UP035 - it has a twin
 
 from holdfast._sync.content_file import ContentFile
 from holdfast._sync.providers.browsing import ReaderBrowsing
 from holdfast._sync.providers.exporting import ReaderExporting
 from holdfast._sync.providers.imports import Imports, ignore
-from holdfast._sync.reads.interface import Reader
+from holdfast._sync.reads.reader import Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.blob import Blob
+from holdfast.files.locations import cache_folder
 from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
@@ -127,14 +127,6 @@ class BaseProvider(
     def release(self) -> None:
         """Close connections and files. `close` calls it until it has succeeded once."""
 
-    @property
-    def partial_folder(self) -> Path | None:
-        """The folder for the verified bytes of interrupted downloads to a file, or None.
-
-        None is for content that is read from this machine: such a download need not resume.
-        """
-        return None
-
     # Defined here for all providers
 
     def call(
@@ -202,7 +194,8 @@ class BaseProvider(
         if to is None:
             sink: SpoolSink | TargetSink = SpoolSink(max_bytes)
         else:
-            cache = self.partial_folder
+            # What is read from this machine is soon read again.
+            cache = cache_folder(self.config.cache_path) if self.reader.is_remote else None
             sink = TargetSink(to, cache=cache, reference=reference, max_bytes=max_bytes)
         with self.call("download", cid, total=False) as call:
             try:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ContextManager  # noqa: UP035 - it has a twin
 
-from holdfast._sync.reads.interface import Reader
+from holdfast._sync.reads.reader import Reader
 from holdfast.calls import Call
 from holdfast.content.reference import Reference
 from holdfast.provider import Browsing

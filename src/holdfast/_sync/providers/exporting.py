@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import ContextManager  # noqa: UP035 - it has a twin
 
-from holdfast._sync.reads.interface import Reader
+from holdfast._sync.dag_export import DagExport
+from holdfast._sync.reads.reader import Reader
 from holdfast.calls import Call
 from holdfast.content.car import car_head, section_head
 from holdfast.content.reference import Reference
@@ -30,9 +31,6 @@ class ReaderExporting(Exporting, ABC):
         Nothing is yielded before the first block is there. Each page of blocks is a call of its
         own, so that nothing is held while the caller stores it.
         """
-        # Imported here: it needs the readers of all providers.
-        from holdfast._sync.dag_export import DagExport  # noqa: PLC0415
-
         reference = Reference.parse(Reference.parse_cid(cid))
         export = DagExport(self.reader, reference)
         head = car_head([reference.cid])

@@ -3,7 +3,6 @@
 """The base class of providers that write through an HTTP API and read through gateways."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
 
 from holdfast._sync.providers.base import BaseProvider
@@ -50,11 +49,6 @@ class HTTPProvider(BaseProvider):
             cache=_open_cache(config),
         )
 
-    @property
-    def partial_folder(self) -> Path | None:
-        """The folder `cache_path`, or the platform's folder for caches."""
-        return _cache_folder(self.config)
-
     def call(
         self, operation: str, cid: str | None = None, *, total: bool = True
     ) -> ContextManager[Call]:
@@ -91,12 +85,8 @@ class HTTPProvider(BaseProvider):
         self._session.transport.close()
 
 
-def _cache_folder(config: ClientConfig) -> Path | None:
-    return cache_folder() if config.cache_path is None else Path(config.cache_path)
-
-
 def _open_cache(config: ClientConfig) -> DiskBlockCache | None:
-    folder = _cache_folder(config) if config.cache_bytes else None
+    folder = cache_folder(config.cache_path) if config.cache_bytes else None
     return None if folder is None else DiskBlockCache(folder, config.cache_bytes)
 
 

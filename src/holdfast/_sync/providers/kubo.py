@@ -3,7 +3,6 @@
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
 from collections.abc import Generator, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, cast
 
 from holdfast._sync.pin_stream import PinStream
@@ -11,7 +10,7 @@ from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.providers.imports import ignore
 from holdfast._sync.providers.kubo_node import KuboNode, KuboReader
 from holdfast._sync.providers.listing import ListingProvider, read_lines
-from holdfast._sync.reads.interface import Reader
+from holdfast._sync.reads.reader import Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast._sync.upload_sources import open_upload
@@ -212,11 +211,6 @@ class KuboProvider(
             pins.close()
 
     # What depends on whether there is a gateway
-
-    @property
-    def partial_folder(self) -> Path | None:
-        """The folder for interrupted downloads through a gateway; blocks of the API need none."""
-        return None if self.config.gateway_url is None else super().partial_folder
 
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway, or ``ipfs://`` without one."""

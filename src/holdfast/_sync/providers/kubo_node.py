@@ -5,23 +5,19 @@
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
 
 from holdfast._sync.reads.archive_feed import ArchiveFeed
-from holdfast._sync.reads.block_reader import BlockReader
-from holdfast._sync.reads.output import Output
-from holdfast._sync.reads.peer import Peer
-from holdfast._sync.reads.state import ReadState
-from holdfast._sync.reads.strategies.body import BodyStream
-from holdfast._sync.reads.streams import closing_on_error
+from holdfast._sync.reads.blocks import Blocks, GivenBlocks
+from holdfast._sync.reads.reader import Reader
 from holdfast._sync.session import Session, read_whole
 from holdfast.calls import NEVER, Call, Deadline
 from holdfast.config import ClientConfig
-from holdfast.content.blocks import MAX_BLOCK, BlockCache, check_block
+from holdfast.content.blocks import MAX_BLOCK
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.body import BodyProof
-from holdfast.errors import NetworkError, ProviderError, VerificationError
-from holdfast.protocol.gateway import Gateway
+from holdfast.errors import NetworkError, ProviderError
+from holdfast.protocol.gateway import ArchiveScope
 from holdfast.protocol.http import Request
 from holdfast.protocol.kubo import KuboAPI
 from holdfast.protocol.kubo_replies import is_page
@@ -100,7 +96,7 @@ class KuboNode:
                     raise
 
 
-class KuboReader(BlockReader):
+class KuboReader(Reader):
     """Reads verified content through the RPC API of a node.
 
     ::
@@ -113,45 +109,34 @@ class KuboReader(BlockReader):
     each within a time limit, and from the network.
     """
 
-    has_archives = True
-
     def __init__(self, node: KuboNode) -> None:
-        super().__init__(node.block, total=node.config.timeouts.total)
+        super().__init__(total=node.config.timeouts.total)
+        self.host = urlsplit(node.api.base_url).netloc
         self._node = node
+        self._blocks = GivenBlocks(node.block, verified=False)
 
-    def open_archive(self, cid: CID, call: Call) -> ArchiveFeed | None:
-        """Return the blocks below `cid`; None if the node does not have its root."""
+    def blocks(
+        self,
+        reference: Reference,  # noqa: ARG002 - the CIDs are enough
+        call: Call,  # noqa: ARG002 - each block is a call of its own
+    ) -> Blocks:
+        """Return the blocks that the node has, or fetches from the network."""
+        return self._blocks
+
+    def archive(self, reference: Reference, scope: ArchiveScope, call: Call) -> ArchiveFeed | None:
+        """Return all blocks below `reference`; None if the node does not have its root."""
+        if scope == "entity" or reference.target is None:
+            return None
+        request = self._node.api.export_request(reference.target)
         try:
-            response = self._node.open(self._node.api.export_request(cid), call)
+            response = self._node.open(request, call)
         except (NetworkError, ProviderError):
             return None
         return ArchiveFeed(response, self._node.config.timeouts.read, has_repeats=False)
 
-    def read_body(
-        self, reference: Reference, cid: CID, output: Output, known: BlockCache, call: Call
-    ) -> None:
-        """Write the file from a stream of its bytes, as far as the node has them."""
-        state = ReadState(reference, output, call)
-        state.found.cid, state.found.blocks = cid, known
+    def body(self, cid: CID, call: Call) -> "Response | None":
+        """Return the plain bytes of a file; None if the node does not have its root."""
         try:
-            response = self._node.open(self._node.api.cat_request(cid), call)
-            peer = _KuboPeer(self._node, state, call.deadline)
-            with closing_on_error(response):
-                stream = BodyStream(peer, BodyProof(cid), response).begin()
-            stream.finish()
-        except (NetworkError, ProviderError, VerificationError):
-            return
-
-
-class _KuboPeer(Peer):
-    """The node as a stream of bytes sees it: the blocks come from `block/get`."""
-
-    def __init__(self, node: KuboNode, state: ReadState, deadline: Deadline) -> None:
-        gateway = Gateway(node.api.base_url)
-        super().__init__(node.session, gateway, state, deadline, verify=True)
-        self._node = node
-
-    def _fetch(self, cid: CID) -> bytes:
-        block = self._node.block(cid)
-        check_block(cid, block)
-        return block
+            return self._node.open(self._node.api.cat_request(cid), call)
+        except (NetworkError, ProviderError):
+            return None

@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from holdfast._sync.reads.batches import in_batches, total
+from holdfast._sync.reads.blocks import FetchedBlocks
 from holdfast._sync.runtime import compute, now
 from holdfast.content.blocks import BLOCK_COST, BlockCache, missing_block
 from holdfast.content.budgets import MAX_CACHED, MAX_UNRELATED
@@ -24,7 +25,7 @@ class PassedError(UnprovenError):
     """The archive has probably sent a block before, and will not send it again."""
 
 
-class ArchiveFeed:
+class ArchiveFeed(FetchedBlocks):
     """Verified blocks from the archive in `response`.
 
     Blocks that are not needed at once are cached, the latest ones. An archive must not send many
@@ -39,6 +40,9 @@ class ArchiveFeed:
     Attributes:
         is_over: Whether it has failed, and gives no further block.
     """
+
+    is_verified = True
+    at_once = 1  # its blocks come in their order
 
     def __init__(
         self, response: "Response", patience: float | None, *, has_repeats: bool = True
@@ -56,7 +60,7 @@ class ArchiveFeed:
         self._progress_at = now()
         self.is_over: bool = False
 
-    def block(self, cid: CID) -> bytes:
+    def get(self, cid: CID, /) -> bytes:
         """Return the block of `cid`; raise an error if the archive does not have it."""
         try:
             block = self._kept.get(cid)

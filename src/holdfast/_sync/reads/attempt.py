@@ -16,7 +16,7 @@ Raw block and walk are for gateways that do not serve plain content. When an att
 verified bytes stay in the output, and the next attempt continues after them.
 """
 
-from holdfast._sync.reads.peer import Begun, Peer
+from holdfast._sync.reads.peer import Begun, GatewayPeer
 from holdfast._sync.reads.refusals import RefusedError
 from holdfast._sync.reads.state import ReadState
 from holdfast._sync.reads.strategies.archive import Archive
@@ -60,14 +60,16 @@ def fill(
     sent = None if begun is None else begun.take()
     if begun is not None and sent is not None:
         deadline = begun.deadline
-    peer = Peer(session, gateway, state, deadline, verify=verify, may_restart=is_last, sent=sent)
+    peer = GatewayPeer(
+        session, gateway, state, deadline, verify=verify, may_restart=is_last, sent=sent
+    )
     try:
         _try_strategies(peer)
     finally:
         peer.close()
 
 
-def _try_strategies(peer: Peer) -> None:
+def _try_strategies(peer: GatewayPeer) -> None:
     output = peer.state.output
     if output.sink.saved_size and not output.written:
         _recover(peer)
@@ -87,7 +89,7 @@ def _try_strategies(peer: Peer) -> None:
     peer.refusals.raise_worst()
 
 
-def _recover(peer: Peer) -> None:
+def _recover(peer: GatewayPeer) -> None:
     """Verify what an earlier download left, and go on behind the bytes that are right.
 
     A gateway that refuses the blocks for it leaves the bytes to the next gateway.

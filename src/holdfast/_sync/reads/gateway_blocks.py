@@ -4,9 +4,9 @@
 
 from functools import partial
 
-from holdfast._sync.reads.block_reader import BlockReader
+from holdfast._sync.reads.blocks import FetchedBlocks
 from holdfast._sync.reads.output import Output
-from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.peer import GatewayPeer
 from holdfast._sync.reads.refusals import RefusedError
 from holdfast._sync.reads.rounds import Rounds
 from holdfast._sync.reads.state import ReadState
@@ -21,8 +21,10 @@ from holdfast.files.sinks import MemorySink
 from holdfast.protocol.gateway import Gateway, Gateways
 
 
-class GatewayBlocks:
+class GatewayBlocks(FetchedBlocks):
     """Fetches the verified blocks of a directory, each from the first gateway that gives it."""
+
+    is_verified = True
 
     def __init__(
         self,
@@ -39,27 +41,23 @@ class GatewayBlocks:
         self._cache = cache
         self._last: Gateway | None = None  # the gateway that gave the last block
 
-    def reader(self) -> BlockReader:
-        """Return a reader over these blocks."""
-        return BlockReader(self.get, verified=True)
-
     def continue_in(self, call: Call) -> None:
-        """Fetch the next blocks within `call`."""
+        """Make the next requests within `call`."""
         self._call = call
 
-    def get(self, cid: CID) -> bytes:
+    def get(self, cid: CID, /) -> bytes:
         """Return the block of `cid`, or raise the gravest failure of the gateways."""
         check_provable(cid)
         state = ReadState(self._reference, Output(MemorySink()), self._call, cache=self._cache)
         fetched: list[bytes] = []
-        attempt = partial(self._fetch, cid, state, fetched)
+        attempt = partial(self._ask, cid, state, fetched)
         rounds = Rounds(self._session, self._gateways, state, attempt)
         rounds.gateways.sort(key=lambda each: each != self._last)
         if not rounds.ask(rounds.gateways):
             rounds.ask_again()
         return fetched[0]
 
-    def _fetch(
+    def _ask(
         self,
         cid: CID,
         state: ReadState,
@@ -70,7 +68,7 @@ class GatewayBlocks:
         is_last: bool,  # noqa: ARG002 - no verified bytes are given up here
     ) -> None:
         self._last = None  # one that fails has no precedence any more
-        peer = Peer(self._session, gateway, state, deadline, verify=True)
+        peer = GatewayPeer(self._session, gateway, state, deadline, verify=True)
         try:
             fetched.append(peer.block(cid))
         except RefusedError as refusal:

@@ -2,18 +2,18 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Reads through HTTP gateways, none of which is trusted: files, parts of files, directories."""
 
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
+from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.attempt import fill
-from holdfast._sync.reads.entry_pages import EntryPages
+from holdfast._sync.reads.blocks import Blocks
 from holdfast._sync.reads.gateway_blocks import GatewayBlocks
 from holdfast._sync.reads.hedging import run_race
-from holdfast._sync.reads.interface import LARGEST_RANGE, Ranges
 from holdfast._sync.reads.output import Output
-from holdfast._sync.reads.peer import Begun, Peer
+from holdfast._sync.reads.peer import Begun, GatewayPeer
+from holdfast._sync.reads.reader import LARGEST_RANGE, Ranges, Reader
 from holdfast._sync.reads.rounds import Rounds
 from holdfast._sync.reads.small_block import SmallBlocks
 from holdfast._sync.reads.state import KnownFile, ReadState
@@ -21,24 +21,18 @@ from holdfast._sync.runtime import now, run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call
 from holdfast.content.blocks import check_provable
-from holdfast.content.cid import CID
-from holdfast.content.codecs import is_one_block, require_codec
+from holdfast.content.codecs import require_codec
 from holdfast.content.reference import Reference
-from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
 from holdfast.errors import NetworkError, ProviderError, UnprovenError
 from holdfast.files.blob import Blob
 from holdfast.files.block_cache import DiskBlockCache
 from holdfast.files.sinks import MemorySink, RangeSink, Sink, SpoolSink
 from holdfast.files.sources import Progress
-from holdfast.protocol.gateway import CAR_TYPE, Gateway, Gateways
-from holdfast.protocol.http import Reply, Request
-from holdfast.records import Entry
-
-if TYPE_CHECKING:
-    from holdfast._sync.transport import Response
+from holdfast.protocol.gateway import CAR_TYPE, ArchiveScope, Gateways
+from holdfast.protocol.http import Reply
 
 
-class GatewayReader:
+class GatewayReader(Reader):
     """Fills sinks with verified content from any of its gateways.
 
     Args:
@@ -48,11 +42,9 @@ class GatewayReader:
         max_unverified: The largest size of a body that is verified only at its end.
         hedge_after: The seconds after which the next gateway is asked as well.
         cache: Keeps the blocks of directories and of parts of files on disk.
-
-    Attributes:
-        session: Sends the requests.
-        gateways: The gateways, in order.
     """
+
+    is_remote: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -64,9 +56,10 @@ class GatewayReader:
         hedge_after: float | None = None,
         cache: DiskBlockCache | None = None,
     ) -> None:
-        self.session = self._session = session
+        super().__init__()
+        self._session = session
         self._cache = cache
-        self.gateways = self._gateways = gateways
+        self._gateways = gateways
         self._verify = verify
         self._hedge_after = hedge_after
         self._is_race = hedge_after is not None and len(gateways) > 1
@@ -80,14 +73,15 @@ class GatewayReader:
         call: Call,
         *,
         progress: Progress | None = None,
+        blocks: Blocks | None = None,
         verify: bool | None = None,
-        cid: CID | None = None,
     ) -> str:
         """Fill `sink` with a file; return the media type that the gateway reports.
 
-        `cid` is the one that `reference` leads to, if verified directories have shown it. If all
-        gateways fail, raise the most serious failure, with the others as its notes.
+        If all gateways fail, raise the most serious failure, with the others as its notes.
         """
+        if blocks is not None:
+            return super().read(reference, sink, call, progress=progress, blocks=blocks)
         verify = self._verify if verify is None else verify
         begun = None
         if verify and not self._is_race:
@@ -98,7 +92,6 @@ class GatewayReader:
         state = ReadState(
             reference, output, call, max_unverified=self._max_unverified, cache=self._cache
         )
-        state.found.cid = state.found.cid or cid
         self._fill(state, verify=verify, begun=begun)
         return state.found.media_type
 
@@ -122,43 +115,18 @@ class GatewayReader:
         read_part = partial(self._read_part, reference, state.found)
         return Ranges(size, read_part, type=state.found.media_type)
 
-    def entries(
-        self, reference: Reference, call: Call, *, details: bool = False
-    ) -> Iterator[Entry]:
-        """Yield the entries of a directory, in the order of its blocks; each block is verified."""
-        return self.blocks(reference, call).reader().entries(reference, call, details=details)
-
-    def pages(self, reference: Reference, *, details: bool = False) -> EntryPages:
-        """Return the entries of a directory, page by page; each block is verified."""
-        blocks = self.blocks(reference, Call("entries"))
-        return EntryPages(blocks.reader(), reference, details=details, begin=blocks.continue_in)
-
-    def stat(self, reference: Reference, call: Call) -> Entry:
-        """Return the kind and the size of a file, a directory or a link, from its verified root."""
-        reader = self.blocks(reference, call).reader()
-        cid = reader.find(reference, call)
-        if is_one_block(cid):  # it may be larger than blocks are, and is then read as a file
-            size = (self.open(reference, call)).size
-            return stat_record(reference, cid, RootInfo("file", size))
-        return reader.stat_found(reference, cid, call)
-
-    def open_archive(
-        self, reference: Reference, build: Callable[[Gateway], Request], call: Call
-    ) -> "Response | None":
-        """Return the first archive (CAR) that a gateway sends for the request of `build`, or None.
-
-        Its blocks are not verified.
-        """
+    def archive(self, reference: Reference, scope: ArchiveScope, call: Call) -> ArchiveFeed | None:
+        """Return the blocks of the first archive that a gateway sends, or None."""
         state = ReadState(reference, Output(MemorySink()), call)
-        for gateway in self.gateways.in_order(now()):
-            peer = Peer(self.session, gateway, state, call.share(1), verify=True)
+        for gateway in self._gateways.in_order(now()):
+            peer = GatewayPeer(self._session, gateway, state, call.share(1), verify=True)
             try:
-                response = peer.open_or_refuse(build(gateway))
+                response = peer.open_or_refuse(gateway.archive(reference, scope=scope))
             except (NetworkError, ProviderError, UnprovenError) as error:
-                self.gateways.note_failure(gateway, error, now())
+                self._gateways.note_failure(gateway, error, now())
                 continue
             if Reply(response.status, response.headers).media_type == CAR_TYPE:
-                return response
+                return ArchiveFeed(response, self._session.timeouts.read)
             response.close()
         return None
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from holdfast._sync.reads.attempt import BODY, PLAIN, drop_unverified
-from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.peer import GatewayPeer
 from holdfast._sync.reads.rounds import FAILURES, Rounds, without_frames
 from holdfast._sync.reads.state import ReadState
 from holdfast._sync.reads.strategies.interface import Transfer
@@ -24,7 +24,7 @@ from holdfast.protocol.gateway import Gateway
 class Runner(NamedTuple):
     """A gateway in a race, and the content that it has begun to send."""
 
-    peer: Peer
+    peer: GatewayPeer
     transfer: Transfer
 
     def close(self) -> None:
@@ -42,7 +42,7 @@ def run_race(
     runners: list[Callable[[], Runner]] = []
     for gateway in rounds.gateways:
         deadline = state.call.deadline
-        peer = Peer(session, gateway, state.fork(), deadline, verify=verify, is_racing=True)
+        peer = GatewayPeer(session, gateway, state.fork(), deadline, verify=verify, is_racing=True)
         runners.append(partial(_start, peer))
     outcome = race(runners, delay, Runner.close)
     winner, lost = outcome
@@ -68,7 +68,7 @@ def run_race(
     return False
 
 
-def _start(peer: Peer) -> Runner:
+def _start(peer: GatewayPeer) -> Runner:
     return Runner(peer, (BODY if peer.verify else PLAIN).begin(peer))
 
 

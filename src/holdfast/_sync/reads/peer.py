@@ -1,12 +1,12 @@
 # WARNING: this file is generated from src/holdfast/_async/reads/peer.py
 # by scripts/generate_sync.py. Change the original instead.
-"""One gateway during one attempt: requests to it, and the blocks that it gives.
+"""The peer that sends a body, during one attempt: the blocks beside the body, and its limits.
 
-Redirects are followed. Refusals are told from failures. Each block is verified when it comes, and
-kept for the rest of the read.
+Each block is verified when it comes, and kept for the rest of the read. A gateway is a peer to
+which requests are sent. Redirects are followed, and refusals are told from failures.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -62,6 +62,103 @@ class Begun:
 
 
 class Peer:
+    """Everything that the stream of a body needs besides the body.
+
+    Args:
+        deadline: When the attempt must have ended.
+        fetch: Returns one verified block.
+        patience: How many seconds the body may bring nothing that is needed.
+
+    Attributes:
+        host: The host of the peer.
+        state: What to read, and what is known of it.
+        is_racing: Whether other peers are asked at the same time, so that a body that can only be
+            verified at its end cannot win.
+        was_imported: Whether its body was already imported again, without its blocks.
+        verify: Whether the content must be verified.
+    """
+
+    verify: bool = True
+
+    def __init__(
+        self,
+        host: str,
+        state: ReadState,
+        deadline: Deadline,
+        fetch: Callable[[CID], bytes],
+        *,
+        patience: float | None = None,
+        is_racing: bool = False,
+    ) -> None:
+        self.host = host
+        self.state = state
+        self.is_racing = is_racing
+        self.was_imported = False
+        self._deadline = deadline
+        self._fetch = fetch
+        self._patience = patience
+
+    def new_budget(self) -> BodyBudget:
+        """Return the budget for one body."""
+        return BodyBudget(self.host, self.state.reference, self._deadline, self._patience)
+
+    def refusal(self) -> RefusedError:
+        """Return the error for a peer that does not serve what a body needs."""
+        about = str(self.state.reference)
+        return RefusedError(f"{about} cannot be verified: {self.host} lacks blocks", cid=about)
+
+    def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
+        """Return one verified block; raise RefusedError where the gateway does not give blocks.
+
+        If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
+        later. Those of them that fail are left out.
+        """
+        known = self.state.found.blocks
+        block = known.get(cid)
+        if block is not None:
+            return block
+        wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
+        outcomes = together([partial(self._find, each) for each in wanted])
+        for each, outcome in zip(wanted, outcomes, strict=True):
+            if not isinstance(outcome, Exception):
+                known.put(each, outcome)
+        if isinstance(outcomes[0], Exception):
+            raise outcomes[0]
+        return outcomes[0]
+
+    def block_for_body(self, proof: BodyProof, need: CID) -> bytes:
+        """Return the block `need` of `proof`, and fetch those that it will need next."""
+        try:
+            return self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
+        except RefusedError:
+            if (doubt := proof.doubt) is not None:
+                raise doubt from None
+            raise
+
+    def target(self) -> CID:
+        """Return the CID that the reference leads to, found through verified directories."""
+        found, reference = self.state.found, self.state.reference
+        if found.cid is None:
+            walk = PathWalk(reference.cid, reference.path)
+            while (need := walk.need) is not None:
+                walk.feed(self.block(need))
+            found.cid = walk.end()
+            require_codec(found.cid)
+        return found.cid
+
+    def _find(self, cid: CID) -> bytes:
+        """Return one verified block, from the cache on disk if it is there."""
+        cache = self.state.cache
+        if cache is None:
+            return self._fetch(cid)
+        block = run_blocking(cache.get, cid)
+        if block is None:
+            block = self._fetch(cid)
+            run_blocking(cache.put, cid, block)
+        return block
+
+
+class GatewayPeer(Peer):
     """Everything that a strategy needs to read from one gateway.
 
     Args:
@@ -71,12 +168,7 @@ class Peer:
 
     Attributes:
         gateway: The gateway.
-        state: What to read, and what is known of it.
-        verify: Whether the content must be verified.
         may_restart: Whether a strategy may drop verified bytes and begin again.
-        is_racing: Whether other gateways are asked at the same time, so that a body that can only
-            be verified at its end cannot win.
-        was_imported: Whether its body was already imported again, without its blocks.
         refusals: Collects the refusals of the gateway.
     """
 
@@ -92,29 +184,26 @@ class Peer:
         is_racing: bool = False,
         sent: Sent | None = None,
     ) -> None:
+        patience = session.timeouts.read
+        super().__init__(
+            gateway.peer, state, deadline, self._request, patience=patience, is_racing=is_racing
+        )
         self._session = session
-        self._deadline = deadline
         self._sent = sent
         self.gateway = gateway
-        self.state = state
         self.verify = verify
         self.may_restart = may_restart
-        self.is_racing = is_racing
-        self.was_imported = False
         self.refusals = Refusals(gateway, state.reference, session.trustless)
 
-    def new_budget(self) -> BodyBudget:
-        """Return the budget for one body."""
-        patience = self._session.timeouts.read
-        return BodyBudget(self.gateway.peer, self.state.reference, self._deadline, patience)
+    def refusal(self) -> RefusedError:
+        """Return the error for a gateway that does not serve what a strategy needs."""
+        return self.refusals.error()
 
     def close(self) -> None:
         """Close the reply that was handed over, if nothing has asked for it."""
         sent, self._sent = self._sent, None
         if sent is not None:
             sent.response.close()
-
-    # Requests
 
     def open_plain(self, start: int = 0, stop: int | None = None) -> "Response":
         """Ask for the plain content, or a part of it; return the reply, and note its media type.
@@ -179,59 +268,7 @@ class Peer:
             response.close()
         raise gateways.too_many_redirects(request)
 
-    # Blocks
-
-    def block(self, cid: CID, ahead: Sequence[CID] = ()) -> bytes:
-        """Return one verified block; raise RefusedError where the gateway does not give blocks.
-
-        If it must be fetched, the blocks of `ahead` are fetched at the same time and kept for
-        later. Those of them that fail are left out.
-        """
-        known = self.state.found.blocks
-        block = known.get(cid)
-        if block is not None:
-            return block
-        wanted = dict.fromkeys([cid, *(each for each in ahead if known.get(each) is None)])
-        outcomes = together([partial(self._find, each) for each in wanted])
-        for each, outcome in zip(wanted, outcomes, strict=True):
-            if not isinstance(outcome, Exception):
-                known.put(each, outcome)
-        if isinstance(outcomes[0], Exception):
-            raise outcomes[0]
-        return outcomes[0]
-
-    def block_for_body(self, proof: BodyProof, need: CID) -> bytes:
-        """Return the block `need` of `proof`, and fetch those that it will need next."""
-        try:
-            return self.block(need, proof.needed_next(BLOCKS_AT_ONCE - 1))
-        except RefusedError:
-            if (doubt := proof.doubt) is not None:
-                raise doubt from None
-            raise
-
-    def target(self) -> CID:
-        """Return the CID that the reference leads to, found through verified directories."""
-        found, reference = self.state.found, self.state.reference
-        if found.cid is None:
-            walk = PathWalk(reference.cid, reference.path)
-            while (need := walk.need) is not None:
-                walk.feed(self.block(need))
-            found.cid = walk.end()
-            require_codec(found.cid)
-        return found.cid
-
-    def _find(self, cid: CID) -> bytes:
-        """Return one verified block, from the cache on disk if it is there."""
-        cache = self.state.cache
-        if cache is None:
-            return self._fetch(cid)
-        block = run_blocking(cache.get, cid)
-        if block is None:
-            block = self._fetch(cid)
-            run_blocking(cache.put, cid, block)
-        return block
-
-    def _fetch(self, cid: CID) -> bytes:
+    def _request(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""
         response = self.open_or_refuse(self.gateway.block(cid))
         try:

@@ -5,7 +5,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from holdfast._sync.reads.walk_reader import WalkReader
+from holdfast._sync.reads.blocks import Blocks
+from holdfast._sync.reads.reader import Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.content.blocks import BlockCache
@@ -19,16 +20,10 @@ from holdfast.repository import Repository
 LOOKS: Final = 4  # queries in one job, each for about 1 MiB of blocks
 
 
-class RepositoryReader(WalkReader):
-    """Reads content from `repository`. Each job reads, verifies and writes a few MiB.
+class RepositoryBlocks(Blocks):
+    """The blocks in a repository. Each job reads, verifies and writes a few MiB."""
 
-    Args:
-        repository: The repository.
-        total: How many seconds the reading of one range of an open file may take.
-    """
-
-    def __init__(self, repository: Repository, *, total: float | None = None) -> None:
-        super().__init__(total=total)
+    def __init__(self, repository: Repository) -> None:
         self._repository = repository
 
     def advance(
@@ -61,3 +56,24 @@ class RepositoryReader(WalkReader):
         """Return the media type that was stored with the pin of `cid`, "" if it has none."""
         pin = run_blocking(self._repository.find_pin, cid)
         return "" if pin is None else pin.type
+
+
+class RepositoryReader(Reader):
+    """Reads content from `repository`.
+
+    Args:
+        repository: The repository.
+        total: How many seconds the reading of one range of an open file may take.
+    """
+
+    def __init__(self, repository: Repository, *, total: float | None = None) -> None:
+        super().__init__(total=total)
+        self._blocks = RepositoryBlocks(repository)
+
+    def blocks(
+        self,
+        reference: Reference,  # noqa: ARG002 - the repository has all blocks
+        call: Call,  # noqa: ARG002
+    ) -> RepositoryBlocks:
+        """Return the blocks of the repository."""
+        return self._blocks

@@ -187,7 +187,7 @@ class Stream(Generic[P]):
 
     def _check_race(self) -> None:
         """Raise RefusedError: this body is verified at its end, which is too late for a race."""
-        raise self.peer.refusals.error()
+        raise self.peer.refusal()
 
     # The rest
 

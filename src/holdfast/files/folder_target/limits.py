@@ -10,7 +10,8 @@ from itertools import groupby
 from threading import Lock
 from typing import Final
 
-from holdfast.content.cid import CID, DAG_PB
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_node
 from holdfast.errors import MalformedError
 from holdfast.files.disk_space import DiskSpace
 from holdfast.files.folder_target.names import EntryPath, refused
@@ -117,7 +118,7 @@ class DirectoryCount:
         if self._is_new:
             self._own += 1
             self._usage.add_entries(self._places)
-            if cid.codec == DAG_PB:
+            if is_node(cid):
                 self._linked.append(_key(cid))
 
     def end_list(self) -> None:
@@ -150,4 +151,4 @@ class DirectoryCount:
 
 def _key(cid: CID) -> int:
     """Return a number of 64 bits that is the same for all forms of a CID."""
-    return hash((cid.codec, cid.hash_code, cid.digest)) & 0xFFFF_FFFF_FFFF_FFFF
+    return hash(cid.key) & 0xFFFF_FFFF_FFFF_FFFF

@@ -14,6 +14,7 @@ from holdfast.content.blocks import inline_block
 from holdfast.content.car import Block, CarReader
 from holdfast.content.cid import CID
 from holdfast.content.codecs import links_of
+from holdfast.content.reference import Reference
 from holdfast.errors import ProviderError
 from holdfast.protocol.gateway import Gateway
 
@@ -107,7 +108,7 @@ def fetch_blocks(
     Raise a `ClientError` if the archive is invalid or too large, or has too many other blocks. Do
     not read on after the last block of the DAG.
     """
-    request = Gateway(gateway.rstrip("/")).whole_dag(cid)
+    request = Gateway(gateway.rstrip("/")).archive(Reference(str(cid), cid), scope="dag")
     wanted = WantedBlocks(cid, max_bytes=max_bytes)
     limits = _ArchiveLimits()
     reader = CarReader()

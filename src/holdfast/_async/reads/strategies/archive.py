@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from holdfast._async.reads.batches import in_batches
-from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.peer import AsyncGatewayPeer
 from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error, flat
 from holdfast._async.runtime import AsyncWorker
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class AsyncArchive:
     """Ask for an archive, and walk through the file as its blocks arrive."""
 
-    def may_work(self, peer: AsyncPeer) -> bool:
+    def may_work(self, peer: AsyncGatewayPeer) -> bool:
         """Return whether an archive can contain what is wanted.
 
         A raw block can only be verified as a whole, so a part of it has no archive.
@@ -26,7 +26,7 @@ class AsyncArchive:
         may = peer.verify or peer.refusals.is_trustless
         return may and (state.stop is None or not state.is_block)
 
-    async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
+    async def begin(self, peer: AsyncGatewayPeer) -> AsyncTransfer:
         """Ask for the archive."""
         state = peer.state
         reference, start, stop = state.reference, state.position, state.stop
@@ -42,7 +42,9 @@ class AsyncArchive:
 class AsyncArchiveStream(AsyncStream[ArchiveProof]):
     """An archive, which contains all blocks and may continue after the end of the file."""
 
-    def __init__(self, peer: AsyncPeer, proof: ArchiveProof, response: "AsyncResponse") -> None:
+    def __init__(
+        self, peer: AsyncGatewayPeer, proof: ArchiveProof, response: "AsyncResponse"
+    ) -> None:
         super().__init__(peer, proof, response, in_batches(response, first=0))
 
     @property

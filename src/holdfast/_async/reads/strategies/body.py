@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from holdfast._async.reads.batches import in_batches
-from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.peer import AsyncGatewayPeer
 from holdfast._async.reads.refusals import RefusedError
 from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.reads.streams import AsyncStream, Verified, closing_on_error, flat
@@ -27,14 +27,14 @@ from holdfast.protocol.http import Reply
 class AsyncBody:
     """Ask for the plain content, and verify it piece by piece with blocks of the file."""
 
-    def may_work(self, peer: AsyncPeer) -> bool:
+    def may_work(self, peer: AsyncGatewayPeer) -> bool:
         """Return whether the gateway serves plain content, or only the size is wanted.
 
         For the size, the blocks of the file are enough.
         """
         return not peer.refusals.is_trustless or peer.state.stop == 0
 
-    async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
+    async def begin(self, peer: AsyncGatewayPeer) -> AsyncTransfer:
         """Request the plain content that is still missing."""
         if not peer.state.is_fresh:
             return await _begin_part(peer)
@@ -49,7 +49,7 @@ class AsyncBody:
             return await AsyncBodyStream(peer, proof, response).begin()
 
 
-async def _begin_part(peer: AsyncPeer) -> AsyncTransfer:
+async def _begin_part(peer: AsyncGatewayPeer) -> AsyncTransfer:
     """Ask for a range of the body, or for the rest of it."""
     proof = await _part_proof(peer)
     if proof.is_complete:
@@ -65,7 +65,7 @@ async def _begin_part(peer: AsyncPeer) -> AsyncTransfer:
         return await AsyncBodyStream(peer, proof, response, batches).begin()
 
 
-async def _part_proof(peer: AsyncPeer) -> BodyProof:
+async def _part_proof(peer: AsyncGatewayPeer) -> BodyProof:
     """Return the proof for a part of the body, fed with the blocks at its two ends."""
     state = peer.state
     cid = await peer.target()
@@ -83,7 +83,7 @@ async def _part_proof(peer: AsyncPeer) -> BodyProof:
 class AsyncNothing:
     """A part of a file that is complete before anything is requested."""
 
-    def __init__(self, peer: AsyncPeer, proof: BodyProof) -> None:
+    def __init__(self, peer: AsyncGatewayPeer, proof: BodyProof) -> None:
         self._state = peer.state
         self._size = proof.size
 
@@ -213,7 +213,7 @@ class AsyncBodyStream(AsyncStream[BodyProof]):
             await self._explain_end()
         if not proof.is_complete and (reply.status == PARTIAL or not reply.is_framed):
             # The body may be incomplete without being wrong: keep it, and request the rest.
-            raise NetworkError(f"{self.peer.gateway.peer} broke off", sent=True)
+            raise NetworkError(f"{self.peer.host} broke off", sent=True)
         proof.finish()
 
     async def _explain_end(self) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.peer import AsyncGatewayPeer
 
 
 class AsyncTransfer(Protocol):
@@ -21,8 +21,8 @@ class AsyncStrategy(Protocol):
     It raises `UnprovenError` if another strategy may work with the same gateway.
     """
 
-    def may_work(self, peer: AsyncPeer) -> bool:
+    def may_work(self, peer: AsyncGatewayPeer) -> bool:
         """Return whether the strategy is worth a try."""
 
-    async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
+    async def begin(self, peer: AsyncGatewayPeer) -> AsyncTransfer:
         """Send the request, and verify the beginning of the reply."""

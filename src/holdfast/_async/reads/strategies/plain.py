@@ -1,6 +1,6 @@
 """The plain body, not verified: for `verify=False`."""
 
-from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.peer import AsyncGatewayPeer
 from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.reads.streams import AsyncStream, closing_on_error
 from holdfast.content.proof import NoProof
@@ -9,11 +9,11 @@ from holdfast.content.proof import NoProof
 class AsyncPlain:
     """Return what the gateway sends, without verification."""
 
-    def may_work(self, peer: AsyncPeer) -> bool:
+    def may_work(self, peer: AsyncGatewayPeer) -> bool:
         """Return whether the gateway serves plain content."""
         return not peer.refusals.is_trustless
 
-    async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
+    async def begin(self, peer: AsyncGatewayPeer) -> AsyncTransfer:
         """Ask for the plain content."""
         response = await peer.open_plain()
         async with closing_on_error(response):

@@ -3,7 +3,7 @@
 For a gateway without plain content and CARs, and for parts of files if blocks are kept on disk.
 """
 
-from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.peer import AsyncGatewayPeer
 from holdfast._async.reads.refusals import RefusedError
 from holdfast._async.reads.strategies.interface import AsyncTransfer
 from holdfast._async.runtime import run_blocking
@@ -16,12 +16,12 @@ from holdfast.errors import MalformedError
 class AsyncWalk:
     """Fetch every block of the file."""
 
-    def may_work(self, peer: AsyncPeer) -> bool:
+    def may_work(self, peer: AsyncGatewayPeer) -> bool:
         """Return whether the gateway serves no plain content; not for a part of one raw block."""
         state = peer.state
         return peer.refusals.is_trustless and (state.stop is None or not state.is_block)
 
-    async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
+    async def begin(self, peer: AsyncGatewayPeer) -> AsyncTransfer:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
         state = peer.state
         return AsyncWalking(peer, FileWalk(await peer.target(), state.position, state.stop))
@@ -30,11 +30,11 @@ class AsyncWalk:
 class AsyncCachedWalk:
     """Fetch the blocks of a part of a file that are not in the cache on disk."""
 
-    def may_work(self, peer: AsyncPeer) -> bool:
+    def may_work(self, peer: AsyncGatewayPeer) -> bool:
         """Return whether a part is wanted, and blocks are kept."""
         return peer.state.is_cached_part
 
-    async def begin(self, peer: AsyncPeer) -> AsyncTransfer:
+    async def begin(self, peer: AsyncGatewayPeer) -> AsyncTransfer:
         """Follow the path. A file of one block is fetched now: it may be too large for a block."""
         cid = await peer.target()
         if is_one_block(cid):
@@ -48,7 +48,7 @@ class AsyncCachedWalk:
 class AsyncWalking:
     """A file that is fetched block by block."""
 
-    def __init__(self, peer: AsyncPeer, walk: FileWalk) -> None:
+    def __init__(self, peer: AsyncGatewayPeer, walk: FileWalk) -> None:
         self._peer = peer
         self._walk = walk
 

@@ -5,7 +5,7 @@
 from typing import TYPE_CHECKING
 
 from holdfast._sync.reads.batches import in_batches
-from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.peer import GatewayPeer
 from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.reads.streams import Stream, Verified, closing_on_error, flat
 from holdfast._sync.runtime import Worker
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Archive:
     """Ask for an archive, and walk through the file as its blocks arrive."""
 
-    def may_work(self, peer: Peer) -> bool:
+    def may_work(self, peer: GatewayPeer) -> bool:
         """Return whether an archive can contain what is wanted.
 
         A raw block can only be verified as a whole, so a part of it has no archive.
@@ -28,7 +28,7 @@ class Archive:
         may = peer.verify or peer.refusals.is_trustless
         return may and (state.stop is None or not state.is_block)
 
-    def begin(self, peer: Peer) -> Transfer:
+    def begin(self, peer: GatewayPeer) -> Transfer:
         """Ask for the archive."""
         state = peer.state
         reference, start, stop = state.reference, state.position, state.stop
@@ -44,7 +44,7 @@ class Archive:
 class ArchiveStream(Stream[ArchiveProof]):
     """An archive, which contains all blocks and may continue after the end of the file."""
 
-    def __init__(self, peer: Peer, proof: ArchiveProof, response: "Response") -> None:
+    def __init__(self, peer: GatewayPeer, proof: ArchiveProof, response: "Response") -> None:
         super().__init__(peer, proof, response, in_batches(response, first=0))
 
     @property

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from holdfast._sync.reads.batches import in_batches
-from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.peer import GatewayPeer
 from holdfast._sync.reads.refusals import RefusedError
 from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.reads.streams import Stream, Verified, closing_on_error, flat
@@ -29,14 +29,14 @@ from holdfast.protocol.http import Reply
 class Body:
     """Ask for the plain content, and verify it piece by piece with blocks of the file."""
 
-    def may_work(self, peer: Peer) -> bool:
+    def may_work(self, peer: GatewayPeer) -> bool:
         """Return whether the gateway serves plain content, or only the size is wanted.
 
         For the size, the blocks of the file are enough.
         """
         return not peer.refusals.is_trustless or peer.state.stop == 0
 
-    def begin(self, peer: Peer) -> Transfer:
+    def begin(self, peer: GatewayPeer) -> Transfer:
         """Request the plain content that is still missing."""
         if not peer.state.is_fresh:
             return _begin_part(peer)
@@ -51,7 +51,7 @@ class Body:
             return BodyStream(peer, proof, response).begin()
 
 
-def _begin_part(peer: Peer) -> Transfer:
+def _begin_part(peer: GatewayPeer) -> Transfer:
     """Ask for a range of the body, or for the rest of it."""
     proof = _part_proof(peer)
     if proof.is_complete:
@@ -67,7 +67,7 @@ def _begin_part(peer: Peer) -> Transfer:
         return BodyStream(peer, proof, response, batches).begin()
 
 
-def _part_proof(peer: Peer) -> BodyProof:
+def _part_proof(peer: GatewayPeer) -> BodyProof:
     """Return the proof for a part of the body, fed with the blocks at its two ends."""
     state = peer.state
     cid = peer.target()
@@ -85,7 +85,7 @@ def _part_proof(peer: Peer) -> BodyProof:
 class Nothing:
     """A part of a file that is complete before anything is requested."""
 
-    def __init__(self, peer: Peer, proof: BodyProof) -> None:
+    def __init__(self, peer: GatewayPeer, proof: BodyProof) -> None:
         self._state = peer.state
         self._size = proof.size
 
@@ -215,7 +215,7 @@ class BodyStream(Stream[BodyProof]):
             self._explain_end()
         if not proof.is_complete and (reply.status == PARTIAL or not reply.is_framed):
             # The body may be incomplete without being wrong: keep it, and request the rest.
-            raise NetworkError(f"{self.peer.gateway.peer} broke off", sent=True)
+            raise NetworkError(f"{self.peer.host} broke off", sent=True)
         proof.finish()
 
     def _explain_end(self) -> None:

@@ -4,7 +4,7 @@
 
 from typing import Protocol
 
-from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.peer import GatewayPeer
 
 
 class Transfer(Protocol):
@@ -23,8 +23,8 @@ class Strategy(Protocol):
     It raises `UnprovenError` if another strategy may work with the same gateway.
     """
 
-    def may_work(self, peer: Peer) -> bool:
+    def may_work(self, peer: GatewayPeer) -> bool:
         """Return whether the strategy is worth a try."""
 
-    def begin(self, peer: Peer) -> Transfer:
+    def begin(self, peer: GatewayPeer) -> Transfer:
         """Send the request, and verify the beginning of the reply."""

@@ -2,7 +2,7 @@
 # by scripts/generate_sync.py. Change the original instead.
 """The plain body, not verified: for `verify=False`."""
 
-from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.peer import GatewayPeer
 from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.reads.streams import Stream, closing_on_error
 from holdfast.content.proof import NoProof
@@ -11,11 +11,11 @@ from holdfast.content.proof import NoProof
 class Plain:
     """Return what the gateway sends, without verification."""
 
-    def may_work(self, peer: Peer) -> bool:
+    def may_work(self, peer: GatewayPeer) -> bool:
         """Return whether the gateway serves plain content."""
         return not peer.refusals.is_trustless
 
-    def begin(self, peer: Peer) -> Transfer:
+    def begin(self, peer: GatewayPeer) -> Transfer:
         """Ask for the plain content."""
         response = peer.open_plain()
         with closing_on_error(response):

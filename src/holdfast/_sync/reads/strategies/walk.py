@@ -5,7 +5,7 @@
 For a gateway without plain content and CARs, and for parts of files if blocks are kept on disk.
 """
 
-from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.peer import GatewayPeer
 from holdfast._sync.reads.refusals import RefusedError
 from holdfast._sync.reads.strategies.interface import Transfer
 from holdfast._sync.runtime import run_blocking
@@ -18,12 +18,12 @@ from holdfast.errors import MalformedError
 class Walk:
     """Fetch every block of the file."""
 
-    def may_work(self, peer: Peer) -> bool:
+    def may_work(self, peer: GatewayPeer) -> bool:
         """Return whether the gateway serves no plain content; not for a part of one raw block."""
         state = peer.state
         return peer.refusals.is_trustless and (state.stop is None or not state.is_block)
 
-    def begin(self, peer: Peer) -> Transfer:
+    def begin(self, peer: GatewayPeer) -> Transfer:
         """Follow the path; the blocks of the file itself are fetched by `finish`."""
         state = peer.state
         return Walking(peer, FileWalk(peer.target(), state.position, state.stop))
@@ -32,11 +32,11 @@ class Walk:
 class CachedWalk:
     """Fetch the blocks of a part of a file that are not in the cache on disk."""
 
-    def may_work(self, peer: Peer) -> bool:
+    def may_work(self, peer: GatewayPeer) -> bool:
         """Return whether a part is wanted, and blocks are kept."""
         return peer.state.is_cached_part
 
-    def begin(self, peer: Peer) -> Transfer:
+    def begin(self, peer: GatewayPeer) -> Transfer:
         """Follow the path. A file of one block is fetched now: it may be too large for a block."""
         cid = peer.target()
         if is_one_block(cid):
@@ -50,7 +50,7 @@ class CachedWalk:
 class Walking:
     """A file that is fetched block by block."""
 
-    def __init__(self, peer: Peer, walk: FileWalk) -> None:
+    def __init__(self, peer: GatewayPeer, walk: FileWalk) -> None:
         self._peer = peer
         self._walk = walk
 

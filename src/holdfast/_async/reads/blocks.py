@@ -1,0 +1,208 @@
+"""Sources of verified blocks, which feed walks. Every reader is built on one.
+
+A walk says which blocks are needed, verifies them, and enforces the limits on depth, width and
+sizes. A source only supplies the blocks.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import ClassVar, Protocol
+
+from holdfast._async.runtime import run_blocking, together
+from holdfast.calls import Call, Deadline
+from holdfast.content.blocks import BlockCache, check_block, inline_block
+from holdfast.content.budgets import BLOCKS_AT_ONCE, MAX_CACHED
+from holdfast.content.cid import CID
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.root_nodes import RootInfo, RootsWalk
+from holdfast.content.unixfs.walks import Item, PathWalk, Walk, feed_known
+from holdfast.errors import RequestTimeoutError, VerificationError
+
+
+class AsyncBlocks(ABC):
+    """A source of verified blocks. A subclass feeds walks, in `advance`."""
+
+    @abstractmethod
+    async def advance(
+        self, walk: Walk[Item], known: BlockCache, take: Callable[[list[Item]], object]
+    ) -> None:
+        """Feed `walk` some of the blocks that it needs, and pass the items in them to `take`.
+
+        `take` may write to a disk, and is called on a worker thread. `known` may keep blocks until
+        they are needed.
+        """
+
+    def continue_in(self, call: Call) -> None:  # noqa: B027 - for sources whose requests need it
+        """Make the next requests within `call`."""
+
+    async def find(self, reference: Reference, call: Call) -> CID:
+        """Return the CID that `reference` leads to; `NotFoundError` if a name is not there."""
+        if reference.target is not None:
+            return reference.target
+        walk = PathWalk(reference.cid, reference.path)
+        known = BlockCache(MAX_CACHED)
+        while walk.need is not None:
+            await self.advance(walk, known, ignore)
+            check_time(call.deadline, reference)
+        return walk.end()
+
+    async def block(self, cid: CID) -> bytes:
+        """Return the block of `cid`."""
+        inline = inline_block(cid)
+        if inline is not None:
+            return inline
+        walk = _OneBlock(cid)
+        blocks: list[bytes] = []
+        while walk.need is not None:
+            await self.advance(walk, BlockCache(MAX_CACHED), blocks.extend)
+        return blocks[0]
+
+    async def root_infos(
+        self, roots: Sequence[CID], known: BlockCache, reference: Reference, call: Call
+    ) -> list[RootInfo]:
+        """Return what each of `roots` is, from their blocks."""
+        walk = RootsWalk(roots)
+        infos: list[RootInfo] = []
+        while walk.need is not None:
+            await self.advance(walk, known, infos.extend)
+            check_time(call.deadline, reference)
+        return infos
+
+    async def media_type(self, cid: CID) -> str:  # noqa: ARG002 - for sources that know it
+        """Return the media type of the file at `cid` if the source knows it, else ""."""
+        return ""
+
+
+class AsyncFetchedBlocks(AsyncBlocks):
+    """Blocks that `get` fetches one by one, several at the same time.
+
+    Attributes:
+        is_verified: Whether `get` compares each block with its CID. Otherwise `advance` does.
+        at_once: How many blocks are fetched at the same time.
+    """
+
+    is_verified: bool = False
+    at_once: ClassVar[int] = BLOCKS_AT_ONCE
+
+    @abstractmethod
+    async def get(self, cid: CID, /) -> bytes:
+        """Return the block of `cid`, which is not an identity CID; raise an error if that fails."""
+
+    async def block(self, cid: CID) -> bytes:
+        """Return the block of `cid`."""
+        block = inline_block(cid)
+        if block is None:
+            block = await self.get(cid)
+            if not self.is_verified:
+                check_block(cid, block)
+        return block
+
+    async def advance(
+        self, walk: Walk[Item], known: BlockCache, take: Callable[[list[Item]], object]
+    ) -> None:
+        """Fetch the needed block and some that are needed next; feed all that are available."""
+        need = walk.need
+        if need is None:
+            return
+        fetched: dict[CID, bytes] = {}
+        if known.get(need) is None:
+            ahead = (each for each in walk.needed_next(self.at_once - 1) if not known.get(each))
+            fetched = await self._fetch(need, ahead)
+        await run_blocking(self._feed, walk, need, fetched, known, take)
+
+    async def _fetch(self, need: CID, ahead: Iterable[CID]) -> dict[CID, bytes]:
+        """Return the block of `need` and those of `ahead`, fetched at the same time.
+
+        Errors of the blocks ahead are ignored: they are fetched again when they are needed.
+        """
+        cids = list(dict.fromkeys([need, *ahead]))
+        outcomes = await together([partial(self.get, each) for each in cids])
+        if isinstance(outcomes[0], Exception):
+            raise outcomes[0]
+        pairs = zip(cids, outcomes, strict=True)
+        return {cid: block for cid, block in pairs if not isinstance(block, Exception)}
+
+    def _feed(
+        self,
+        walk: Walk[Item],
+        need: CID,
+        fetched: dict[CID, bytes],
+        known: BlockCache,
+        take: Callable[[list[Item]], object],
+    ) -> None:
+        """Verify the blocks that were fetched, then feed them. Runs on a worker thread."""
+        for cid, block in fetched.items():
+            try:
+                if not self.is_verified:
+                    check_block(cid, block)
+            except VerificationError:
+                if cid == need:
+                    raise
+            else:
+                known.put(cid, block)
+        # It may be too large to be kept together with the others.
+        first = fetched[need] if need in fetched else known.get(need)
+        if first is not None:
+            take(feed_known(walk, first, known))
+
+
+class AsyncGetBlock(Protocol):
+    """A function that returns blocks."""
+
+    async def __call__(self, cid: CID, /) -> bytes:
+        """Return the block of `cid`; raise a `ClientError` if that fails."""
+
+
+class AsyncGivenBlocks(AsyncFetchedBlocks):
+    """The blocks that a function returns."""
+
+    def __init__(self, get_block: AsyncGetBlock, *, verified: bool) -> None:
+        self._get_block = get_block
+        self.is_verified = verified
+
+    async def get(self, cid: CID, /) -> bytes:
+        """Return the block of `cid`."""
+        return await self._get_block(cid)
+
+
+class AsyncHeldBlocks(AsyncFetchedBlocks):
+    """Verified blocks that are in memory already."""
+
+    is_verified = True
+
+    def __init__(self, blocks: Mapping[CID, bytes]) -> None:
+        self._blocks = blocks
+
+    async def get(self, cid: CID, /) -> bytes:
+        """Return the block of `cid`."""
+        return self._blocks[cid]
+
+
+class _OneBlock(Walk[bytes]):
+    """A walk that needs one block, and returns it."""
+
+    def __init__(self, cid: CID) -> None:
+        self._need: CID | None = cid
+
+    @property
+    def need(self) -> CID | None:
+        """The CID of the block, until it is fed."""
+        return self._need
+
+    def feed(self, block: bytes, *, verified: bool = False) -> list[bytes]:
+        """Take the block, and return it."""
+        if self._need is not None and not verified:
+            check_block(self._need, block)
+        self._need = None
+        return [block]
+
+
+def check_time(deadline: Deadline, about: Reference | CID) -> None:
+    """Raise `RequestTimeoutError` if the time is over."""
+    if deadline.has_passed:
+        raise RequestTimeoutError(f"{about} could not be read in time")
+
+
+def ignore(_items: object) -> None:
+    """Do nothing with the items of a walk."""

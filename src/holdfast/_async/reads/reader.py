@@ -1,0 +1,253 @@
+"""The reader of a provider: whole files, parts of files, entries of directories, all verified.
+
+A reader has two levels::
+
+    blocks, archive, body     what its peer sends: blocks, and where the peer has them, an archive
+                              of many blocks and the plain bytes of a file
+    read, open, stat, pages   what people read: files, parts of files, sizes, entries
+
+The upper level is written once over the lower one. A reader that changes content on its way (one
+that decrypts, say) overrides the upper level. So everything that needs the content or the size of
+a file uses the upper level alone; copies and exports use the lower one.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+
+from holdfast._async.reads.archive_feed import AsyncArchiveFeed
+from holdfast._async.reads.blocks import AsyncBlocks, AsyncGetBlock, AsyncGivenBlocks, check_time
+from holdfast._async.reads.blocks import ignore as ignore_items
+from holdfast._async.reads.entry_pages import AsyncEntryPages
+from holdfast._async.reads.output import Output
+from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.state import ReadState
+from holdfast._async.reads.strategies.body import AsyncBodyStream
+from holdfast._async.reads.streams import closing_on_error
+from holdfast._async.runtime import now
+from holdfast.calls import Call, Deadline
+from holdfast.content.blocks import BlockCache
+from holdfast.content.budgets import MAX_CACHED
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
+from holdfast.content.unixfs.walks import FileWalk
+from holdfast.errors import NetworkError, ProviderError, VerificationError
+from holdfast.files.sinks import Sink
+from holdfast.files.sources import Progress
+from holdfast.protocol.gateway import ArchiveScope
+from holdfast.records import Entry
+
+if TYPE_CHECKING:
+    from holdfast._async.transport import AsyncResponse
+
+LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
+BODY_FROM: Final = 4 << 20  # bytes of a file from which one stream is faster than its blocks
+Part: TypeAlias = bytes | bytearray
+
+
+class AsyncRanges:
+    """The verified bytes of one file, read from any position.
+
+    Attributes:
+        size: The bytes of the whole file.
+        type: The media type that the peer reports, "" if it reports none. It is not verified.
+    """
+
+    def __init__(
+        self, size: int, read_part: Callable[[int, int], Awaitable[Part]], *, type: str = ""
+    ) -> None:
+        self.size = size
+        self.type = type
+        self._read_part = read_part
+
+    async def read(self, start: int, stop: int) -> Part:
+        """Return the bytes from `start` up to `stop`, which lie within the file."""
+        return await self._read_part(start, stop)
+
+
+class AsyncReader(ABC):
+    """Reads verified content. A subclass defines `blocks`.
+
+    Args:
+        total: How many seconds the reading of one range of an open file may take.
+
+    Attributes:
+        is_remote: Whether a request costs more than some work on disk, so that what an interrupted
+            download has verified is kept for the next one. Then content can also be requested by
+            its path.
+        host: The host of the peer, for errors of `body`.
+    """
+
+    is_remote: ClassVar[bool] = False
+    host: str = ""
+
+    def __init__(self, *, total: float | None = None) -> None:
+        self._total = total
+
+    # What the peer sends
+
+    @abstractmethod
+    def blocks(self, reference: Reference, call: Call) -> AsyncBlocks:
+        """Return the verified blocks of everything below `reference`."""
+
+    async def archive(
+        self,
+        reference: Reference,  # noqa: ARG002 - for peers that have archives
+        scope: ArchiveScope,  # noqa: ARG002
+        call: Call,  # noqa: ARG002
+    ) -> AsyncArchiveFeed | None:
+        """Return the blocks below `reference` from an archive; None if the peer has none.
+
+        They come depth first. With the scope ``entity``, they are those of one file, or the names
+        of one directory.
+        """
+        return None
+
+    async def body(
+        self,
+        cid: CID,  # noqa: ARG002 - for peers that have them
+        call: Call,  # noqa: ARG002
+    ) -> "AsyncResponse | None":
+        """Return the plain bytes of the file at `cid`, not verified; None if the peer has none."""
+        return None
+
+    # What people read
+
+    async def read(
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        blocks: AsyncBlocks | None = None,
+        verify: bool | None = None,  # noqa: ARG002 - for readers that can read without
+    ) -> str:
+        """Fill `sink` with a file; return its media type as the peer reports it, "" if unknown.
+
+        Args:
+            reference: The file.
+            sink: Where its bytes go.
+            call: The operation of the client that the read belongs to.
+            progress: The user's callback.
+            blocks: Verified blocks of the file that are there already, if all of them are.
+            verify: Whether the content is verified; by default as configured.
+        """
+        peer_blocks = self.blocks(reference, call) if blocks is None else blocks
+        cid = await peer_blocks.find(reference, call)
+        walk = FileWalk(cid)
+        known = BlockCache(MAX_CACHED)
+        output = Output(sink, progress)
+        take = partial(output.take, verified=False)  # nothing is saved of an interrupted read
+        await peer_blocks.advance(walk, known, take)
+        check_time(call.deadline, reference)
+        size = walk.size or 0
+        sink.expect(size)
+        if blocks is None and size >= BODY_FROM and not output.written:
+            state = ReadState(reference, output, call)
+            state.found.cid, state.found.blocks = cid, known
+            await self._read_body(state, cid, peer_blocks)
+            walk = FileWalk(cid, output.written)
+        while walk.need is not None:
+            await peer_blocks.advance(walk, known, take)
+            check_time(call.deadline, reference)
+            if output.written:
+                output.report(walk.size)
+        output.report(walk.size)
+        return await peer_blocks.media_type(cid)
+
+    async def open(self, reference: Reference, call: Call) -> AsyncRanges:
+        """Return a file whose parts are read on demand, each within a time limit of its own."""
+        blocks = self.blocks(reference, call)
+        cid = await blocks.find(reference, call)
+        walk = FileWalk(cid, 0, 0)
+        known = BlockCache(MAX_CACHED)
+        await blocks.advance(walk, known, ignore_items)
+        check_time(call.deadline, reference)
+        read_part = partial(self._read_range, blocks, cid, known)
+        return AsyncRanges(walk.size or 0, read_part, type=await blocks.media_type(cid))
+
+    def pages(self, reference: Reference, *, details: bool = False) -> AsyncEntryPages:
+        """Return the entries of a directory, page by page, each within a call of its own.
+
+        With `details`, the root of each entry is read as well, for its kind and size.
+        """
+        return AsyncEntryPages(self.blocks(reference, Call("entries")), reference, details=details)
+
+    async def stat(self, reference: Reference, call: Call) -> Entry:
+        """Return the kind and the size of a file, a directory or a link, from its verified root."""
+        blocks = self.blocks(reference, call)
+        cid = await blocks.find(reference, call)
+        if is_one_block(cid):  # it may be larger than blocks are, and is then read as a file
+            info = RootInfo("file", (await self.open(reference, call)).size)
+        else:
+            (info,) = await blocks.root_infos([cid], BlockCache(MAX_CACHED), reference, call)
+        return stat_record(reference, cid, info)
+
+    async def _read_body(self, state: ReadState, cid: CID, blocks: AsyncBlocks) -> None:
+        """Write the file from a stream of its bytes, as far as the peer has them.
+
+        Its inner nodes come from `blocks`.
+        """
+        response = await self.body(cid, state.call)
+        if response is None:
+            return
+        peer = AsyncPeer(self.host, state, state.call.deadline, blocks.block)
+        try:
+            async with closing_on_error(response):
+                stream = await AsyncBodyStream(peer, BodyProof(cid), response).begin()
+            await stream.finish()
+        except (NetworkError, ProviderError, VerificationError):
+            return  # the rest is read block by block
+
+    async def _read_range(
+        self, blocks: AsyncBlocks, cid: CID, known: BlockCache, start: int, stop: int
+    ) -> bytearray:
+        """Return the bytes from `start` up to `stop` of the file at `cid`."""
+        deadline = Deadline(None if self._total is None else now() + self._total)
+        walk = FileWalk(cid, start, stop)
+        data = bytearray()  # not a list of pieces: there may be millions of them
+
+        def take(pieces: list[bytes]) -> None:
+            for piece in pieces:
+                data.extend(piece)
+
+        while walk.need is not None:
+            await blocks.advance(walk, known, take)
+            check_time(deadline, cid)
+        return data
+
+
+class AsyncBlockReader(AsyncReader):
+    """Reads content whose blocks come from `get_block`: a node's RPC, an archive, a folder.
+
+    Args:
+        get_block: Returns the block of a CID. It is not called for identity CIDs.
+        verified: Whether `get_block` compares each block with its CID. Otherwise the reader does.
+        total: How many seconds the reading of one range of an open file may take.
+
+    Example:
+        >>> from holdfast.content.cid import CID
+        >>> blocks = {CID.of_raw(b"hello"): b"hello"}
+        >>> async def get_block(cid: CID) -> bytes:
+        ...     return blocks[cid]
+        >>> reader = AsyncBlockReader(get_block)
+    """
+
+    def __init__(
+        self, get_block: AsyncGetBlock, *, verified: bool = False, total: float | None = None
+    ) -> None:
+        super().__init__(total=total)
+        self._blocks = AsyncGivenBlocks(get_block, verified=verified)
+
+    def blocks(
+        self,
+        reference: Reference,  # noqa: ARG002 - the CIDs are enough
+        call: Call,  # noqa: ARG002
+    ) -> AsyncBlocks:
+        """Return the blocks of `get_block`."""
+        return self._blocks

@@ -1,0 +1,253 @@
+# WARNING: this file is generated from src/holdfast/_async/reads/reader.py
+# by scripts/generate_sync.py. Change the original instead.
+"""The reader of a provider: whole files, parts of files, entries of directories, all verified.
+
+A reader has two levels::
+
+    blocks, archive, body     what its peer sends: blocks, and where the peer has them, an archive
+                              of many blocks and the plain bytes of a file
+    read, open, stat, pages   what people read: files, parts of files, sizes, entries
+
+The upper level is written once over the lower one. A reader that changes content on its way (one
+that decrypts, say) overrides the upper level. So everything that needs the content or the size of
+a file uses the upper level alone; copies and exports use the lower one.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
+
+from holdfast._sync.reads.archive_feed import ArchiveFeed
+from holdfast._sync.reads.blocks import Blocks, GetBlock, GivenBlocks, check_time
+from holdfast._sync.reads.blocks import ignore as ignore_items
+from holdfast._sync.reads.entry_pages import EntryPages
+from holdfast._sync.reads.output import Output
+from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.state import ReadState
+from holdfast._sync.reads.strategies.body import BodyStream
+from holdfast._sync.reads.streams import closing_on_error
+from holdfast._sync.runtime import now
+from holdfast.calls import Call, Deadline
+from holdfast.content.blocks import BlockCache
+from holdfast.content.budgets import MAX_CACHED
+from holdfast.content.cid import CID
+from holdfast.content.codecs import is_one_block
+from holdfast.content.reference import Reference
+from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.root_nodes import RootInfo, stat_record
+from holdfast.content.unixfs.walks import FileWalk
+from holdfast.errors import NetworkError, ProviderError, VerificationError
+from holdfast.files.sinks import Sink
+from holdfast.files.sources import Progress
+from holdfast.protocol.gateway import ArchiveScope
+from holdfast.records import Entry
+
+if TYPE_CHECKING:
+    from holdfast._sync.transport import Response
+
+LARGEST_RANGE: Final = 8 << 20  # bytes that an open file reads within one `timeouts.total`
+BODY_FROM: Final = 4 << 20  # bytes of a file from which one stream is faster than its blocks
+Part: TypeAlias = bytes | bytearray
+
+
+class Ranges:
+    """The verified bytes of one file, read from any position.
+
+    Attributes:
+        size: The bytes of the whole file.
+        type: The media type that the peer reports, "" if it reports none. It is not verified.
+    """
+
+    def __init__(self, size: int, read_part: Callable[[int, int], Part], *, type: str = "") -> None:
+        self.size = size
+        self.type = type
+        self._read_part = read_part
+
+    def read(self, start: int, stop: int) -> Part:
+        """Return the bytes from `start` up to `stop`, which lie within the file."""
+        return self._read_part(start, stop)
+
+
+class Reader(ABC):
+    """Reads verified content. A subclass defines `blocks`.
+
+    Args:
+        total: How many seconds the reading of one range of an open file may take.
+
+    Attributes:
+        is_remote: Whether a request costs more than some work on disk, so that what an interrupted
+            download has verified is kept for the next one. Then content can also be requested by
+            its path.
+        host: The host of the peer, for errors of `body`.
+    """
+
+    is_remote: ClassVar[bool] = False
+    host: str = ""
+
+    def __init__(self, *, total: float | None = None) -> None:
+        self._total = total
+
+    # What the peer sends
+
+    @abstractmethod
+    def blocks(self, reference: Reference, call: Call) -> Blocks:
+        """Return the verified blocks of everything below `reference`."""
+
+    def archive(
+        self,
+        reference: Reference,  # noqa: ARG002 - for peers that have archives
+        scope: ArchiveScope,  # noqa: ARG002
+        call: Call,  # noqa: ARG002
+    ) -> ArchiveFeed | None:
+        """Return the blocks below `reference` from an archive; None if the peer has none.
+
+        They come depth first. With the scope ``entity``, they are those of one file, or the names
+        of one directory.
+        """
+        return None
+
+    def body(
+        self,
+        cid: CID,  # noqa: ARG002 - for peers that have them
+        call: Call,  # noqa: ARG002
+    ) -> "Response | None":
+        """Return the plain bytes of the file at `cid`, not verified; None if the peer has none."""
+        return None
+
+    # What people read
+
+    def read(
+        self,
+        reference: Reference,
+        sink: Sink,
+        call: Call,
+        *,
+        progress: Progress | None = None,
+        blocks: Blocks | None = None,
+        verify: bool | None = None,  # noqa: ARG002 - for readers that can read without
+    ) -> str:
+        """Fill `sink` with a file; return its media type as the peer reports it, "" if unknown.
+
+        Args:
+            reference: The file.
+            sink: Where its bytes go.
+            call: The operation of the client that the read belongs to.
+            progress: The user's callback.
+            blocks: Verified blocks of the file that are there already, if all of them are.
+            verify: Whether the content is verified; by default as configured.
+        """
+        peer_blocks = self.blocks(reference, call) if blocks is None else blocks
+        cid = peer_blocks.find(reference, call)
+        walk = FileWalk(cid)
+        known = BlockCache(MAX_CACHED)
+        output = Output(sink, progress)
+        take = partial(output.take, verified=False)  # nothing is saved of an interrupted read
+        peer_blocks.advance(walk, known, take)
+        check_time(call.deadline, reference)
+        size = walk.size or 0
+        sink.expect(size)
+        if blocks is None and size >= BODY_FROM and not output.written:
+            state = ReadState(reference, output, call)
+            state.found.cid, state.found.blocks = cid, known
+            self._read_body(state, cid, peer_blocks)
+            walk = FileWalk(cid, output.written)
+        while walk.need is not None:
+            peer_blocks.advance(walk, known, take)
+            check_time(call.deadline, reference)
+            if output.written:
+                output.report(walk.size)
+        output.report(walk.size)
+        return peer_blocks.media_type(cid)
+
+    def open(self, reference: Reference, call: Call) -> Ranges:
+        """Return a file whose parts are read on demand, each within a time limit of its own."""
+        blocks = self.blocks(reference, call)
+        cid = blocks.find(reference, call)
+        walk = FileWalk(cid, 0, 0)
+        known = BlockCache(MAX_CACHED)
+        blocks.advance(walk, known, ignore_items)
+        check_time(call.deadline, reference)
+        read_part = partial(self._read_range, blocks, cid, known)
+        return Ranges(walk.size or 0, read_part, type=blocks.media_type(cid))
+
+    def pages(self, reference: Reference, *, details: bool = False) -> EntryPages:
+        """Return the entries of a directory, page by page, each within a call of its own.
+
+        With `details`, the root of each entry is read as well, for its kind and size.
+        """
+        return EntryPages(self.blocks(reference, Call("entries")), reference, details=details)
+
+    def stat(self, reference: Reference, call: Call) -> Entry:
+        """Return the kind and the size of a file, a directory or a link, from its verified root."""
+        blocks = self.blocks(reference, call)
+        cid = blocks.find(reference, call)
+        if is_one_block(cid):  # it may be larger than blocks are, and is then read as a file
+            info = RootInfo("file", (self.open(reference, call)).size)
+        else:
+            (info,) = blocks.root_infos([cid], BlockCache(MAX_CACHED), reference, call)
+        return stat_record(reference, cid, info)
+
+    def _read_body(self, state: ReadState, cid: CID, blocks: Blocks) -> None:
+        """Write the file from a stream of its bytes, as far as the peer has them.
+
+        Its inner nodes come from `blocks`.
+        """
+        response = self.body(cid, state.call)
+        if response is None:
+            return
+        peer = Peer(self.host, state, state.call.deadline, blocks.block)
+        try:
+            with closing_on_error(response):
+                stream = BodyStream(peer, BodyProof(cid), response).begin()
+            stream.finish()
+        except (NetworkError, ProviderError, VerificationError):
+            return  # the rest is read block by block
+
+    def _read_range(
+        self, blocks: Blocks, cid: CID, known: BlockCache, start: int, stop: int
+    ) -> bytearray:
+        """Return the bytes from `start` up to `stop` of the file at `cid`."""
+        deadline = Deadline(None if self._total is None else now() + self._total)
+        walk = FileWalk(cid, start, stop)
+        data = bytearray()  # not a list of pieces: there may be millions of them
+
+        def take(pieces: list[bytes]) -> None:
+            for piece in pieces:
+                data.extend(piece)
+
+        while walk.need is not None:
+            blocks.advance(walk, known, take)
+            check_time(deadline, cid)
+        return data
+
+
+class BlockReader(Reader):
+    """Reads content whose blocks come from `get_block`: a node's RPC, an archive, a folder.
+
+    Args:
+        get_block: Returns the block of a CID. It is not called for identity CIDs.
+        verified: Whether `get_block` compares each block with its CID. Otherwise the reader does.
+        total: How many seconds the reading of one range of an open file may take.
+
+    Example:
+        >>> from holdfast.content.cid import CID
+        >>> blocks = {CID.of_raw(b"hello"): b"hello"}
+        >>> def get_block(cid: CID) -> bytes:
+        ...     return blocks[cid]
+        >>> reader = BlockReader(get_block)
+    """
+
+    def __init__(
+        self, get_block: GetBlock, *, verified: bool = False, total: float | None = None
+    ) -> None:
+        super().__init__(total=total)
+        self._blocks = GivenBlocks(get_block, verified=verified)
+
+    def blocks(
+        self,
+        reference: Reference,  # noqa: ARG002 - the CIDs are enough
+        call: Call,  # noqa: ARG002
+    ) -> Blocks:
+        """Return the blocks of `get_block`."""
+        return self._blocks
