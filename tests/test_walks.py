@@ -18,11 +18,10 @@ from holdfast.content.proof import NoProof, Proof, block_proof
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs import data
 from holdfast.content.unixfs.archive import ArchiveProof
-from holdfast.content.unixfs.body import BodyProof
+from holdfast.content.unixfs.body import BodyProof, HeldBytes
 from holdfast.content.unixfs.dag_walk import DagWalk
 from holdfast.content.unixfs.directories import build_directory
 from holdfast.content.unixfs.files import FileImporter
-from holdfast.content.unixfs.held_bytes import HeldBytes
 from holdfast.content.unixfs.layouts import LayoutProof
 from holdfast.content.unixfs.walks import DirectoryWalk, FileWalk, PathWalk, feed_known
 from holdfast.errors import MalformedError, VerificationError

@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 
 from holdfast import Blob, Client
-from holdfast._sync.reads.output import Output
+from holdfast._sync.reads.state import Output
 from holdfast.content.cid import CID, DAG_PB, IDENTITY
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1, UNIXFS_V0_2015, UNIXFS_V1_2025
 from holdfast.content.unixfs.data import Kind

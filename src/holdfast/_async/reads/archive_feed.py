@@ -3,8 +3,8 @@
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from holdfast._async.reads.batches import in_batches, total
 from holdfast._async.reads.blocks import AsyncFetchedBlocks
+from holdfast._async.reads.streams import in_batches, total
 from holdfast._async.runtime import compute, now
 from holdfast.content.blocks import BLOCK_COST, BlockCache, missing_block
 from holdfast.content.budgets import MAX_CACHED, MAX_UNRELATED

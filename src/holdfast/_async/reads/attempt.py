@@ -14,16 +14,18 @@ Raw block and walk are for gateways that do not serve plain content. When an att
 verified bytes stay in the output, and the next attempt continues after them.
 """
 
-from holdfast._async.reads.peer import AsyncBegun, AsyncGatewayPeer
-from holdfast._async.reads.refusals import RefusedError
+from holdfast._async.reads.peer import AsyncBegun, AsyncGatewayPeer, RefusedError
 from holdfast._async.reads.state import ReadState
-from holdfast._async.reads.strategies.archive import AsyncArchive
-from holdfast._async.reads.strategies.body import AsyncBody
-from holdfast._async.reads.strategies.interface import AsyncStrategy
-from holdfast._async.reads.strategies.layouts import AsyncLayouts
-from holdfast._async.reads.strategies.plain import AsyncPlain
-from holdfast._async.reads.strategies.raw_block import AsyncRawBlock
-from holdfast._async.reads.strategies.walk import AsyncCachedWalk, AsyncWalk
+from holdfast._async.reads.strategies import (
+    AsyncArchive,
+    AsyncBody,
+    AsyncCachedWalk,
+    AsyncLayouts,
+    AsyncPlain,
+    AsyncRawBlock,
+    AsyncStrategy,
+    AsyncWalk,
+)
 from holdfast._async.runtime import run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Deadline

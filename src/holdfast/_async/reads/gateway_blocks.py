@@ -3,11 +3,9 @@
 from functools import partial
 
 from holdfast._async.reads.blocks import AsyncFetchedBlocks
-from holdfast._async.reads.output import Output
-from holdfast._async.reads.peer import AsyncGatewayPeer
-from holdfast._async.reads.refusals import RefusedError
+from holdfast._async.reads.peer import AsyncGatewayPeer, RefusedError
 from holdfast._async.reads.rounds import AsyncRounds
-from holdfast._async.reads.state import ReadState
+from holdfast._async.reads.state import Output, ReadState
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import check_provable

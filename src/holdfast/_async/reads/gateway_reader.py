@@ -9,12 +9,11 @@ from holdfast._async.reads.attempt import fill
 from holdfast._async.reads.blocks import AsyncBlocks
 from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
 from holdfast._async.reads.hedging import run_race
-from holdfast._async.reads.output import Output
 from holdfast._async.reads.peer import AsyncBegun, AsyncGatewayPeer
 from holdfast._async.reads.reader import LARGEST_RANGE, AsyncRanges, AsyncReader
 from holdfast._async.reads.rounds import AsyncRounds
 from holdfast._async.reads.small_block import AsyncSmallBlocks
-from holdfast._async.reads.state import KnownFile, ReadState
+from holdfast._async.reads.state import KnownFile, Output, ReadState
 from holdfast._async.runtime import now, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call

@@ -12,7 +12,7 @@ from holdfast._async.reads.attempt import BODY, PLAIN, drop_unverified
 from holdfast._async.reads.peer import AsyncGatewayPeer
 from holdfast._async.reads.rounds import FAILURES, AsyncRounds, without_frames
 from holdfast._async.reads.state import ReadState
-from holdfast._async.reads.strategies.interface import AsyncTransfer
+from holdfast._async.reads.strategies import AsyncTransfer
 from holdfast._async.runtime import race
 from holdfast._async.session import AsyncSession
 from holdfast.errors import ClientError, UnprovenError

@@ -20,10 +20,9 @@ from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.blocks import AsyncBlocks, AsyncGetBlock, AsyncGivenBlocks, check_time
 from holdfast._async.reads.blocks import ignore as ignore_items
 from holdfast._async.reads.entry_pages import AsyncEntryPages
-from holdfast._async.reads.output import Output
 from holdfast._async.reads.peer import AsyncPeer
-from holdfast._async.reads.state import ReadState
-from holdfast._async.reads.strategies.body import AsyncBodyStream
+from holdfast._async.reads.state import Output, ReadState
+from holdfast._async.reads.strategies import AsyncBodyStream
 from holdfast._async.reads.streams import closing_on_error
 from holdfast._async.runtime import now
 from holdfast.calls import Call, Deadline

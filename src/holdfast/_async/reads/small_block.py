@@ -9,8 +9,7 @@ is requested twice.
 from hashlib import sha256
 from typing import Final
 
-from holdfast._async.reads.body_budget import check_time
-from holdfast._async.reads.peer import AsyncBegun, AsyncSent
+from holdfast._async.reads.peer import AsyncBegun, AsyncSent, check_time
 from holdfast._async.reads.rounds import FAILURES, without_frames
 from holdfast._async.runtime import now
 from holdfast._async.session import AsyncSession

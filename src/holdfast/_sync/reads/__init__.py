@@ -10,11 +10,11 @@ from HTTP gateways, none of which is trusted. The steps of a read through gatewa
     rounds           ask the gateways one after the other; wait, and ask again those that may help
       hedging        or let them race to the first verified bytes, and continue with the winner
     attempt          one gateway: try the strategies in order, until one completes the read
-      strategies/    one per file; each sends a request and returns a transfer
+      strategies     each sends a request and returns a transfer
     streams          receive a body in batches; verify one while the next one arrives
-    output           write what is verified into the sink
+    state            the output: what is verified is written into the sink
 
-A strategy sends its requests through `peer`. `refusals` decides which error to raise when the
+A strategy sends its requests through `peer`, which also decides which error to raise when the
 gateway refuses them. When an attempt fails, the verified bytes stay in the output, and the next
 attempt continues after them.
 

@@ -5,8 +5,8 @@
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from holdfast._sync.reads.batches import in_batches, total
 from holdfast._sync.reads.blocks import FetchedBlocks
+from holdfast._sync.reads.streams import in_batches, total
 from holdfast._sync.runtime import compute, now
 from holdfast.content.blocks import BLOCK_COST, BlockCache, missing_block
 from holdfast.content.budgets import MAX_CACHED, MAX_UNRELATED

@@ -16,16 +16,18 @@ Raw block and walk are for gateways that do not serve plain content. When an att
 verified bytes stay in the output, and the next attempt continues after them.
 """
 
-from holdfast._sync.reads.peer import Begun, GatewayPeer
-from holdfast._sync.reads.refusals import RefusedError
+from holdfast._sync.reads.peer import Begun, GatewayPeer, RefusedError
 from holdfast._sync.reads.state import ReadState
-from holdfast._sync.reads.strategies.archive import Archive
-from holdfast._sync.reads.strategies.body import Body
-from holdfast._sync.reads.strategies.interface import Strategy
-from holdfast._sync.reads.strategies.layouts import Layouts
-from holdfast._sync.reads.strategies.plain import Plain
-from holdfast._sync.reads.strategies.raw_block import RawBlock
-from holdfast._sync.reads.strategies.walk import CachedWalk, Walk
+from holdfast._sync.reads.strategies import (
+    Archive,
+    Body,
+    CachedWalk,
+    Layouts,
+    Plain,
+    RawBlock,
+    Strategy,
+    Walk,
+)
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Deadline

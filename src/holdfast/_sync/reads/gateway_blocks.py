@@ -5,11 +5,9 @@
 from functools import partial
 
 from holdfast._sync.reads.blocks import FetchedBlocks
-from holdfast._sync.reads.output import Output
-from holdfast._sync.reads.peer import GatewayPeer
-from holdfast._sync.reads.refusals import RefusedError
+from holdfast._sync.reads.peer import GatewayPeer, RefusedError
 from holdfast._sync.reads.rounds import Rounds
-from holdfast._sync.reads.state import ReadState
+from holdfast._sync.reads.state import Output, ReadState
 from holdfast._sync.session import Session
 from holdfast.calls import Call, Deadline
 from holdfast.content.blocks import check_provable

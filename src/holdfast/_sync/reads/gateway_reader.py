@@ -11,12 +11,11 @@ from holdfast._sync.reads.attempt import fill
 from holdfast._sync.reads.blocks import Blocks
 from holdfast._sync.reads.gateway_blocks import GatewayBlocks
 from holdfast._sync.reads.hedging import run_race
-from holdfast._sync.reads.output import Output
 from holdfast._sync.reads.peer import Begun, GatewayPeer
 from holdfast._sync.reads.reader import LARGEST_RANGE, Ranges, Reader
 from holdfast._sync.reads.rounds import Rounds
 from holdfast._sync.reads.small_block import SmallBlocks
-from holdfast._sync.reads.state import KnownFile, ReadState
+from holdfast._sync.reads.state import KnownFile, Output, ReadState
 from holdfast._sync.runtime import now, run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call

@@ -14,7 +14,7 @@ from holdfast._sync.reads.attempt import BODY, PLAIN, drop_unverified
 from holdfast._sync.reads.peer import GatewayPeer
 from holdfast._sync.reads.rounds import FAILURES, Rounds, without_frames
 from holdfast._sync.reads.state import ReadState
-from holdfast._sync.reads.strategies.interface import Transfer
+from holdfast._sync.reads.strategies import Transfer
 from holdfast._sync.runtime import race
 from holdfast._sync.session import Session
 from holdfast.errors import ClientError, UnprovenError

@@ -22,10 +22,9 @@ from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.blocks import Blocks, GetBlock, GivenBlocks, check_time
 from holdfast._sync.reads.blocks import ignore as ignore_items
 from holdfast._sync.reads.entry_pages import EntryPages
-from holdfast._sync.reads.output import Output
 from holdfast._sync.reads.peer import Peer
-from holdfast._sync.reads.state import ReadState
-from holdfast._sync.reads.strategies.body import BodyStream
+from holdfast._sync.reads.state import Output, ReadState
+from holdfast._sync.reads.strategies import BodyStream
 from holdfast._sync.reads.streams import closing_on_error
 from holdfast._sync.runtime import now
 from holdfast.calls import Call, Deadline

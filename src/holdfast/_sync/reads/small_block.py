@@ -11,8 +11,7 @@ is requested twice.
 from hashlib import sha256
 from typing import Final
 
-from holdfast._sync.reads.body_budget import check_time
-from holdfast._sync.reads.peer import Begun, Sent
+from holdfast._sync.reads.peer import Begun, Sent, check_time
 from holdfast._sync.reads.rounds import FAILURES, without_frames
 from holdfast._sync.runtime import now
 from holdfast._sync.session import Session

@@ -14,18 +14,86 @@ chunks are held until their piece is complete.
 
 from collections.abc import Iterator
 from itertools import dropwhile, islice, takewhile
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from holdfast.content.blocks import MAX_BLOCK, check_block
+from holdfast.content.budgets import BATCH_SIZE
 from holdfast.content.cid import CID
 from holdfast.content.codecs import is_node, is_one_block
 from holdfast.content.hashes import FUNCTIONS
 from holdfast.content.proof import Proof, wrong_bytes
 from holdfast.content.unixfs.file_nodes import Segment, file_node, in_range
-from holdfast.content.unixfs.held_bytes import HeldBytes
 from holdfast.content.unixfs.leaf_check import is_leaf
 from holdfast.content.unixfs.walks import check_pending
 from holdfast.errors import VerificationError
+
+
+class HeldBytes:
+    """A queue of bytes: `peek` at the next ones, then accept them or not.
+
+    Example:
+        >>> held = HeldBytes()
+        >>> held.append(b"abc")
+        >>> held.append(b"def")
+        >>> [bytes(view) for view in held.peek(4)]
+        [b'abc', b'd']
+        >>> held.accept()
+        >>> [bytes(view) for view in held.take_accepted()]
+        [b'abc', b'd']
+        >>> held.size
+        2
+    """
+
+    def __init__(self) -> None:
+        self._views: list[memoryview] = []
+        self._at = (0, 0)  # the view, and the position in it, after the accepted bytes
+        self._peeked = (0, 0, 0)  # the same after the last `peek`, and how many bytes it returned
+        self.size: int = 0  # the bytes that are not accepted
+
+    def append(self, data: bytes) -> None:
+        """Add bytes, which must not change while they are held."""
+        self._views.append(memoryview(data))
+        self.size += len(data)
+
+    def peek(self, size: int) -> list[memoryview] | None:
+        """Return the next `size` bytes, or None if there are not as many."""
+        if self.size < size:
+            return None
+        content: list[memoryview] = []
+        index, offset = self._at
+        left = size
+        while left:
+            whole = self._views[index]
+            view = whole[offset : offset + left]
+            content.append(view)
+            left -= len(view)
+            offset += len(view)
+            if offset == len(whole):
+                index, offset = index + 1, 0
+        self._peeked = (index, offset, size)
+        return content
+
+    def accept(self) -> None:
+        """Accept the bytes that `peek` has returned."""
+        index, offset, size = self._peeked
+        self._at = (index, offset)
+        self.size -= size
+
+    def take_accepted(self) -> list[memoryview]:
+        """Remove the accepted bytes, and return them in runs as long as possible."""
+        index, offset = self._at
+        taken = self._views[:index]
+        if offset:
+            taken.append(self._views[index][:offset])
+            self._views[index] = self._views[index][offset:]
+        del self._views[:index]
+        self._at = (0, 0)
+        return taken
+
+    def views(self) -> list[memoryview]:
+        """Return all bytes that are held."""
+        return list(self._views)
+
 
 LOOK_AHEAD: Final = 200  # pieces that are examined to predict which blocks will be needed
 MIN_AHEAD: Final = 1 << 16  # bytes of a piece that is worth verifying ahead, on another thread
@@ -276,3 +344,57 @@ def _is_inner(piece: Segment) -> bool:
 def _content_piece(content: bytes, node: Segment) -> Segment:
     """Return a piece for the bytes inside a node itself, to verify them like any other piece."""
     return Segment(CID.of_raw(content), node.start, len(content), node.depth + 1, is_content=True)
+
+
+class BodyPart(NamedTuple):
+    """The bytes of one leaf, or, without a leaf, any bytes of the body."""
+
+    leaf: Segment | None
+    content: list[Any]
+
+
+class BodyCutter:
+    """Cuts a body into parts, as far as the proof knows its leaves already.
+
+    It only helps to verify them sooner: the proof gets all parts in order, however they are cut.
+    """
+
+    def __init__(self, proof: BodyProof) -> None:
+        self._proof = proof
+        self._position = proof.received
+        self._held = HeldBytes()
+
+    def cut(self, chunks: list[bytes]) -> Iterator[list[BodyPart]]:
+        """Yield the parts of `chunks`, in lists of `BATCH_SIZE` bytes; hold back half a leaf."""
+        held = self._held
+        for chunk in chunks:
+            held.append(chunk)
+        parts: list[BodyPart] = []
+        begun = self._position
+        for leaf in self._proof.leaves_from(self._position):
+            between = leaf.start - self._position
+            if between and held.size >= between:
+                parts.append(self._take(None, between))
+            size = leaf.size or 0
+            if leaf.start > self._position or held.size < size:
+                break
+            parts.append(self._take(leaf, size))
+            if self._position - begun >= BATCH_SIZE:
+                yield parts
+                parts, begun = [], self._position
+        else:
+            if held.size:
+                parts.append(self._take(None, held.size))
+        if parts:
+            yield parts
+        held.take_accepted()
+
+    def rest(self) -> list[BodyPart]:
+        """Return what was held back: the body has ended."""
+        return [self._take(None, self._held.size)] if self._held.size else []
+
+    def _take(self, leaf: Segment | None, size: int) -> BodyPart:
+        content = self._held.peek(size) or []
+        self._held.accept()
+        self._position += size
+        return BodyPart(leaf, content)

@@ -1,29 +1,56 @@
-# WARNING: this file is generated from src/holdfast/_async/reads/strategies/body.py
+# WARNING: this file is generated from src/holdfast/_async/reads/strategies.py
 # by scripts/generate_sync.py. Change the original instead.
-"""The plain body, and the few blocks that say how it is cut into pieces.
+"""The strategies: ways to ask one gateway for content and to verify it.
 
-A file that is one raw block needs none: the hash of the body is enough.
+A strategy sends its request and returns a transfer, whose beginning is verified if possible. It
+raises `UnprovenError` if another strategy may work with the same gateway. The order in which they
+are tried is in `attempt`.
 """
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast._sync.reads.batches import in_batches
-from holdfast._sync.reads.peer import GatewayPeer
-from holdfast._sync.reads.refusals import RefusedError
-from holdfast._sync.reads.strategies.interface import Transfer
-from holdfast._sync.reads.streams import Stream, Verified, closing_on_error, flat
+from holdfast._sync.reads.peer import GatewayPeer, RefusedError
+from holdfast._sync.reads.streams import Stream, Verified, closing_on_error, flat, in_batches
 from holdfast._sync.runtime import Worker, run_blocking
+from holdfast.content.budgets import BLOCKS_AT_ONCE
 from holdfast.content.codecs import is_one_block
-from holdfast.content.proof import block_proof
-from holdfast.content.unixfs.body import BodyProof
-from holdfast.content.unixfs.body_parts import BodyCutter, BodyPart
+from holdfast.content.proof import NoProof, Proof, block_proof
+from holdfast.content.unixfs.archive import ArchiveProof
+from holdfast.content.unixfs.body import BodyCutter, BodyPart, BodyProof
 from holdfast.content.unixfs.layouts import LayoutProof
 from holdfast.content.unixfs.leaf_check import is_leaf
-from holdfast.errors import NetworkError
+from holdfast.content.unixfs.walks import FileWalk, feed_known
+from holdfast.errors import MalformedError, NetworkError
 from holdfast.files.background import HASH_THREADS, Turns
-from holdfast.protocol.gateway import PARTIAL
+from holdfast.protocol.gateway import CAR_TYPE, PARTIAL, RAW_TYPE
 from holdfast.protocol.http import Reply
+
+if TYPE_CHECKING:
+    from holdfast._sync.transport import Response
+
+
+class Transfer(Protocol):
+    """Content that a gateway has begun to send. Its beginning is verified if that is possible."""
+
+    def finish(self) -> None:
+        """Verify all of it, write it to the output, and close it."""
+
+    def close(self) -> None:
+        """Close it unfinished."""
+
+
+class Strategy(Protocol):
+    """A way to ask a gateway for content and to verify it.
+
+    It raises `UnprovenError` if another strategy may work with the same gateway.
+    """
+
+    def may_work(self, peer: GatewayPeer) -> bool:
+        """Return whether the strategy is worth a try."""
+
+    def begin(self, peer: GatewayPeer) -> Transfer:
+        """Send the request, and verify the beginning of the reply."""
 
 
 class Body:
@@ -234,3 +261,181 @@ class BodyStream(Stream[BodyProof]):
 def _checked(parts: list[BodyPart]) -> list[tuple[BodyPart, bool]]:
     """Return each part, and whether it was found to be its leaf."""
     return [(part, part.leaf is not None and is_leaf(part.leaf, part.content)) for part in parts]
+
+
+class RawBlock:
+    """Fetch the one block, and compare its hash with the CID."""
+
+    def may_work(self, peer: GatewayPeer) -> bool:
+        """Return whether the gateway serves no plain content, and a whole raw block is wanted."""
+        return peer.refusals.is_trustless and peer.state.is_block and peer.state.stop is None
+
+    def begin(self, peer: GatewayPeer) -> Transfer:
+        """Ask for the block."""
+        cid = peer.target()
+        response = peer.open_or_refuse(peer.gateway.block(cid))
+        with closing_on_error(response):
+            peer.refusals.check_type(Reply(response.status, response.headers), RAW_TYPE)
+            may_verify = peer.verify or cid.is_provable
+            proof: Proof = block_proof(peer.state.reference, cid) if may_verify else NoProof()
+            return Stream(peer, proof, response).begin()
+
+
+class Archive:
+    """Ask for an archive, and walk through the file as its blocks arrive."""
+
+    def may_work(self, peer: GatewayPeer) -> bool:
+        """Return whether an archive can contain what is wanted.
+
+        A raw block can only be verified as a whole, so a part of it has no archive.
+        """
+        state = peer.state
+        may = peer.verify or peer.refusals.is_trustless
+        return may and (state.stop is None or not state.is_block)
+
+    def begin(self, peer: GatewayPeer) -> Transfer:
+        """Ask for the archive."""
+        state = peer.state
+        reference, start, stop = state.reference, state.position, state.stop
+        proof = ArchiveProof(reference.cid, reference.path, start, stop)
+        request = peer.gateway.archive(reference, start, stop)
+        response = peer.open_or_refuse(request)
+        with closing_on_error(response):
+            stream = ArchiveStream(peer, proof, response)
+            peer.refusals.check_type(stream.reply, CAR_TYPE)
+            return stream
+
+
+class ArchiveStream(Stream[ArchiveProof]):
+    """An archive, which contains all blocks and may continue after the end of the file."""
+
+    def __init__(self, peer: GatewayPeer, proof: ArchiveProof, response: "Response") -> None:
+        super().__init__(peer, proof, response, in_batches(response, first=0))
+
+    @property
+    def total(self) -> int | None:
+        """The verified size of the whole file, if it is known. The reply has another length."""
+        return self.proof.size
+
+    def close(self) -> None:
+        """Close the reply, and release the blocks."""
+        self.proof.close()
+        super().close()
+
+    def _submit(self, chunks: list[bytes], prover: Worker) -> list[Verified]:
+        # One job at a time: a small archive may contain a large file, and must make progress.
+        results = super()._submit(chunks, prover)
+        return results + flat(prover.drain())
+
+    def _feed(self, result: Verified, prover: Worker) -> None:  # noqa: ARG002
+        """Have the proof return more bytes."""
+        prover.submit(self._verify, [])
+        self.budget.restart_clock()
+        self.peer.state.output.report(self.total)
+
+    def _is_satisfied(self) -> bool:
+        return self.proof.is_complete and not self._ended
+
+    def _check_progress(self) -> None:
+        if not self.proof.is_complete:
+            self.budget.check_progress()
+
+
+class Walk:
+    """Fetch every block of the file."""
+
+    def may_work(self, peer: GatewayPeer) -> bool:
+        """Return whether the gateway serves no plain content; not for a part of one raw block."""
+        state = peer.state
+        return peer.refusals.is_trustless and (state.stop is None or not state.is_block)
+
+    def begin(self, peer: GatewayPeer) -> Transfer:
+        """Follow the path; the blocks of the file itself are fetched by `finish`."""
+        state = peer.state
+        return Walking(peer, FileWalk(peer.target(), state.position, state.stop))
+
+
+class CachedWalk:
+    """Fetch the blocks of a part of a file that are not in the cache on disk."""
+
+    def may_work(self, peer: GatewayPeer) -> bool:
+        """Return whether a part is wanted, and blocks are kept."""
+        return peer.state.is_cached_part
+
+    def begin(self, peer: GatewayPeer) -> Transfer:
+        """Follow the path. A file of one block is fetched now: it may be too large for a block."""
+        cid = peer.target()
+        if is_one_block(cid):
+            try:
+                peer.block(cid)
+            except MalformedError as error:
+                raise RefusedError(error.message, cid=str(cid)) from None
+        return Walking(peer, FileWalk(cid, peer.state.position, peer.state.stop))
+
+
+class Walking:
+    """A file that is fetched block by block."""
+
+    def __init__(self, peer: GatewayPeer, walk: FileWalk) -> None:
+        self._peer = peer
+        self._walk = walk
+
+    def finish(self) -> None:
+        """Fetch, verify and write all blocks."""
+        walk, state, output = self._walk, self._peer.state, self._peer.state.output
+        budget = self._peer.new_budget()
+        while (need := walk.need) is not None:
+            budget.check_time()
+            block = self._peer.block(need, walk.needed_next(BLOCKS_AT_ONCE - 1))
+            pieces = run_blocking(feed_known, walk, block, state.found.blocks)
+            state.learn_size(walk.size)
+            run_blocking(output.take, pieces, verified=True)
+            output.report(walk.size)
+        output.confirm()
+        output.report(walk.size)
+
+    def close(self) -> None:
+        """Do nothing: no reply is open."""
+
+
+class Layouts:
+    """Import the body again, and compare the CIDs of the known layouts with the wanted one."""
+
+    def may_work(self, peer: GatewayPeer) -> bool:
+        """Return whether a whole tree is wanted, and its body was not imported yet."""
+        state = peer.state
+        may = state.is_whole_tree and not peer.was_imported and not peer.refusals.is_trustless
+        return may and (peer.may_restart or not state.output.written)
+
+    def begin(self, peer: GatewayPeer) -> Transfer:
+        """Ask for the plain content."""
+        response = peer.open_plain()
+        with closing_on_error(response):
+            proof = LayoutProof(peer.target())
+            return Stream(peer, proof, response).begin()
+
+
+class Plain:
+    """Return what the gateway sends, without verification."""
+
+    def may_work(self, peer: GatewayPeer) -> bool:
+        """Return whether the gateway serves plain content."""
+        return not peer.refusals.is_trustless
+
+    def begin(self, peer: GatewayPeer) -> Transfer:
+        """Ask for the plain content."""
+        response = peer.open_plain()
+        with closing_on_error(response):
+            return PlainStream(peer, NoProof(), response).begin()
+
+
+class PlainStream(Stream[NoProof]):
+    """A body that nothing verifies."""
+
+    def _set_limit(self) -> None:
+        """Limit a body of unknown length. A length that the gateway declares is accepted."""
+        if self.reply.length is None:
+            super()._set_limit()
+
+    def _check_race(self) -> None:
+        """Do nothing: there is no verification to wait for."""

@@ -1,1 +1,0 @@
-"""The strategies: ways to ask one gateway for content and to verify it, one per file."""
