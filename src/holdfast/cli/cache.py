@@ -29,8 +29,8 @@ def cache(
 
     It has verified blocks (see --cache-bytes), and the verified parts of interrupted downloads.
     """
+    from holdfast.config.locations import cache_folder
     from holdfast.files.cache_folder import clear_cache, look_at_cache
-    from holdfast.files.locations import cache_folder
 
     config = run.config()
     given = cache_folder() if config.cache_path is None else config.cache_path

@@ -78,7 +78,7 @@ def test_once(config: "holdfast.ClientConfig", seconds: float) -> None:
 
 def address_of(settings: "Mapping[str, Setting]") -> str:
     """Return where the content is: a folder or an address."""
-    from holdfast.files.locations import store_folder
+    from holdfast.config.locations import store_folder
     from holdfast.registry import BUILT_IN, is_on_this_machine, usual_api_url
 
     provider = value_of(settings, "provider")

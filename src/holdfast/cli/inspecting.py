@@ -75,8 +75,8 @@ def _pins(client: "Client", cid: str) -> "list[tuple[str, Pin]] | None":
 
     None if the provider does not list pins.
     """
+    from holdfast.config.locations import store_folder
     from holdfast.content.cid import CID
-    from holdfast.files.locations import store_folder
     from holdfast.registry import DEFAULT, is_on_this_machine
     from holdfast.repository import Repository
     from holdfast.repository.database.identity import is_store

@@ -92,7 +92,7 @@ class Run:
     def store_path(self) -> Path:
         """Return the folder of the embedded store."""
         from holdfast.cli.settings import gather
-        from holdfast.files.locations import store_folder
+        from holdfast.config.locations import store_folder
         from holdfast.registry import is_on_this_machine
 
         chosen = self._flags.get(USE)
@@ -162,7 +162,7 @@ class Run:
 
 def _check_store(config: "holdfast.ClientConfig", remedy: str) -> None:
     """Raise ConfigError if `config` is for an embedded store, and there is none."""
-    from holdfast.files.locations import store_folder
+    from holdfast.config.locations import store_folder
     from holdfast.registry import is_on_this_machine
     from holdfast.repository.database.identity import is_store
 

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 from holdfast.cli.options import USE
 from holdfast.config.environment import read_environment
 from holdfast.config.fields import FIELDS, unknown_field
+from holdfast.config.locations import config_folder
 from holdfast.config.secret import Secret
 from holdfast.config.wrapping import MAX_NAME, wrap_secrets
 from holdfast.errors import ConfigError
-from holdfast.files.locations import config_folder
 
 FILE_NAME: Final = "holdfast.toml"
 MAX_FILE: Final = 1 << 20

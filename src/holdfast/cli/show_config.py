@@ -19,7 +19,7 @@ def config(run: Run) -> None:
     from holdfast.cli.setting_layers import Setting
     from holdfast.config import ClientConfig
     from holdfast.config.fields import FIELDS
-    from holdfast.files.locations import cache_folder, data_folder
+    from holdfast.config.locations import cache_folder, data_folder
     from holdfast.registry import BUILT_IN, DEFAULT, usual_gateways
 
     default = {**ClientConfig().to_dict(), "cache_path": cache_folder()}

@@ -36,7 +36,7 @@ def status(
     It tests the connection to the provider; if that fails, the exit code says how.
     """
     from holdfast.cli.setting_layers import Setting
-    from holdfast.files.locations import store_folder
+    from holdfast.config.locations import store_folder
     from holdfast.registry import DEFAULT
 
     settings = {"provider": Setting(DEFAULT, "default"), **run.settings}

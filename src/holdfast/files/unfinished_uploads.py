@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
+from holdfast.config.locations import data_folder
 from holdfast.errors import ConfigError
 from holdfast.files.atomic import PendingFile
 from holdfast.files.folders import Folder
-from holdfast.files.locations import data_folder
 from holdfast.files.locks import try_lock
 
 logger: Final = logging.getLogger("holdfast")

@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from holdfast.config.locations import data_folder
 from holdfast.errors import ClientError
-from holdfast.files.locations import data_folder
 from holdfast.node.foreground import Addresses, read_tokens, serve
 
 

@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 from holdfast._async.providers.http import AsyncHTTPProvider
 from holdfast._async.providers.local import AsyncLocalProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
+from holdfast.config.locations import data_folder
 from holdfast.config.secret import Secret
 from holdfast.errors import ClientError
 from holdfast.files.copy_journal import Place
-from holdfast.files.locations import data_folder
 from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.provider import AsyncFinding, AsyncReachable, has_capability
 from holdfast.records import Pin, PinFilter

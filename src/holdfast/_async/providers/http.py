@@ -9,9 +9,9 @@ from holdfast._async.session import AsyncSession
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
+from holdfast.config.locations import cache_folder
 from holdfast.content.reference import Reference
 from holdfast.files.block_cache import DiskBlockCache
-from holdfast.files.locations import cache_folder
 from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pin_api import Exchange

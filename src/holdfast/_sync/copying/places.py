@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from holdfast._sync.providers.http import HTTPProvider
 from holdfast._sync.providers.local import LocalProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
+from holdfast.config.locations import data_folder
 from holdfast.config.secret import Secret
 from holdfast.errors import ClientError
 from holdfast.files.copy_journal import Place
-from holdfast.files.locations import data_folder
 from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.provider import Finding, Reachable, has_capability
 from holdfast.records import Pin, PinFilter

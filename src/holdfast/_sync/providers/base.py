@@ -19,10 +19,10 @@ from holdfast._sync.reads.reader import Reader
 from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
+from holdfast.config.locations import cache_folder
 from holdfast.content.reference import Reference
 from holdfast.errors import ClientClosedError, ConfigError
 from holdfast.files.blob import Blob
-from holdfast.files.locations import cache_folder
 from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text

@@ -14,13 +14,13 @@ from holdfast._sync.runtime import run_blocking
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
+from holdfast.config.locations import data_folder
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
 from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, NotFoundError, UnprovenError
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.locations import data_folder
 from holdfast.files.sources import Progress, Source
 from holdfast.hints import advise
 from holdfast.provider import (
