@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.run import Run
-from holdfast.cli.setting_layers import Setting
-from holdfast.cli.settings import config_of, connection, gather
+from holdfast.cli.settings import config_of
 from holdfast.config.fields import FIELDS
+from holdfast.config.layers import Setting
 from holdfast.config.secret import Secret
+from holdfast.config.settings_files import gather
 from holdfast.errors import ConfigError
 from holdfast.registry import providers_without_token
 from holdfast.testing import Scripted, ScriptedServer
@@ -46,6 +47,11 @@ def home(tmp_path, monkeypatch):
     file.parent.mkdir(parents=True)
     file.touch()
     return file
+
+
+def connection(name):
+    """The configuration of a command with ``--use NAME``."""
+    return config_of(gather({"use": (name, "--use")}))
 
 
 def write_token(file, text=TOKEN, mode=0o600):
@@ -237,9 +243,6 @@ def test_an_unknown_connection_is_told_with_the_known_ones(archive):
         f"there are {', '.join(sorted(['archive', *providers_without_token()]))}, and you can add"
     )
     assert archive.failure("cid", "-", "--use", "other", given=b"")[0] == 3
-    project = write_project_file(archive, 'use = "Archiv"\n')
-    _, lines = archive.failure("list")
-    assert lines[0].startswith(f"error: {project}: unknown connection 'Archiv': did you mean")
 
 
 def test_commands_of_the_store_use_the_store_of_the_connection(commands):
@@ -272,7 +275,7 @@ def test_a_profile_of_a_connection_decides_the_cid(commands):
         ('use = "b"', "unknown field 'use'"),
         ("on_event = 1", "on_event is for Python programs"),
         ("rate_limit = true", "rate_limit must be"),
-        ('projects = "yes"', "projects must be true or false"),
+        ("projects = true", "projects: a project's file can no longer choose a connection: remove"),
         ('token_file = "x"\ntoken_env = "X"', "token_file and token_env are given: keep one"),
         (f'token_file = "x"\nprovider_token = "{TOKEN}"', "provider_token and token_file are"),
         ('token_file = ""', "token_file: name a file that holds the token"),
@@ -347,52 +350,30 @@ def test_a_token_file_that_every_user_can_read_works_with_a_warning(archive, ser
 # What the file of a project may do.
 
 
-def test_a_project_may_choose_only_a_connection_that_the_user_allows(archive, server):
-    project = write_project_file(archive, 'use = "archive"\n')
-    code, lines = archive.failure("list")
-    assert code == 3
-    assert lines[0] == (
-        f"error: {project}: use names the connection 'archive': to allow that, write "
-        f"projects = true below [connections.archive] in {archive.user_file}; "
-        "else give --use or --provider"
-    )
-    assert server.requests == []
-    archive.write_user_file(archive_at(server.url, "projects = true"))
-    server.reply(200, MESSAGE)
-    result = archive.run("test-connection")
-    assert result.returncode == 0
-    assert result.stderr.decode() == f"warning: {project} chooses your connection 'archive'\n"
-    server.reply(200, MESSAGE)
-    told = archive.run("test-connection", "--json")
-    assert json.loads(told.stderr)["warning"].endswith("chooses your connection 'archive'")
-    assert sent_tokens(server) == [f"Bearer {TOKEN}"] * 2
-    server.reply(200, MESSAGE)
-    archive.text("test-connection", "--use", "archive")  # who says so himself is not told
+@pytest.mark.parametrize("name", ["archive", "local", "kubo", "Archiv"])
+def test_a_project_chooses_no_connection(archive, server, name):
+    """Whether the user defines it or not, and whatever the user gives or chooses."""
+    project = write_project_file(archive, f'use = "{name}"\n')
+    (archive.folder / "token").write_text(OTHER)
+    for flags in ([], ["--token-file", "token"], ["--use", "archive"]):
+        code, lines = archive.failure("test-connection", *flags)
+        assert code == 3
+        assert lines[0] == (
+            f"error: {project}: use is not allowed in a project's file, which is shared: "
+            f"remove it, and set it in {archive.user_file} or HOLDFAST_USE"
+        )
     archive.write_user_file(f'use = "archive"\n{archive_at(server.url)}')
-    server.reply(200, MESSAGE)
-    archive.text("test-connection")  # the user chose the same
-
-
-def test_only_true_allows_projects(home):
-    Path("holdfast.toml").write_text('use = "a"\n')
-    for value in ('"false"', '"true"', "1", "false"):
-        home.write_text(f'[connections.a]\nprovider = "local"\nprojects = {value}\n')
-        assert "use names the connection 'a'" in gather({}, {"path"})["use"].error
-
-
-@pytest.mark.parametrize("name", ["local", "kubo"])
-def test_a_project_may_not_choose_what_the_user_does_not_define(commands, name):
-    write_project_file(commands, f'use = "{name}"\n')
-    code, lines = commands.failure("list")
-    assert (code, f"use names the connection '{name}'" in lines[0]) == (3, True)
-    assert commands.text("list", "--use", "local") == ""
+    assert archive.failure("list")[0] == 3
+    assert archive.json("cid", "-", cwd="/", given=b"1")["cid"]
+    assert archive.failure("cid", "-", given=b"1")[0] == 3
+    assert server.requests == []
 
 
 def test_a_project_defines_no_connection(archive, server):
     """Not a new one, and not another address for that of the user."""
     evil = '[connections.archive]\nprovider = "pinning"\npin_api_url = "http://127.0.0.1:1"\n'
-    archive.write_user_file(archive_at(server.url, "projects = true"))
-    project = write_project_file(archive, f'use = "archive"\n{evil}')
+    archive.write_user_file(f'use = "archive"\n{archive_at(server.url)}')
+    project = write_project_file(archive, evil)
     for flags in ([], ["--use", "archive"]):
         result = archive.run("test-connection", *flags)
         assert result.returncode == 3
@@ -419,43 +400,30 @@ def test_a_project_defines_no_connection(archive, server):
         'path = "."',
     ],
 )
-def test_a_project_cannot_change_the_connection_that_it_chooses(archive, server, line, tmp_path):
-    archive.write_user_file(archive_at(server.url, "projects = true"))
+def test_a_project_cannot_change_the_connection_in_use(archive, server, line, tmp_path):
     installed = install_provider(tmp_path / "site", "keeper", KEEPER) if "keeper" in line else {}
     with ScriptedServer() as evil:
-        write_project_file(archive, f'use = "archive"\n{line.format(url=evil.url)}\n')
-        result = archive.run("test-connection", **installed)
+        write_project_file(archive, f"{line.format(url=evil.url)}\n")
+        server.reply(200, MESSAGE)
+        result = archive.run("test-connection", "--use", "archive", **installed)
         assert evil.requests == []
-    assert (result.returncode, server.requests) == (3, [])
+    is_ignored = bool(installed)  # it would be used without a connection
+    assert (result.returncode, len(server.requests)) == ((0, 1) if is_ignored else (3, 0))
     assert not (archive.folder / "got").exists()
     assert TOKEN.encode() not in result.stdout + result.stderr
 
 
 def test_the_gateway_of_a_project_gets_nothing_of_the_connection(home, monkeypatch):
     home.write_text(
-        '[connections.a]\nprovider = "kubo"\nprojects = true\n'
+        'use = "a"\n[connections.a]\nprovider = "kubo"\n'
         f'gateway_url = "https://mine.example"\ngateway_token = "{GATEWAY_TOKEN}"\n'
     )
-    Path("holdfast.toml").write_text(
-        'use = "a"\ngateway_url = "https://evil.example"\nrate_limit = 5\n'
-    )
-    with pytest.warns(UserWarning, match="chooses your connection 'a'"):
-        config = config_of(gather({}))
+    Path("holdfast.toml").write_text('gateway_url = "https://evil.example"\nrate_limit = 5\n')
+    config = config_of(gather({}))
     assert config.gateway_url == ("https://mine.example/ipfs",)
     assert config.rate_limit == 5
     monkeypatch.setenv("HOLDFAST_GATEWAY_TOKEN", TOKEN)
-    with pytest.warns(UserWarning, match="chooses your connection 'a'"):
-        assert config_of(gather({})).gateway_token == GATEWAY_TOKEN
-
-
-def test_a_project_does_not_decide_where_a_token_by_flag_goes(archive, server):
-    archive.write_user_file(archive_at(server.url, "projects = true"))
-    write_project_file(archive, 'use = "archive"\n')
-    (archive.folder / "token").write_text(OTHER)
-    code, lines = archive.failure("list", "--token-file", "token")
-    assert code == 3
-    assert "use decides where your provider_token is sent: give --use archive" in lines[0]
-    assert server.requests == []
+    assert config_of(gather({})).gateway_token == GATEWAY_TOKEN
 
 
 def test_a_project_that_chooses_a_provider_in_place_of_a_connection(archive, server, tmp_path):
@@ -478,7 +446,7 @@ def test_a_project_that_chooses_a_provider_in_place_of_a_connection(archive, ser
 
 
 def test_a_link_in_a_project_to_the_users_file_gives_nothing(archive, server):
-    archive.write_user_file(f'use = "archive"\n{archive_at(server.url, "projects = true")}')
+    archive.write_user_file(f'use = "archive"\n{archive_at(server.url)}')
     (archive.folder / "holdfast.toml").symlink_to(archive.user_file)
     code, lines = archive.failure("list")
     assert (code, "connections is not allowed in a project's file" in lines[0]) == (3, True)

@@ -245,10 +245,11 @@ def test_flags_before_set_and_unset_are_refused(commands, before, after):
 
 UNUSUAL = {
     "several lines": ('gateway_url = [\n  "https://a.example",\n]\npath = "x"\n', None),
-    "quoted": ('"gateway_url" = "https://a.example"\n', "cannot be changed safely"),
-    "in a string": ('path = """\ngateway_url = 1\n"""\n', "cannot be changed safely"),
-    "inline table": ("retries = { attempts = 1 }\n", "cannot be changed safely"),
-    "dotted": ("retries.attempts = 1\n", "cannot be changed safely"),
+    "quoted": ('"gateway_url" = "https://a.example"\npath = "x"\n', None),
+    "in a string": ('path = """\ngateway_url = 1\n"""\n', None),
+    "inline table": ("retries = { attempts = 1, cap = 9 }\n# few\ncid_version = 0\n", None),
+    "dotted": ("retries.attempts = 1\n# one\ncid_version = 0\n", None),
+    "not a table": ("retries = 5\n", "cannot be changed safely"),
     "Windows": ("cid_version = 0\r\n# a\r\n[retries]\r\nattempts = 1\r\n# b\r\n", None),
     "no last line end": ("cid_version = 0", None),
 }

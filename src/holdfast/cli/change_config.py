@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from holdfast.cli.login import tell_stronger
-from holdfast.cli.options import USE
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
+from holdfast.config.layers import USE
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
-    from holdfast.cli.settings_file import Keys, SettingsFile
+    from holdfast.cli.settings_editor import Keys, SettingsFile
 
 config_commands: Final = group()
 TABLES: Final = ("timeouts", "retries")
@@ -27,8 +27,8 @@ def _names() -> list[str]:
 
 
 def _saved_names() -> list[str]:
-    from holdfast.cli.setting_layers import user_layer
     from holdfast.config.fields import FIELDS
+    from holdfast.config.settings_files import user_layer
 
     return [name for name in user_layer() if name in FIELDS or name == USE]
 
@@ -46,7 +46,7 @@ def set_value(
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value.")],
 ) -> None:
     """Change a setting in your holdfast.toml. The rest of the file stays as it is."""
-    from holdfast.cli.settings_file import changing, refuse_moves
+    from holdfast.cli.settings_editor import changing, refuse_moves
 
     with changing() as file:
         keys, checked = _checked(file, key, value)
@@ -58,7 +58,7 @@ def set_value(
 @command(config_commands)
 def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
     """Remove a setting from your holdfast.toml."""
-    from holdfast.cli.settings_file import changing, refuse_moves
+    from holdfast.cli.settings_editor import changing, refuse_moves
 
     with changing() as file:
         keys = tuple(key.split("."))  # any key of the file, also one that is wrong there
@@ -77,7 +77,8 @@ def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
 
 
 def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
-    from holdfast.cli.settings import config_of, gather
+    from holdfast.cli.settings import config_of
+    from holdfast.config.settings_files import gather
 
     name = ".".join(keys)
     verb = "removed from" if value is None else "saved in"
@@ -132,7 +133,8 @@ def _checked(file: "SettingsFile", key: str, text: str) -> "tuple[Keys, Any]":
         if len(keys) == 1:
             raise ConfigError(f"{key} is a table: write holdfast config set {key}.NAME NUMBER")
         number = _whole_if_possible(readers.number(key, text))
-        field.check(keys[0], {**file.values.get(keys[0], {}), keys[1]: number})
+        table = file.values.get(keys[0])
+        field.check(keys[0], {**(table if isinstance(table, dict) else {}), keys[1]: number})
         return keys, number
     if field.is_folder and text and not text.startswith("~"):
         text = str(Path(text).absolute())  # in the file, it would be relative to the file
@@ -151,21 +153,22 @@ def _whole_if_possible(value: Any) -> Any:
 
 
 def _connection(file: "SettingsFile", text: str) -> str:
-    from holdfast.cli.named_connections import known_connections, unknown_connection
-    from holdfast.cli.setting_layers import connection_name
+    from holdfast.config.connections import unknown_connection
+    from holdfast.config.layers import connection_name
     from holdfast.config.secret import Secret
+    from holdfast.config.settings_files import connections
     from holdfast.registry import providers_without_token
 
     _refuse_two_choices(file, "provider")
-    name, known = connection_name(Secret(text)), known_connections()
-    if name not in {*known, *providers_without_token()}:
-        raise ConfigError(unknown_connection(name, known))
+    name, defined = connection_name(USE, Secret(text)), connections()
+    if name not in {*defined, *providers_without_token()}:
+        raise ConfigError(unknown_connection(name, defined, file.path))
     return name
 
 
 def _refuse_two_choices(file: "SettingsFile", other: str) -> None:
     """Raise ConfigError if the file has the `other` setting that chooses where content goes."""
-    from holdfast.cli.named_connections import two_choices
+    from holdfast.config.connections import two_choices
 
     if other in file.values:
         raise advise(

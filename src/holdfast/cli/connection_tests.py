@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import holdfast
-from holdfast.cli.options import USE
+from holdfast.config.layers import USE
 from holdfast.errors import ConfigError, RequestTimeoutError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
-    from holdfast.cli.setting_layers import Setting
+    from holdfast.config.layers import Setting
 
 Value = TypeVar("Value")
 

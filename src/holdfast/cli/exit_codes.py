@@ -16,7 +16,7 @@ SIGNALS: Final = {  # the codes of shells: 128 and the number of the signal
     BROKEN_PIPE: "output pipe closed",
     143: "terminated",
 }
-EXTRAS: Final = {"typer": "cli", "aiohttp": "async"} | dict.fromkeys(
+EXTRAS: Final = {"typer": "cli", "tomlkit": "cli", "aiohttp": "async"} | dict.fromkeys(
     ("starlette", "uvicorn", "httptools", "multipart"), "node"
 )
 """The packages that only some commands need, and the extra that installs them."""

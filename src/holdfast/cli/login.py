@@ -8,9 +8,9 @@ import typer
 import holdfast
 from holdfast.cli import tokens
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import USE
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
+from holdfast.config.layers import USE
 from holdfast.config.secret import Secret
 from holdfast.errors import AuthenticationError, ClientError, ConfigError
 from holdfast.hints import advise
@@ -48,7 +48,7 @@ def login(
     It asks for the provider and the token, which is not shown. In a pipe, the token is read from
     standard input. Both are saved in your holdfast.toml, which only you can read then.
     """
-    from holdfast.cli.settings_file import SettingsFile, changing, refuse_moves
+    from holdfast.cli.settings_editor import SettingsFile, changing, refuse_moves
 
     before = SettingsFile()
     path, saved = str(before.path), before.values
@@ -127,7 +127,8 @@ def _config(changes: dict[str, Any], path: str) -> "holdfast.ClientConfig":
     Raise ConfigError if something that is not saved decides where the token is sent: later it may
     be missing, and the token would be sent to another address.
     """
-    from holdfast.cli.settings import config_of, gather
+    from holdfast.cli.settings import config_of
+    from holdfast.config.settings_files import gather
 
     flags = {name: (value, f"--{name.replace('_', '-')}") for name, value in changes.items()}
     settings = gather(flags)
@@ -169,7 +170,7 @@ def _test(run: Run, config: "holdfast.ClientConfig", token: Secret) -> None:
 
 def tell_stronger(run: Run, names: list[str], path: str, *, removed: bool = False) -> None:
     """Write a note for each of these settings that another source than the file sets."""
-    from holdfast.cli.settings import gather
+    from holdfast.config.settings_files import gather
 
     settings = gather({})
     if USE in names and USE not in settings:

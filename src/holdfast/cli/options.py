@@ -10,6 +10,7 @@ from holdfast.cli.completion import pin_names, pinned_cids
 from holdfast.cli.exit_codes import UsageError
 from holdfast.config import checks, readers
 from holdfast.config.fields import FIELDS, Field
+from holdfast.config.layers import USE
 from holdfast.files.readable_size import parse_size
 
 Options = tuple[Parameter, ...]
@@ -128,17 +129,16 @@ TEST_TIMEOUT = Annotated[
 
 def connection_names() -> list[str]:
     """Return what ``--use`` takes, for completion."""
-    from holdfast.cli.named_connections import known_connections
+    from holdfast.config.settings_files import connections
     from holdfast.errors import ConfigError
     from holdfast.registry import providers_without_token
 
     known = set(providers_without_token())
     with suppress(ConfigError):  # the command itself will tell
-        known.update(known_connections())
+        known.update(connections())
     return sorted(known)
 
 
-USE: Final = "use"
 CALLBACKS: Final = {"path": not_empty, "cache_path": not_empty, "cid_version": _check_version}
 COMPLETIONS: Final = {"provider": _providers, "profile": lambda: list(checks.PROFILES)}
 TYPES: Final[dict[Any, Any]] = {

@@ -14,16 +14,17 @@ from typer.core import TyperCommand
 import holdfast
 from holdfast.cli import output
 from holdfast.cli.exit_codes import UsageError
-from holdfast.cli.options import USE, Options, connection_options, output_options, use_options
+from holdfast.cli.options import Options, connection_options, output_options, use_options
 from holdfast.cli.progress import ProgressBar, progress_bar
 from holdfast.cli.unknown_words import CommandGroup, Refused
+from holdfast.config.layers import USE
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from holdfast.cli.setting_layers import Setting
+    from holdfast.config.layers import Setting
     from holdfast.repository import Repository
 
 Command = Callable[..., None]
@@ -59,7 +60,7 @@ class Run:
     @cached_property
     def settings(self) -> "dict[str, Setting]":
         """The settings from all sources; tokens are wrapped in `Secret`."""
-        from holdfast.cli.settings import gather
+        from holdfast.config.settings_files import gather
 
         return gather(self._flag_values(), self._fields)
 
@@ -81,7 +82,8 @@ class Run:
 
     def connect(self, name: str, flag: str, *, is_source: bool = False) -> "holdfast.Client":
         """Return a client for the connection `name`, chosen with `flag`, as `client` does."""
-        from holdfast.cli.settings import config_of, gather
+        from holdfast.cli.settings import config_of
+        from holdfast.config.settings_files import gather
 
         settings = gather({USE: (name, flag)})
         config = config_of(settings)
@@ -91,8 +93,8 @@ class Run:
 
     def store_path(self) -> Path:
         """Return the folder of the embedded store."""
-        from holdfast.cli.settings import gather
         from holdfast.config.locations import store_folder
+        from holdfast.config.settings_files import gather
         from holdfast.registry import is_on_this_machine
 
         chosen = self._flags.get(USE)

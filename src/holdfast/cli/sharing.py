@@ -67,7 +67,7 @@ def open_link(
 
 def _warn_of_gateway(run: Run) -> None:
     """Warn if a project's file chose the gateway: a browser does not verify what it gets."""
-    from holdfast.cli.setting_layers import is_from_project
+    from holdfast.config.settings_files import is_from_project
 
     gateway = run.settings.get("gateway_url")
     if gateway is not None and is_from_project(gateway):

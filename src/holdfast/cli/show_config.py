@@ -3,8 +3,9 @@
 from typing import Any, Final
 
 from holdfast.cli.change_config import config_commands
-from holdfast.cli.options import CONNECTED, USE
+from holdfast.cli.options import CONNECTED
 from holdfast.cli.run import Run, command, group
+from holdfast.config.layers import USE, Setting
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
@@ -16,7 +17,6 @@ WRONG = "(wrong)"
 @command(config_commands, *CONNECTED, is_group=True)
 def config(run: Run) -> None:
     """Show each setting and where it came from; change yours."""
-    from holdfast.cli.setting_layers import Setting
     from holdfast.config import ClientConfig
     from holdfast.config.fields import FIELDS
     from holdfast.config.locations import cache_folder, data_folder

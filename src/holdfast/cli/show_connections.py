@@ -1,18 +1,16 @@
 """The command ``connections``: lists the user's connections, and tests each."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from holdfast.cli import exit_codes
 from holdfast.cli.connection_tests import Probe, address_of, try_connection, value_of, wait_for
-from holdfast.cli.options import TEST_TIMEOUT, USE, connection_names
+from holdfast.cli.options import TEST_TIMEOUT, connection_names
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
-
-if TYPE_CHECKING:
-    from holdfast.cli.setting_layers import Setting
+from holdfast.config.layers import USE, Setting
 
 commands: Final = group()
 METAVAR: Final = "CONNECTION"
@@ -43,13 +41,14 @@ def connections(
 
     The exit code is that of the first test that failed.
     """
-    from holdfast.cli.named_connections import known_connections
-    from holdfast.cli.setting_layers import user_file
+    from holdfast.config import settings_files
 
-    tested = _test_all(names or known_connections(), timeout)
+    tested = _test_all(names or settings_files.connections(), timeout)
     run.emit([_plain(each) for each in tested], *_lines(tested))
     if not tested:
-        note(run, f"there are no connections: add [connections.NAME] to {user_file()}")
+        note(
+            run, f"there are no connections: add [connections.NAME] to {settings_files.user_file()}"
+        )
     if failed := [each.error for each in tested if each.error is not None]:
         raise typer.Exit(exit_codes.family_of(failed[0]).code)
 
@@ -69,19 +68,15 @@ def _test_all(names: list[str], seconds: float) -> list[Tested]:
     ]
 
 
-def _begin(name: str, seconds: float) -> "tuple[dict[str, Setting], Probe[None] | Exception]":
+def _begin(name: str, seconds: float) -> tuple[dict[str, Setting], Probe[None] | Exception]:
     """Return the settings of a connection, and its test or the error of its settings."""
+    from holdfast.config.settings_files import gather
+
     try:
-        settings = _settings_of(name)
+        settings = gather({USE: (name, METAVAR)})
     except Exception as error:  # noqa: BLE001 - shown in the row of this connection
         return {}, error
     return settings, Probe(partial(try_connection, settings, seconds), seconds)
-
-
-def _settings_of(connection: str) -> "dict[str, Setting]":
-    from holdfast.cli.settings import gather
-
-    return gather({USE: (connection, METAVAR)})
 
 
 def _plain(tested: Tested) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import shutil
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import typer
 
@@ -12,12 +12,10 @@ import holdfast
 from holdfast.cli import exit_codes, output
 from holdfast.cli.colours import paint
 from holdfast.cli.connection_tests import Probe, address_of, try_connection, value_of, wait_for
-from holdfast.cli.options import CONNECTED, TEST_TIMEOUT, USE
+from holdfast.cli.options import CONNECTED, TEST_TIMEOUT
 from holdfast.cli.reports import note
 from holdfast.cli.run import Run, command, group
-
-if TYPE_CHECKING:
-    from holdfast.cli.setting_layers import Setting
+from holdfast.config.layers import USE, Setting
 
 commands: Final = group()
 SECONDS: Final = 5.0
@@ -35,7 +33,6 @@ def status(
 
     It tests the connection to the provider; if that fails, the exit code says how.
     """
-    from holdfast.cli.setting_layers import Setting
     from holdfast.config.locations import store_folder
     from holdfast.registry import DEFAULT
 
@@ -68,7 +65,7 @@ def status(
         raise typer.Exit(exit_codes.family_of(error).code)
 
 
-def _connect(settings: "dict[str, Setting]", folder: Path, seconds: float) -> bool | None:
+def _connect(settings: dict[str, Setting], folder: Path, seconds: float) -> bool | None:
     """Return True if the provider answers; None if it is a store that the first upload makes."""
     from holdfast.cli.settings import config_of
     from holdfast.registry import is_on_this_machine

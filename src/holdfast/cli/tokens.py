@@ -4,8 +4,6 @@ No variable here holds the plain token: a traceback would show it.
 """
 
 import contextlib
-import os
-import stat
 import sys
 import warnings
 from pathlib import Path
@@ -15,7 +13,6 @@ from holdfast.config.secret import Secret
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
-MAX_TOKEN: Final = 64 << 10
 OTHER_WAYS: Final = "run `holdfast login`, set HOLDFAST_PROVIDER_TOKEN, or give --token-file"
 REMEDY: Final = "name a file that holds the token and nothing else"
 SEEN: Final = (
@@ -32,56 +29,27 @@ def given(text: str) -> Secret:
 
 def read(name: str, standard_input: BinaryIO | None) -> Secret:
     """Read the token from `standard_input` if it is given, else from the file `name`."""
+    from holdfast.config.settings_files import read_token, reason_of
+
     try:
         if standard_input is not None:
-            return _read(standard_input)
+            return read_token(standard_input)
         with Path(name).open("rb") as file:
-            return _read(file)
+            return read_token(file)
     except (OSError, ConfigError) as error:
-        why = _reason(error)
-    wrong = ConfigError(f"--token-file: {name} cannot be read: {why}")
-    raise advise(wrong, REMEDY)
+        reason = reason_of(error)
+    raise advise(ConfigError(f"--token-file: {name} cannot be read: {reason}"), REMEDY)
 
 
 def read_piped(standard_input: BinaryIO) -> Secret:
     """Read the token from `standard_input`."""
+    from holdfast.config.settings_files import read_token, reason_of
+
     try:
-        return _read(standard_input)
+        return read_token(standard_input)
     except (OSError, ConfigError) as error:
-        why = _reason(error)
-    raise ConfigError(f"standard input cannot be read: {why}")
-
-
-def read_private(path: Path) -> tuple[Secret, bool]:
-    """Read the token from a regular file; return also whether every user can read the file."""
-    try:
-        with open(path, "rb", opener=_open_at_once) as file:
-            mode = os.fstat(file.fileno()).st_mode
-            if not stat.S_ISREG(mode):
-                raise ConfigError("it is not a regular file")  # noqa: TRY301 - handled below
-            return _read(file), bool(mode & stat.S_IROTH) and sys.platform != "win32"
-    except (OSError, ConfigError) as error:
-        why = _reason(error)
-    raise ConfigError(f"the file cannot be read: {why}")
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open a file without waiting for a writer, if it is a named pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _read(file: BinaryIO) -> Secret:
-    try:
-        token = Secret(file.read(MAX_TOKEN + 1).decode())
-    except UnicodeDecodeError:
-        raise ConfigError("it is not text") from None
-    if len(token.reveal()) > MAX_TOKEN:
-        raise ConfigError(f"it has more than {MAX_TOKEN} bytes")
-    return token
-
-
-def _reason(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error)
+        reason = reason_of(error)
+    raise ConfigError(f"standard input cannot be read: {reason}")
 
 
 def ask(provider: str, address: str, other_ways: str = OTHER_WAYS) -> Secret:

@@ -1,0 +1,270 @@
+"""Named connections, and the rules by which the sources of settings combine. Nothing is read here.
+
+A connection is a table ``[connections.NAME]`` in the user's ``holdfast.toml``. It has fields of the
+configuration; its tokens may also be in files or in environment variables. The name of a provider
+that works without a token is a connection too, unless the user defines one of that name.
+
+Arguments and flags win over the connection in use, it over ``HOLDFAST_*`` variables, these over the
+project's ``holdfast.toml``, and that over the user's. While a connection is in use, variables and
+files do not set the fields that decide where content and tokens go, so that no token is sent to an
+address that it is not for.
+"""
+
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from holdfast.config import checks
+from holdfast.config.fields import FIELDS, unknown_field
+from holdfast.config.layers import (
+    CONNECTIONS,
+    FOLDER_FIELDS,
+    USE,
+    USE_VARIABLE,
+    Layer,
+    Setting,
+    Sources,
+    checked,
+    merge,
+    own_place,
+)
+from holdfast.config.secret import Secret
+from holdfast.errors import ConfigError
+from holdfast.hints import did_you_mean
+from holdfast.registry import (
+    BUILT_IN,
+    is_on_this_machine,
+    may_lack_token,
+    providers_without_token,
+)
+
+TOKEN_KEYS: Final = {
+    "provider_token": ("token_file", "token_env"),
+    "gateway_token": ("gateway_token_file", "gateway_token_env"),
+}
+"""The keys that say in which file or variable a token is, for each field that is a token."""
+
+ADDRESSES: Final = {"provider_token": "pin_api_url", "gateway_token": "gateway_url"}
+"""The field with the address that a token is for. Another address does not get the token."""
+
+OWN_KEYS: Final = tuple(key for keys in TOKEN_KEYS.values() for key in keys)
+"""The keys of a connection beside the fields of the configuration."""
+
+PROJECTS: Final = "projects"
+"""A key of connections in earlier versions."""
+
+Tables = Mapping[str, Any]
+"""The connections that the user defines, by name."""
+
+
+class TokenPlace(NamedTuple):
+    """Where a token is: a key of the connection, and the file or variable that it names."""
+
+    key: str
+    name: Secret
+
+
+def resolve(sources: Sources, given: Layer, fields: Collection[str] | None = None) -> Layer:
+    """Return the settings that any source has, for these `fields` or for all.
+
+    `given` are the settings by arguments or flags. The connection in use is returned as ``use``. A
+    token that is still to be read is a `TokenPlace`.
+    """
+    own, environment, theirs, user_file, project_file = sources
+    tables, project = connection_tables(own), str(project_file)
+    own = {name: each for name, each in own.items() if name != CONNECTIONS or each.error}
+    their_use = theirs.get(USE)  # always an error
+    theirs = {name: each for name, each in theirs.items() if name != USE}
+    use = _choose((given, environment, theirs, own), tables, user_file)
+    named: Layer = {}
+    if use is not None and not use.error:
+        overridden = {*given, *(token for token, url in ADDRESSES.items() if url in given)}
+        names = {*(FIELDS if fields is None else fields)} - overridden
+        named = _connection_layer(use, tables, names, user_file)
+    # Where the user chose a folder, a project's choice has no effect. Elsewhere it is an error, so
+    # that nobody believes that the project's folder is used.
+    folders = FOLDER_FIELDS & {*own, *environment, *named, *given}
+    theirs = {name: each for name, each in theirs.items() if name not in folders}
+    settings = merge(own, theirs, environment)
+    if use is not None:
+        settings = {
+            name: each
+            for name, each in settings.items()
+            if not _is_endpoint(name) or (each.error and each.source == project)
+        }
+    settings.pop(USE, None)
+    settings = merge(settings, named, {name: given[name] for name in given if name != USE})
+    if fields is not None:
+        settings = {
+            name: each for name, each in settings.items() if name in fields or each.source == name
+        }
+    _refuse_destinations(settings, own, project, user_file)
+    _warn_of_another_provider(settings.get("provider"), own, project)
+    profile = settings.get("profile")
+    if profile is not None and profile.value is not None and "cid_version" not in settings:
+        version = checks.PROFILES[profile.value]
+        settings["cid_version"] = Setting(version, f"profile, {profile.source}")
+    use = settings.get(USE) or their_use or use
+    return settings if use is None else {**settings, USE: use}
+
+
+def fields_of(settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return the fields of the configuration, or raise one error for all errors of `settings`."""
+    if messages := [each.error for each in settings.values() if each.error]:
+        error = ConfigError(messages[0])
+        for message in messages[1:]:
+            error.add_note(message)
+        raise error
+    fields = {name: each.value for name, each in settings.items() if name != USE}
+    source = settings["provider_token"].source if "provider_token" in settings else "-"
+    is_given = source.startswith("-") or source == "provider_token"  # by a flag or an argument
+    if not is_given and USE not in settings and is_on_this_machine(fields.get("provider", "")):
+        del fields["provider_token"]  # the user chose not to use the service that it is for
+    return fields
+
+
+def connection_tables(own: Layer) -> Tables:
+    """Return the connections in the settings of the user's file; none if they are wrong."""
+    return (own[CONNECTIONS].value or {}) if CONNECTIONS in own else {}
+
+
+def _choose(layers: Sequence[Layer], tables: Tables, user_file: Path | None) -> Setting | None:
+    """Return the connection in use with the source that chose it, or with an error; None if none.
+
+    `layers` are the sources of settings, the strongest first. The first of them that names a
+    connection or a provider decides.
+    """
+    deciding = [layer for layer in layers if USE in layer or "provider" in layer]
+    if not deciding or USE not in deciding[0]:
+        return None
+    use, others = deciding[0][USE], deciding[1:2]
+    is_usual = others and USE not in others[0] and others[0]["provider"].value == use.value
+    error = use.error
+    if "provider" in deciding[0]:
+        error = two_choices(use.source, deciding[0]["provider"].source)
+    elif error:
+        pass
+    elif use.value in tables:
+        if not isinstance(tables[use.value], Mapping):
+            error = f"{_place(use, user_file)} is not a table"
+    elif is_usual:
+        return None  # the name of the provider that is used without a connection
+    elif use.value not in providers_without_token():
+        error = f"{use.source}: {unknown_connection(use.value, tables, user_file)}"
+    return use._replace(error=error)
+
+
+def two_choices(use: str, provider: str) -> str:
+    """Return the error for a connection and a provider that are chosen in the same source."""
+    both = f"{use} and {provider}" if use != provider else f"{use}: {USE} and provider"
+    return f"{both} both choose where content goes: keep one of them"
+
+
+def unknown_connection(name: str, defined: Iterable[str], user_file: Path | None) -> str:
+    """Return the error for a name that is neither a connection nor a provider."""
+    known = sorted({*defined, *providers_without_token()})
+    question = did_you_mean(name, known)
+    question += " " if question else ""
+    return (
+        f"unknown connection {name!r}: {question}there are {', '.join(known)}, "
+        f"and you can add [{CONNECTIONS}.{name}] to {user_file}"
+    )
+
+
+def _connection_layer(
+    use: Setting, tables: Tables, names: Collection[str], user_file: Path | None
+) -> Layer:
+    """Return the settings of the connection in use, for the fields in `names`."""
+    if use.value not in tables:
+        return {"provider": Setting(use.value, use.source)}
+    source, table = _place(use, user_file), tables[use.value]
+    folder = None if user_file is None else user_file.parent
+    layer = {
+        name: checked(name, table[name], source, folder)
+        if name in FIELDS
+        else Setting(None, source, f"{source}: {_wrong_key(name, use.value)}")
+        for name in table
+        if name in names or not (name in FIELDS or name in OWN_KEYS)
+    }
+    if "provider" not in table and "provider" in names:
+        layer["provider"] = Setting(None, source, f"{source}: provider is missing")
+    for field in TOKEN_KEYS.keys() & names:
+        layer |= _token_layer(field, table, source)
+    return layer
+
+
+def _place(use: Setting, user_file: Path | None) -> str:
+    return f"{user_file} [{CONNECTIONS}.{use.value}]"
+
+
+def _wrong_key(name: str, connection: str) -> str:
+    if name == PROJECTS:
+        remedy = f"remove this key, and choose it with --use {connection} or {USE_VARIABLE}"
+        return f"{name}: a project's file can no longer choose a connection: {remedy}"
+    return unknown_field(name, OWN_KEYS)
+
+
+def _token_layer(field: str, table: Mapping[str, Any], source: str) -> Layer:
+    """Return the token `field`, if a key of the connection says where it is."""
+    keys = [name for name in (field, *TOKEN_KEYS[field]) if name in table]
+    if len(keys) > 1:
+        error = f"{source}: {' and '.join(keys)} are given: keep one of them"
+        return {field: Setting(None, source, error)}
+    if not keys or keys[0] == field:
+        return {}
+    return {field: Setting(TokenPlace(keys[0], table[keys[0]]), f"{source} {keys[0]}")}
+
+
+def _is_endpoint(name: str) -> bool:
+    return name in FIELDS and FIELDS[name].endpoint
+
+
+def _refuse_destinations(settings: Layer, own: Layer, project: str, user_file: Path | None) -> None:
+    """Turn a project's setting into an error if it decides where a secret of the user is sent."""
+    for secret in [*settings]:
+        name = FIELDS[secret].sent_to if secret in FIELDS else None
+        if name is None or not _is_from(project, settings.get(name)):
+            continue
+        if name == "provider" and _is_trusted(settings[name].value, own):
+            continue
+        error = f"{project}: {name} decides where your {secret} is sent: set {name} in "
+        settings[name] = settings[name]._replace(error=error + own_place(name, user_file))
+    gateway = settings.get("gateway_url")
+    if gateway is not None and _is_from(project, gateway) and _signs_links(settings):
+        error = f"{project}: gateway_url decides who gets links to your private files: set it in "
+        error += own_place("gateway_url", user_file)
+        settings["gateway_url"] = gateway._replace(error=error)
+
+
+def _signs_links(settings: Layer) -> bool:
+    """Return whether reads use signed links, which are credentials for the gateway they name."""
+    options = settings.get("provider_options")
+    return bool(options and options.value and options.value.reveal().get("network") == "private")
+
+
+def _warn_of_another_provider(chosen: Setting | None, own: Layer, project: str) -> None:
+    """Warn if the project replaces the user's choice, so that nobody mistakes where data goes."""
+    if chosen is None or not _is_from(project, chosen):
+        return
+    if USE in own:
+        mine = f"connection {own[USE].value!r}"
+    elif "provider" in own and own["provider"].value != chosen.value:
+        mine = f"{own['provider'].value!r}"
+    else:
+        return
+    words = f"{project} chooses provider {chosen.value!r} in place of your {mine}"
+    warnings.warn(words, UserWarning, stacklevel=2)
+
+
+def _is_trusted(provider: str, own: Layer) -> bool:
+    """Return whether a project may choose this provider for a user with secrets."""
+    if USE in own:
+        return is_on_this_machine(provider)
+    if "provider" not in own:
+        return provider in BUILT_IN and not may_lack_token(provider)
+    return is_on_this_machine(provider) or provider == own["provider"].value
+
+
+def _is_from(project: str, setting: Setting | None) -> bool:
+    return setting is not None and setting.source == project and not setting.error
