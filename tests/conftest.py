@@ -102,6 +102,23 @@ def small_disk(tmp_path):
 
 
 @pytest.fixture
+def home(tmp_path, monkeypatch):
+    """The user's file in this process; it and the current folder are empty."""
+    for name in [*os.environ]:
+        if name.startswith("HOLDFAST_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    file = tmp_path / "settings/holdfast/holdfast.toml"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    return file
+
+
+@pytest.fixture
 def server():
     with ScriptedServer() as server:
         yield server

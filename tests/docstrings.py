@@ -1,7 +1,7 @@
 """The examples in docstrings, run as a reader would type them.
 
-Each docstring has an empty folder of its own with some photos, and an open `client`. `await` works
-at the top level, as in ``python -m asyncio`` and in notebooks.
+Each docstring has an empty folder of its own with some photos, two connections, and an open
+`client`. `await` works at the top level, as in ``python -m asyncio`` and in notebooks.
 """
 
 import ast
@@ -14,6 +14,13 @@ from pathlib import Path
 
 import holdfast
 from holdfast.testing import running_node
+
+SETTINGS = """\
+[connections.archive]
+provider = "kubo"
+[connections.disk]
+provider = "local"
+"""
 
 
 def failures_in(module, folder, patch):
@@ -28,6 +35,9 @@ def failures_in(module, folder, patch):
         patch.chdir(own)
         for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"):
             patch.setenv(name, str(own / name))
+        settings = own / "XDG_CONFIG_HOME/holdfast/holdfast.toml"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(SETTINGS)
         patch.setattr(tempfile, "tempdir", str(own))
         with asyncio.Runner() as loop, names(test, module.__name__, loop) as given:
             patch.setattr(doctest, "exec", awaiting(loop), raising=False)

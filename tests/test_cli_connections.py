@@ -32,23 +32,6 @@ ENDPOINTS = {name for name, field in FIELDS.items() if field.endpoint}
 SECRETS = {name for name, field in FIELDS.items() if field.secret}
 
 
-@pytest.fixture
-def home(tmp_path, monkeypatch):
-    """The user's file in this process; it and the current folder are empty."""
-    for name in [*os.environ]:
-        if name.startswith("HOLDFAST_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    folder = tmp_path / "work"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    file = tmp_path / "settings/holdfast/holdfast.toml"
-    file.parent.mkdir(parents=True)
-    file.touch()
-    return file
-
-
 def connection(name):
     """The configuration of a command with ``--use NAME``."""
     return config_of(gather({"use": (name, "--use")}))

@@ -94,6 +94,38 @@ print(len(pydoc.render_doc(holdfast)) > 5000, AsyncPinProvider.__name__)
     assert run(code).stdout == "True AsyncPinProvider\n"
 
 
+def test_connections_need_no_library_of_the_command_line(tmp_path):
+    file = tmp_path / "holdfast/holdfast.toml"
+    file.parent.mkdir()
+    file.write_text('[connections.disk]\nprovider = "local"\npath = "store"\n')
+    code = f"""
+import os, sys
+sys.modules |= dict.fromkeys(("typer", "tomlkit", "aiohttp"))
+os.environ["XDG_CONFIG_HOME"] = {str(tmp_path)!r}
+from holdfast import Client, connections
+for name in connections():
+    with Client.connect(name) as client:
+        print(name, client.retrieve(client.store([1]).cid))
+print([name for name in sys.modules if name.startswith("holdfast.cli")])
+"""
+    assert run(code).stdout == "disk [1]\n[]\n"
+
+
+def test_changing_settings_without_tomlkit_says_what_to_install(tmp_path):
+    code = f"""
+import os, sys
+sys.modules["tomlkit"] = None
+os.environ["XDG_CONFIG_HOME"] = {str(tmp_path)!r}
+from holdfast.cli.execution import run
+sys.exit(run(["config", "set", "verify", "no"]))
+"""
+    result = run(code)
+    assert (result.returncode, result.stderr.splitlines()) == (
+        3,
+        ["error: the package 'tomlkit' is not installed", "hint: pip install 'holdfast[cli]'"],
+    )
+
+
 @pytest.mark.parametrize(
     ("missing", "module", "what", "extra"),
     [

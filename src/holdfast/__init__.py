@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast._sync.reads.reader import BlockReader
     from holdfast._sync.workers import Outcomes
     from holdfast.config import ClientConfig, Retries, Timeouts
+    from holdfast.config.settings_files import connections
     from holdfast.events import Event
     from holdfast.files.blob import Blob
     from holdfast.files.local_cids import compute_cid, verify
@@ -97,6 +98,7 @@ __all__ = [
     "Timeouts",
     "__version__",
     "compute_cid",
+    "connections",
     "errors",
     "verify",
 ]
@@ -144,6 +146,7 @@ _LAZY = {
     "StoreOptions": "holdfast.records",
     "Timeouts": "holdfast.config",
     "compute_cid": "holdfast.files.local_cids",
+    "connections": "holdfast.config.settings_files",
     "verify": "holdfast.files.local_cids",
 }
 

@@ -31,6 +31,7 @@ from holdfast import (
     StoreOptions,
     Timeouts,
     compute_cid,
+    connections,
     errors,
     verify,
 )
@@ -91,6 +92,8 @@ def blocking(config: ClientConfig, path: Path) -> None:
             assert_type(file, ContentFile)
             assert_type(file.readline(), bytes)
         assert_type(client.provider, StorageProvider)
+    assert_type([Client.connect(name) for name in connections()], list[Client])
+    Client.connect("archive", verfy=True)  # type: ignore[call-arg]
     Client(PinProvider(config))
     Client(LocalProvider(config))
     Client(AsyncPinProvider(config))  # type: ignore[arg-type]
@@ -116,6 +119,9 @@ async def awaited(config: ClientConfig, path: Path) -> None:
         AsyncClient.init(verfy=True)  # type: ignore[call-arg]
         await entered.close()
     assert_type(await AsyncClient.init(config), AsyncClient)
+    async with AsyncClient.connect("archive", verify=True) as named:
+        assert_type(named, AsyncClient)
+    assert_type(await AsyncClient.connect("archive"), AsyncClient)
 
 
 async def pieces() -> AsyncIterator[bytes]:

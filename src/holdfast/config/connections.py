@@ -166,10 +166,10 @@ def unknown_connection(name: str, defined: Iterable[str], user_file: Path | None
     known = sorted({*defined, *providers_without_token()})
     question = did_you_mean(name, known)
     question += " " if question else ""
-    return (
-        f"unknown connection {name!r}: {question}there are {', '.join(known)}, "
-        f"and you can add [{CONNECTIONS}.{name}] to {user_file}"
-    )
+    more = f"and you can add [{CONNECTIONS}.{name}] to {user_file}"
+    if user_file is None:
+        more = "and this user has no home directory for others"
+    return f"unknown connection {name!r}: {question}there are {', '.join(known)}, {more}"
 
 
 def _connection_layer(

@@ -6,6 +6,7 @@ from weakref import WeakSet
 
 from holdfast._async.client.plain_adding import AsyncPlainAdding
 from holdfast._async.opening import AsyncCloses, opens
+from holdfast._async.runtime import run_blocking
 from holdfast._async.workers import AsyncWorkGroup
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.wrapping import takes_secrets
@@ -51,6 +52,27 @@ class AsyncClientBase(AsyncCloses):
         client = cls(build_async_provider(settings), config=settings)
         client._owns_provider = True
         return client
+
+    @classmethod
+    @opens
+    @takes_secrets
+    async def connect(cls, name: str, /, **changes: Unpack[ConfigFields]) -> Self:
+        """Return a client for the connection `name` of the user's ``holdfast.toml``.
+
+        The rules are those of ``--use`` on the command line: `changes` override the connection, and
+        it overrides ``HOLDFAST_*`` variables and the other settings of the file. Tokens come from
+        the connection or from `changes`, and another address does not get the connection's token.
+        No project's file is read, and nothing is sent. Raise ConfigError for an unknown name, and
+        for a wrong or missing field.
+
+        Example:
+            >>> async with AsyncClient.connect("disk", verify=False) as client:
+            ...     print(client.config.provider, client.config.verify)
+            local False
+        """
+        from holdfast.config.settings_files import connection_fields  # noqa: PLC0415
+
+        return await cls.init(await run_blocking(connection_fields, name, changes))
 
     @property
     def provider(self) -> AsyncStorageProvider:
