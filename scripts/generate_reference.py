@@ -31,8 +31,8 @@ The fields of a configuration are keyword arguments of `ClientConfig` and of `Cl
 `ClientConfig.from_env()` and the command line also read them from environment variables. The
 command line also takes them from options and from `holdfast.toml`; `holdfast config` shows each
 value and where it came from. It takes the token from a file with `--token-file`, and all fields
-from a [named connection](../guides/connections.md) with `--use`. A secret is masked wherever it is
-shown.
+from a [named connection](../guides/connections.md) with `--use`, as `Client.connect` does. A secret
+is masked wherever it is shown.
 
 A project's `holdfast.toml` is shared with others, so it may not set every field. The last column
 says which file may: any, or only the one in your own folder for settings.
