@@ -189,7 +189,7 @@ def _connection_layer(
     }
     if "provider" not in table and "provider" in names:
         layer["provider"] = Setting(None, source, f"{source}: provider is missing")
-    for field in TOKEN_KEYS.keys() & names:
+    for field in filter(names.__contains__, TOKEN_KEYS):
         layer |= _token_layer(field, table, source)
     return layer
 
