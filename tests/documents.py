@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast import ClientConfig
-from holdfast.cli.settings import config_of
+from holdfast.cli.run import config_of
 from holdfast.config.settings_files import gather
 from holdfast.node.settings import NodeToken
 from holdfast.testing import running_node

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.run import Run
-from holdfast.cli.settings import config_of
+from holdfast.cli.run import Run, config_of
 from holdfast.config.fields import FIELDS
 from holdfast.config.layers import Setting
 from holdfast.config.secret import Secret

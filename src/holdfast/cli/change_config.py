@@ -8,7 +8,7 @@ import typer
 
 from holdfast.cli.login import tell_stronger
 from holdfast.cli.reports import note
-from holdfast.cli.run import Run, command, group
+from holdfast.cli.run import Run, command, config_of, group
 from holdfast.config.layers import USE
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
@@ -77,7 +77,6 @@ def unset(run: Run, key: Annotated[str, _key(_saved_names)]) -> None:
 
 
 def _tell(run: Run, file: "SettingsFile", keys: "Keys", value: Any) -> None:
-    from holdfast.cli.settings import config_of
     from holdfast.config.settings_files import gather
 
     name = ".".join(keys)

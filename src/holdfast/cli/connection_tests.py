@@ -4,15 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import holdfast
-from holdfast.config.layers import USE
+from holdfast.cli.run import config_of
+from holdfast.config.layers import USE, Setting
 from holdfast.errors import ConfigError, RequestTimeoutError
 from holdfast.hints import advise
-
-if TYPE_CHECKING:
-    from holdfast.config.layers import Setting
 
 Value = TypeVar("Value")
 
@@ -49,9 +47,8 @@ def wait_for(probes: Iterable[Probe[Any]], seconds: float) -> None:
         probe.join(max(0.0, end - time.monotonic()))
 
 
-def try_connection(settings: "Mapping[str, Setting]", seconds: float) -> None:
+def try_connection(settings: Mapping[str, Setting], seconds: float) -> None:
     """Raise an error unless the provider of these settings answers and accepts the token."""
-    from holdfast.cli.settings import config_of
     from holdfast.config.client_config import token_source
     from holdfast.registry import is_on_this_machine, needs_token
     from holdfast.repository.database.identity import is_store
@@ -76,7 +73,7 @@ def test_once(config: "holdfast.ClientConfig", seconds: float) -> None:
         client.test_connection()
 
 
-def address_of(settings: "Mapping[str, Setting]") -> str:
+def address_of(settings: Mapping[str, Setting]) -> str:
     """Return where the content is: a folder or an address."""
     from holdfast.config.locations import store_folder
     from holdfast.registry import BUILT_IN, is_on_this_machine, usual_api_url
@@ -89,6 +86,6 @@ def address_of(settings: "Mapping[str, Setting]") -> str:
     return given if isinstance(given, str) else ", ".join(given)
 
 
-def value_of(settings: "Mapping[str, Setting]", name: str) -> Any:
+def value_of(settings: Mapping[str, Setting], name: str) -> Any:
     """Return the value of a setting; "" if it is not set."""
     return settings[name].value if name in settings else ""

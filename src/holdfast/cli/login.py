@@ -9,7 +9,7 @@ import holdfast
 from holdfast.cli import tokens
 from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.reports import note
-from holdfast.cli.run import Run, command, group
+from holdfast.cli.run import Run, command, config_of, group
 from holdfast.config.layers import USE
 from holdfast.config.secret import Secret
 from holdfast.errors import AuthenticationError, ClientError, ConfigError
@@ -127,7 +127,6 @@ def _config(changes: dict[str, Any], path: str) -> "holdfast.ClientConfig":
     Raise ConfigError if something that is not saved decides where the token is sent: later it may
     be missing, and the token would be sent to another address.
     """
-    from holdfast.cli.settings import config_of
     from holdfast.config.settings_files import gather
 
     flags = {name: (value, f"--{name.replace('_', '-')}") for name, value in changes.items()}

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
@@ -17,17 +18,17 @@ from holdfast.cli.exit_codes import UsageError
 from holdfast.cli.options import Options, connection_options, output_options, use_options
 from holdfast.cli.progress import ProgressBar, progress_bar
 from holdfast.cli.unknown_words import CommandGroup, Refused
-from holdfast.config.layers import USE
+from holdfast.config.layers import USE, Setting
 from holdfast.errors import ConfigError
 from holdfast.hints import advise
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from holdfast.config.layers import Setting
     from holdfast.repository import Repository
 
 Command = Callable[..., None]
+IN_PYTHON: Final = re.compile(r"\b([a-z_]+)=(True|\d+|'[^']*')")
 NO_BRACES: Final = str.maketrans("", "", "{}")
 CONTEXT = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
@@ -58,7 +59,7 @@ class Run:
         self._input_taken = False
 
     @cached_property
-    def settings(self) -> "dict[str, Setting]":
+    def settings(self) -> dict[str, Setting]:
         """The settings from all sources; tokens are wrapped in `Secret`."""
         from holdfast.config.settings_files import gather
 
@@ -66,8 +67,6 @@ class Run:
 
     def config(self) -> "holdfast.ClientConfig":
         """Return the configuration that the settings describe."""
-        from holdfast.cli.settings import config_of
-
         return config_of(self.settings)
 
     def client(self, *, is_source: bool = False) -> "holdfast.Client":
@@ -82,7 +81,6 @@ class Run:
 
     def connect(self, name: str, flag: str, *, is_source: bool = False) -> "holdfast.Client":
         """Return a client for the connection `name`, chosen with `flag`, as `client` does."""
-        from holdfast.cli.settings import config_of
         from holdfast.config.settings_files import gather
 
         settings = gather({USE: (name, flag)})
@@ -162,6 +160,27 @@ class Run:
         return given
 
 
+def config_of(settings: Mapping[str, Setting]) -> "holdfast.ClientConfig":
+    """Return the configuration that `settings` describe, or raise one error for all of theirs.
+
+    The error is in the words of the command line.
+    """
+    from holdfast.config.connections import fields_of
+
+    fields = fields_of(settings)
+    try:
+        return holdfast.ClientConfig(**fields)
+    except ConfigError as error:
+        raise ConfigError(IN_PYTHON.sub(_as_flag, str(error))) from None
+
+
+def _as_flag(match: re.Match[str]) -> str:
+    """Return a field and value such as ``cid_version=0`` as the flag that sets it."""
+    name, value = match.groups()
+    flag = f"--{name.replace('_', '-')}"
+    return flag if value == "True" else f"{flag} {value.strip(chr(39))}"
+
+
 def _check_store(config: "holdfast.ClientConfig", remedy: str) -> None:
     """Raise ConfigError if `config` is for an embedded store, and there is none."""
     from holdfast.config.locations import store_folder
@@ -177,7 +196,7 @@ def _no_store(path: Path, remedy: str) -> ConfigError:
     return advise(ConfigError(f"there is no store in {path}"), remedy)
 
 
-def _client(config: "holdfast.ClientConfig", use: "Setting | None") -> "holdfast.Client":
+def _client(config: "holdfast.ClientConfig", use: Setting | None) -> "holdfast.Client":
     from holdfast.cli import tokens
     from holdfast.registry import needs_token
 

@@ -14,7 +14,7 @@ from holdfast.cli.colours import paint
 from holdfast.cli.connection_tests import Probe, address_of, try_connection, value_of, wait_for
 from holdfast.cli.options import CONNECTED, TEST_TIMEOUT
 from holdfast.cli.reports import note
-from holdfast.cli.run import Run, command, group
+from holdfast.cli.run import Run, command, config_of, group
 from holdfast.config.layers import USE, Setting
 
 commands: Final = group()
@@ -67,7 +67,6 @@ def status(
 
 def _connect(settings: dict[str, Setting], folder: Path, seconds: float) -> bool | None:
     """Return True if the provider answers; None if it is a store that the first upload makes."""
-    from holdfast.cli.settings import config_of
     from holdfast.registry import is_on_this_machine
     from holdfast.repository.database.identity import is_store
 
