@@ -369,6 +369,57 @@ def test_nothing_in_the_spec_directory_of_tests_is_left_unlisted():
             assert f"`{name}.py::{test}`" in table, test
 
 
+# Files that import each other in a circle. The list may only become shorter.
+KNOWN_CIRCLES = [
+    {"cli/completion.py", "cli/options.py", "cli/run.py", "cli/unknown_words.py"},
+    {
+        "node/http_server/direct_receiving.py",
+        "node/http_server/direct_sending.py",
+        "node/http_server/http_connection.py",
+        "node/http_server/request_cycle.py",
+        "node/http_server/streamed_replies.py",
+    },
+]
+
+
+def imports_beside(path):
+    """The files in the folder of `path` that it imports, anywhere in it and for types too."""
+    folder = ".".join(path.parent.relative_to(ROOT / "src").parts)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules = [each.name for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
+        else:
+            continue
+        for module in modules:
+            parent, _, name = module.rpartition(".")
+            if parent == folder and (path.parent / f"{name}.py").exists():
+                yield path.parent / f"{name}.py"
+
+
+def test_the_files_of_one_folder_import_each_other_in_no_circle():
+    package = ROOT / "src/holdfast"
+    graph = {path: set(imports_beside(path)) for path in package.rglob("*.py")}
+
+    def reachable(start):
+        seen, pending = set(), [start]
+        while pending:
+            following = graph[pending.pop()] - seen
+            seen |= following
+            pending += following
+        return seen
+
+    reached = {path: reachable(path) for path in graph}
+    circles = {
+        frozenset(each for each in reached[path] if path in reached[each])
+        for path in graph
+        if path in reached[path]
+    }
+    names = [{each.relative_to(package).as_posix() for each in circle} for circle in circles]
+    assert sorted(map(sorted, names)) == sorted(map(sorted, KNOWN_CIRCLES))
+
+
 def test_only_content_looks_at_the_codec_of_a_cid():
     """The others ask the functions of `content/codecs.py`, so that a new codec is one row."""
     package = ROOT / "src/holdfast"

@@ -16,7 +16,7 @@ import pytest
 from holdfast import Client, ClientConfig
 from holdfast._sync.runtime import sleep
 from holdfast.errors import NetworkError, ProviderError, RequestTimeoutError
-from holdfast.protocol import pin_api, pin_list
+from holdfast.protocol import pin_api, pinning
 from holdfast.testing import Scripted, ScriptedServer
 from tests.attackers import Attacker
 from tests.support import HELLO_CID, TOKEN, config_for
@@ -200,7 +200,7 @@ def test_an_empty_page_ends_the_list_whatever_the_count_says(server, client):
 
 
 def test_a_page_that_is_too_long_is_not_held(server, client, monkeypatch):
-    monkeypatch.setattr(pin_list, "MAX_PAGE", 100_000)
+    monkeypatch.setattr(pinning, "MAX_PAGE", 100_000)
     server.reply(200, {"rows": [row(number) for number in range(1000)]})
     with pytest.raises(ProviderError, match="not a list of pins"):
         client.pins()

@@ -22,7 +22,7 @@ from holdfast.protocol.json_lines import JSONLines
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
 from holdfast.protocol.pin_lines import PinLines, check_stream
-from holdfast.protocol.pin_list import other_version
+from holdfast.protocol.pin_rows import other_version
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues, value_text
 
 PART_NAME: Final = "archive"  # the cluster needs a name, and does not keep it

@@ -21,7 +21,7 @@ from holdfast.protocol.multiaddrs import public_addresses
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
 from holdfast.protocol.pin_lines import check_stream
-from holdfast.protocol.pin_list import other_version
+from holdfast.protocol.pin_rows import other_version
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 MAX_NAME: Final = 255  # bytes of a pin's name

@@ -1,24 +1,24 @@
 """The service's v3 API: its requests, and how their replies are read."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from holdfast.config.checks import address_error
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import InvalidCIDError, NotFoundError, SerializationError, UnsupportedError
+from holdfast.hints import advise
 from holdfast.protocol import json_text
-from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.http import Reply, Request, SignedURL, origin
 from holdfast.protocol.multipart import BytesFile, FileForm, FormFile, FormFolder
 from holdfast.protocol.pin_api import Exchange, PinPages
-from holdfast.protocol.pin_jobs import JOBS, state_of
-from holdfast.protocol.pin_list import read_id
-from holdfast.protocol.pinata_links import check_credentials
-from holdfast.protocol.pinata_list import PinataList, read_pin
+from holdfast.protocol.pin_rows import MAX_PAGE, OTHER, fits, other_version, read_id, read_time
 from holdfast.protocol.pinata_options import VERSION, PinataOptions
-from holdfast.protocol.pinning import JSON_TYPE, PinningAPI
+from holdfast.protocol.pinning import FORBIDDEN, JOBS, JSON_TYPE, PinningAPI, state_of
 from holdfast.protocol.status_errors import failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo, value_text
 
@@ -290,3 +290,155 @@ class PinataAPI:
 def _texts(keyvalues: Mapping[str, Any]) -> dict[str, str | None]:
     """Return key-values as the service keeps them: all values are texts; null removes one."""
     return {key: None if value is None else value_text(value) for key, value in keyvalues.items()}
+
+
+PENDING: Final = "pending"  # in place of the CID while the service still computes it
+
+
+@dataclass(frozen=True, slots=True)
+class PinataList:
+    """The files of one network that are `wanted`, newest first: the cursor is the page's token.
+
+    The service compares key-values for equality and knows no times, and it does not say whether it
+    finds parts of names. So names and times are compared here.
+    """
+
+    api: "PinataAPI"
+    wanted: PinFilter
+
+    @property
+    def token(self) -> Secret:
+        """The credential, to be removed from error messages."""
+        return self.api.token
+
+    def request(self, count: int, cursor: str | None) -> Request:
+        """Return the request for `count` files from `cursor` on."""
+        query = {"limit": str(count), "order": "DESC"}
+        if self.wanted.cid is not None:
+            is_other = cursor is not None and cursor.startswith(OTHER)
+            query["cid"] = (other_version(self.wanted.cid) or "") if is_other else self.wanted.cid
+        for key, value in (self.wanted.keyvalues or {}).items():
+            query[f"keyvalues[{key}]"] = value_text(value)
+        if token := (cursor or "").removeprefix(OTHER):
+            query["pageToken"] = token
+        path = f"/files/{self.api.options.network}?{urlencode(query)}"
+        return self.api.request("GET", path, max_reply=MAX_PAGE)
+
+    def read(self, reply: Reply, _count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
+        """Return the files of a page whose CID is known, and the cursor of the next page."""
+        data = self.api.read_data(reply)
+        try:
+            pins = [read_pin(row) for row in data["files"] if row["cid"] != PENDING]
+            token = data.get("next_page_token") or ""
+            if not isinstance(data["files"], list) or not isinstance(token, str):
+                raise TypeError("files are a list, and a token is text")  # noqa: TRY301 - all are one error
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            words = "the provider's reply is not a list of files (data.files)"
+            raise failure(words, reply, secret=self.token) from None
+        if not (pins or token or cursor) and other_version(self.wanted.cid) is not None:
+            return pins, OTHER
+        since = self.wanted.since
+        is_older = since is not None and pins and (pins[-1].created or 0) < since
+        if not token or is_older:
+            return pins, None
+        return pins, (OTHER if cursor is not None and cursor.startswith(OTHER) else "") + token
+
+    def before(self, cursor: str) -> None:
+        """Return None: pages by token do not move when files are added or removed."""
+
+    def matches(self, pin: Pin) -> bool:
+        """Return whether `pin` is wanted."""
+        name = (self.wanted.name or "").casefold()
+        return name in pin.name.casefold() and fits(pin, self.wanted)
+
+
+def read_pin(row: dict[str, Any]) -> Pin:
+    """Return the pin of a file of the v3 API; raise a built-in error for anything else."""
+    CID.parse(row["cid"])
+    return Pin(
+        id=read_id(row["id"]),
+        cid=row["cid"],
+        name=str(row.get("name") or ""),
+        keyvalues=dict(row.get("keyvalues") or {}),
+        size=int(row["size"]),
+        files=int(row.get("number_of_files") or 1),
+        type=str(row.get("mime_type") or ""),
+        created=read_time(row["created_at"]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadLimits:
+    """What a link for uploads accepts.
+
+    Attributes:
+        expires: For how many seconds it works.
+        max_bytes: The largest file; None for no limit but the service's.
+        types: The media types, such as ``image/*``; none for any.
+    """
+
+    expires: int
+    max_bytes: int | None = None
+    types: tuple[str, ...] = ()
+
+
+def sign_read(api: "PinataAPI", url: str, expires: int) -> Exchange[SignedURL]:
+    """Return a link to the private file at `url`, which works for `expires` seconds."""
+    body = {"url": url, "date": api.seconds(), "expires": expires, "method": "GET"}
+    reply = yield api.json_request("POST", "/files/private/download_link", body)
+    link = _read_link(api, reply)
+    if origin(link) != origin(url):
+        words = "the provider's link leads to another host than the gateway; it was not used"
+        raise failure(words, reply, secret=api.token)
+    return link
+
+
+def sign_upload(api: "PinataAPI", limits: UploadLimits) -> Exchange[SignedURL]:
+    """Return a link to which files can be uploaded without the key."""
+    return _read_link(api, (yield _upload_link_request(api, limits)))
+
+
+def check_credentials(api: "PinataAPI") -> Exchange[None]:
+    """Return if the service accepts the key for reading and writing; nothing is written.
+
+    The service signs a link for uploads only for a key that may upload.
+    """
+    lacking: list[str] = []
+    refused: Reply | None = None
+    for permission, request, read in _probes(api):
+        reply = yield request
+        if reply.status == FORBIDDEN:
+            lacking.append(permission)
+            refused = refused or reply
+        else:
+            read(reply)
+    if refused is not None:
+        error = provider_error(refused, secret=api.token)
+        raise advise(error, f"give a key with the permission {' and '.join(lacking)}")
+
+
+def _probes(api: "PinataAPI") -> Iterator[tuple[str, Request, Callable[[Reply], object]]]:
+    """Yield requests that change nothing, each with its permission, and what reads the reply."""
+    files = api.pages(PinFilter(), limit=1)
+    yield "org:files:read", files.request(), files.read
+    link = _upload_link_request(api, UploadLimits(expires=1, max_bytes=1))
+    yield "org:files:write", link, partial(_read_link, api)
+
+
+def _upload_link_request(api: "PinataAPI", limits: UploadLimits) -> Request:
+    body: dict[str, Any] = {
+        "date": api.seconds(),
+        "expires": limits.expires,
+        "network": api.options.network,
+        **({} if api.options.group is None else {"group_id": api.options.group}),
+        **({} if limits.max_bytes is None else {"max_file_size": limits.max_bytes}),
+        **({"allow_mime_types": list(limits.types)} if limits.types else {}),
+    }
+    return api.json_request("POST", "/files/sign", body, base_url=api.options.upload_url)
+
+
+def _read_link(api: "PinataAPI", reply: Reply) -> SignedURL:
+    link = SignedURL(api.read_member(reply))
+    if address_error(link):
+        raise failure("the provider's reply is not a link (data)", reply, secret=api.token)
+    return link

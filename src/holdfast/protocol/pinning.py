@@ -3,20 +3,28 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
 from holdfast.errors import InvalidCIDError, NotFoundError, SerializationError
 from holdfast.hints import advise
-from holdfast.protocol import json_text, pin_jobs
+from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.multipart import FileForm, FormFile
-from holdfast.protocol.pin_api import Exchange, PinPages
-from holdfast.protocol.pin_list import PinList
+from holdfast.protocol.pin_api import PAGE_LIMIT, Exchange, PinPages
+from holdfast.protocol.pin_rows import (
+    MAX_PAGE,
+    OTHER,
+    fits,
+    iso_time,
+    other_version,
+    read_id,
+    read_time,
+)
 from holdfast.protocol.status_errors import PINNING_ERRORS, failure, provider_error
-from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
+from holdfast.records import Added, Pin, PinFilter, PinInfo, PinState, merged_keyvalues
 
 # The service's names for the members of its bodies. The spec writes the first one ``pinContent``.
 CONTENT: Final = b"pinataContent"
@@ -125,7 +133,7 @@ class PinningAPI:
         found = yield from self._find_pin(cid)
         if found is None:
             metadata = f'"{METADATA}":{_metadata(info)}' if info.is_explicit else None
-            return (yield from pin_jobs.start_job(self, cid, metadata, info))
+            return (yield from start_job(self, cid, metadata, info))
         if not info.is_explicit:
             return found
         name = info.name if info.given else None
@@ -134,7 +142,7 @@ class PinningAPI:
 
     def check_pin(self, pin: Pin) -> Exchange[Pin]:
         """Return a pin by `pin` as it is now."""
-        state = yield from pin_jobs.look_at_job(self, pin)
+        state = yield from look_at_job(self, pin)
         if state is not None:
             return replace(pin, state=state)
         found = yield from self._find_pin(pin.cid)
@@ -225,3 +233,161 @@ def _metadata(info: PinInfo) -> str:
     if not info.keyvalues:
         return f'{{"name":{name}}}'
     return f'{{"name":{name},"keyvalues":{json_text.to_text(dict(info.keyvalues))}}}'
+
+
+@dataclass(frozen=True, slots=True)
+class PinList:
+    """The pins that are `wanted`, in pages by offset: the cursor is the offset, as text.
+
+    The service knows a pin by the text of its CID. If it has none under the text that was given, it
+    is asked for the other version of the CID, which names the same content.
+    """
+
+    api: "PinningAPI"
+    wanted: PinFilter
+
+    @property
+    def token(self) -> Secret:
+        """The credential, to be removed from error messages."""
+        return self.api.token
+
+    def request(self, count: int, cursor: str | None) -> Request:
+        """Return the request for `count` pins from `cursor` on."""
+        query = {"status": "pinned", "includeCount": "false", "pageLimit": str(count)}
+        query["pageOffset"] = (cursor or "0").removeprefix(OTHER)
+        query |= _filters(self.wanted)
+        if cursor is not None and cursor.startswith(OTHER):
+            query["cid"] = other_version(self.wanted.cid) or ""
+        return self.api.request("GET", f"/data/pinList?{urlencode(query)}", max_reply=MAX_PAGE)
+
+    def read(self, reply: Reply, count: int, cursor: str | None) -> tuple[list[Pin], str | None]:
+        """Return the pins of a page, and the cursor of the next unless fewer came than `count`.
+
+        The next page begins with the last pin of this one, which shows whether it has moved.
+        """
+        value = self.api.read_json(reply)
+        rows = value.get("rows") if isinstance(value, dict) else None
+        try:
+            pins = [_read_pin(row) for row in rows]  # type: ignore[union-attr]
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            raise failure(
+                "the provider's reply is not a list of pins (rows)", reply, secret=self.token
+            ) from None
+        if not pins and cursor is None and other_version(self.wanted.cid) is not None:
+            return pins, f"{OTHER}0"
+        if len(pins) < count:
+            return pins, None
+        return pins, _moved(cursor or "0", len(pins) - 1)
+
+    def before(self, cursor: str) -> str | None:
+        """Return the cursor of `PAGE_LIMIT` pins that end at `cursor`; None at the start."""
+        before = _moved(cursor, 1 - PAGE_LIMIT)
+        return None if before == cursor else before
+
+    def matches(self, pin: Pin) -> bool:
+        """Return whether `pin` is wanted: services differ in how exact their filters are."""
+        return fits(pin, self.wanted)
+
+
+def _moved(cursor: str, count: int) -> str:
+    """Return a cursor that is `count` pins later, or earlier, but not before the start."""
+    kind = OTHER if cursor.startswith(OTHER) else ""
+    return f"{kind}{max(0, int(cursor.removeprefix(kind)) + count)}"
+
+
+def _filters(wanted: PinFilter) -> dict[str, str]:
+    """Return the service's parameters for the pins that are `wanted`."""
+    query: dict[str, str] = {}
+    if wanted.name:
+        query["metadata[name]"] = wanted.name
+    if wanted.cid is not None:
+        query["cid"] = wanted.cid
+    if wanted.keyvalues:
+        conditions = {key: {"value": value, "op": "eq"} for key, value in wanted.keyvalues.items()}
+        query["metadata[keyvalues]"] = json_text.to_text(conditions)
+    if wanted.since is not None:
+        query["pinStart"] = iso_time(wanted.since)
+    if wanted.until is not None:
+        query["pinEnd"] = iso_time(wanted.until)
+    return query
+
+
+def _read_pin(row: dict[str, Any]) -> Pin:
+    """Return the pin of a row of `pinList`; raise a built-in error for anything else."""
+    about = row.get("metadata") or {}
+    CID.parse(row["ipfs_pin_hash"])
+    return Pin(
+        id=read_id(row["id"]),
+        cid=row["ipfs_pin_hash"],
+        name=str(about.get("name") or ""),
+        keyvalues=dict(about.get("keyvalues") or {}),
+        size=int(row["size"]),
+        files=int(row.get("number_of_files") or 1),
+        type=str(row.get("mime_type") or ""),
+        created=read_time(row["date_pinned"]),
+    )
+
+
+JOBS: Final = 100  # of one CID, of which the newest are asked for
+DONE: Final = "backfilled"  # of the older API; in v3 such a job still waits
+QUEUED: Final = frozenset({"prechecking", DONE})
+FAILURES: Final[Mapping[str, str]] = {
+    "expired": "it did not find the content in time; check that a node or gateway serves it",
+    "over_free_limit": "it is larger than the plan of the account allows",
+    "over_max_size": "it is larger than the provider accepts",
+    "invalid_object": "the content under the CID is not valid",
+    "bad_host_node": "it cannot reach the node that has the content",
+}
+"""The states of jobs that have failed, and what they mean."""
+
+
+def start_job(api: "PinningAPI", cid: str, metadata: str | None, info: PinInfo) -> Exchange[Pin]:
+    """Ask the service to pin `cid`; return the pin to be."""
+    about = "" if metadata is None else f",{metadata}"
+    reply = yield api.request(
+        "POST",
+        "/pinning/pinByHash",
+        headers={"Content-Type": "application/json"},
+        body=f'{{"hashToPin":{json_text.to_text(cid)}{about}}}'.encode(),
+    )
+    value = api.read_json(reply)
+    try:
+        if CID.parse(value["ipfsHash"]) != CID.parse(cid):
+            raise ValueError("another CID")  # noqa: TRY301 - all are one error
+        pin = Pin(
+            id=read_id(value["id"]),
+            cid=value["ipfsHash"],
+            name=info.name,
+            keyvalues=info.keyvalues,
+            size=None,
+            created=None,
+            state="queued",
+        )
+    except (KeyError, TypeError, ValueError, InvalidCIDError):
+        raise failure(
+            "the provider's reply names no job for the CID (id, ipfsHash)", reply, secret=api.token
+        ) from None
+    return replace(pin, state=state_of(value.get("status"), pin, reply, api.token))
+
+
+def look_at_job(api: "PinningAPI", pin: Pin) -> Exchange[PinState | None]:
+    """Return the state of the job of `pin`; None if it is done, or not in the list."""
+    query = urlencode({"ipfs_pin_hash": pin.cid, "sort": "DESC", "limit": str(JOBS)})
+    reply = yield api.request("GET", f"/pinning/pinJobs?{query}")
+    value = api.read_json(reply)
+    rows = value.get("rows") if isinstance(value, dict) else None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise failure("the provider's reply is not a list of jobs (rows)", reply, secret=api.token)
+    for row in rows:
+        if str(row.get("id")) == pin.id and row.get("status") != DONE:
+            return state_of(row.get("status"), pin, reply, api.token)
+    return None
+
+
+def state_of(status: Any, pin: Pin, reply: Reply, token: Secret) -> PinState:
+    """Return the state for the service's word; raise ProviderError if the job has failed."""
+    word = status if isinstance(status, str) else ""
+    if word in FAILURES:
+        words = f"the provider could not pin {pin.cid}: {FAILURES[word]}"
+        raise failure(words, reply, details=word, secret=token)
+    return "queued" if word in QUEUED else "pinning"

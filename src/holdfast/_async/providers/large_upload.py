@@ -13,8 +13,7 @@ from holdfast.files.sources import Progress
 from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUpload
 from holdfast.protocol import pinata_uploads
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.pinata import PinataAPI
-from holdfast.protocol.pinata_list import PENDING
+from holdfast.protocol.pinata import PENDING, PinataAPI
 from holdfast.protocol.retrying import Backoff, is_unconnected
 from holdfast.protocol.status_errors import failure, provider_error, retry_after
 from holdfast.protocol.tus import ASKED_AGAIN, GONE, NEVER_TAKEN, TusAPI, read_expiry, read_offset

@@ -28,8 +28,7 @@ from holdfast.hints import advise
 from holdfast.protocol import pinata_uploads
 from holdfast.protocol.gateway import Gateway
 from holdfast.protocol.http import SignedURL
-from holdfast.protocol.pinata import LARGEST_FORM, PinataAPI
-from holdfast.protocol.pinata_links import UploadLimits, sign_read, sign_upload
+from holdfast.protocol.pinata import LARGEST_FORM, PinataAPI, UploadLimits, sign_read, sign_upload
 from holdfast.protocol.pinata_options import PinataOptions, api_root
 from holdfast.protocol.pinata_uploads import LARGEST_FILE
 from holdfast.provider import Exporting, Signing

@@ -23,7 +23,7 @@ from holdfast.node.psa_api.list_query import RequestQuery
 from holdfast.node.psa_api.pin_request import PinRequest, Status
 from holdfast.node.psa_api.request_body import WantedPin
 from holdfast.node.psa_api.request_table import RequestTable
-from holdfast.protocol.pin_jobs import FAILURES
+from holdfast.protocol.pinning import FAILURES
 from holdfast.records import Pin, now_ms
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.pin_queries import FETCHED_AT_ONCE, Stopped
