@@ -52,6 +52,7 @@ class AsyncArchiveFeed(AsyncFetchedBlocks):
         self._kept = BlockCache(MAX_CACHED)
         self._used = 0
         self._unused = 0
+        self._between = 0  # bytes that were received, less those of blocks
         self._passed: set[CID] = set()
         self._look_ahead = float("inf") if has_repeats else LOOK_AHEAD
         self._patience = patience
@@ -96,12 +97,17 @@ class AsyncArchiveFeed(AsyncFetchedBlocks):
             chunks: list[bytes] = await anext(self._batches, [])
             if not chunks:
                 raise missing_block(cid)
+            self._between += total(chunks)
             await compute(total(chunks), self._parse, chunks)
+            if self._between > MAX_UNRELATED:
+                raise UnprovenError("CAR: too many bytes that are not blocks")
             self._check_progress(cid)
 
     def _parse(self, chunks: list[bytes]) -> None:
         for chunk in chunks:
-            self._arrived += self._reader.update(chunk)
+            for cid, block in self._reader.update(chunk):
+                self._arrived.append((cid, block))
+                self._between -= len(block) + BLOCK_COST
 
     def _count(self, block: bytes, *, needed: bool) -> None:
         if needed:

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field, replace
 from queue import Empty, Queue
 from typing import Any, Final, TypeAlias
 
-from holdfast._sync.transport import Transport
-from holdfast.config import ClientConfig
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError
 from holdfast.node.http_server.refusals import Refusal
-from holdfast.node.pinning_api.dag_download import DagTooLargeError, fetch_blocks
+from holdfast.node.pinning_api.dag_download import DagDownload, DagTooLargeError
 from holdfast.node.pinning_api.metadata import PinMetadata
 from holdfast.records import now_ms
 from holdfast.repository import Repository
@@ -52,14 +50,13 @@ class PinJobs:
         self, repository: Repository, gateways: tuple[str, ...], *, max_bytes: int
     ) -> None:
         self._repository = repository
-        self._gateways = gateways
         self._max_bytes = max_bytes
         self._ending = threading.Event()
         self._open: set[Adding] = set()
         self._jobs: dict[str, PinJob] = {}
         self._lock = threading.Lock()
         self._queue: Queue[tuple[PinJob, Done] | None] = Queue(MAX_JOBS)  # None ends a worker
-        self._transport = Transport(ClientConfig())
+        self._download = DagDownload(gateways) if gateways else None
         # Daemons, so that a gateway that does not reply cannot delay the end of the process.
         self._workers = [
             threading.Thread(target=self._work, name="holdfast-pin", daemon=True) for _ in range(2)
@@ -142,28 +139,24 @@ class PinJobs:
         return is_wanted
 
     def _retrieve(self, job: PinJob, cid: CID, about: dict[str, Any]) -> str | None:
-        """Fetch and pin `cid` from the first gateway that has it; return the status if none has."""
+        """Fetch and pin `cid` from the gateways; return the status of the job if that fails."""
         self._set(job, "retrieving")
-        for gateway in self._gateways:
-            try:
-                with self._adding() as adding:
-                    for block_cid, data in fetch_blocks(
-                        self._transport,
-                        gateway,
-                        cid,
-                        max_bytes=self._max_bytes,
-                        ended=self._ending.is_set,
-                    ):
-                        adding.put(block_cid, data)
-                    adding.flush()
-                    if self._is_wanted(job):
-                        self._repository.pin(cid, **about)
-            except DagTooLargeError:
-                return "over_max_size"
-            except ClientError:
-                continue
-            return None
-        return "expired"
+        if self._download is None:
+            return "expired"
+        try:
+            with self._adding() as adding:
+                for block_cid, data in self._download.blocks(
+                    cid, max_bytes=self._max_bytes, ended=self._ending.is_set
+                ):
+                    adding.put(block_cid, data)
+                adding.flush()
+                if self._is_wanted(job):
+                    self._repository.pin(cid, **about)
+        except DagTooLargeError:
+            return "over_max_size"
+        except ClientError:
+            return "expired"
+        return None
 
     @contextmanager
     def _adding(self) -> Iterator[Adding]:
@@ -193,7 +186,8 @@ class PinJobs:
                 self._queue.get_nowait()
         for _ in self._workers:
             self._queue.put_nowait(None)
-        self._transport.close()
+        if self._download is not None:
+            self._download.close()
         for worker in self._workers:
             worker.join(END_SECONDS)
         # A worker that still waits for its gateway does not continue: it is a daemon.
