@@ -444,9 +444,9 @@ def test_only_the_registry_knows_the_names_of_providers():
         "registry.py": sorted(names),
         "testing/running_nodes.py": ["pinning"],  # the configuration of a client for the node
         "records/pins.py": ["pinning"],  # a state of a pin
-        "protocol/pin_jobs.py": ["pinning"],  # the same
+        "protocol/pinning.py": ["pinning"],  # the same
         "protocol/cluster_replies.py": ["pinning"],  # the same
-        "protocol/psa_list.py": ["pinning"],  # the same
+        "protocol/psa.py": ["pinning"],  # the same
         "node/psa_api/pin_request.py": ["pinning"],  # the same
         "node/psa_api/pin_requests.py": ["pinning"],  # the same
         "node/pinning_api/pin_records.py": ["local"],  # the id of the node's one user

@@ -142,11 +142,14 @@ class AsyncReader(ABC):
         known = BlockCache(MAX_CACHED)
         output = Output(sink, progress)
         take = partial(output.take, verified=False)  # nothing is saved of an interrupted read
-        await peer_blocks.advance(walk, known, take)
+
+        def begin(pieces: list[bytes]) -> None:
+            sink.expect(walk.size or 0)
+            take(pieces)
+
+        await peer_blocks.advance(walk, known, begin)
         check_time(call.deadline, reference)
-        size = walk.size or 0
-        sink.expect(size)
-        if blocks is None and size >= BODY_FROM and not output.written:
+        if blocks is None and (walk.size or 0) >= BODY_FROM and not output.written:
             state = ReadState(reference, output, call)
             state.found.cid, state.found.blocks = cid, known
             await self._read_body(state, cid, peer_blocks)
