@@ -69,7 +69,7 @@ async def test_a_full_disk_ends_a_download_and_leaves_nothing_at_the_target(
     (folder / "file").write_bytes(b"before")
     start = time.monotonic()
     async with await AsyncClient.init(patient_config(large_gateway, cache_path=cache)) as client:
-        with pytest.raises(OSError, match="are needed, and .* are free") as caught:
+        with pytest.raises(OSError, match=r"are needed, and .* are free") as caught:
             await client.download(str(LARGE_ROOT), to=folder / "file")
         assert caught.value.errno == errno.ENOSPC
         assert not isinstance(caught.value, NetworkError)
@@ -93,7 +93,7 @@ async def test_a_full_disk_ends_a_download_without_a_target_and_leaves_nothing(
     (small / "other").write_bytes(b"odd")  # so that the disk is full in the midst of a write
     monkeypatch.setattr("tempfile.tempdir", str(small))
     async with await AsyncClient.init(patient_config(large_gateway)) as client:
-        with pytest.raises(OSError, match="are needed, and .* are free") as caught:
+        with pytest.raises(OSError, match=r"are needed, and .* are free") as caught:
             await client.download(str(LARGE_ROOT))
     assert caught.value.errno == errno.ENOSPC
     assert len(large_gateway.requests) == 2
@@ -105,7 +105,7 @@ async def test_a_full_disk_ends_a_download_from_the_embedded_store(mounted, tmp_
     (small / "other").write_bytes(b"odd")  # so that the disk is full in the midst of a write
     async with await AsyncClient.init(path=tmp_path / "store") as client:
         record = await client.upload(LARGE)
-        with pytest.raises(OSError, match="are needed, and .* are free") as caught:
+        with pytest.raises(OSError, match=r"are needed, and .* are free") as caught:
             await client.download(record.cid, to=small / "file")
     assert caught.value.errno == errno.ENOSPC
     assert [path.name for path in small.iterdir()] == ["other"]

@@ -71,7 +71,7 @@ def test_a_full_disk_ends_a_download_and_leaves_nothing_at_the_target(
     (folder / "file").write_bytes(b"before")
     start = time.monotonic()
     with Client.init(patient_config(large_gateway, cache_path=cache)) as client:
-        with pytest.raises(OSError, match="are needed, and .* are free") as caught:
+        with pytest.raises(OSError, match=r"are needed, and .* are free") as caught:
             client.download(str(LARGE_ROOT), to=folder / "file")
         assert caught.value.errno == errno.ENOSPC
         assert not isinstance(caught.value, NetworkError)
@@ -95,7 +95,7 @@ def test_a_full_disk_ends_a_download_without_a_target_and_leaves_nothing(
     (small / "other").write_bytes(b"odd")  # so that the disk is full in the midst of a write
     monkeypatch.setattr("tempfile.tempdir", str(small))
     with Client.init(patient_config(large_gateway)) as client:
-        with pytest.raises(OSError, match="are needed, and .* are free") as caught:
+        with pytest.raises(OSError, match=r"are needed, and .* are free") as caught:
             client.download(str(LARGE_ROOT))
     assert caught.value.errno == errno.ENOSPC
     assert len(large_gateway.requests) == 2
@@ -107,7 +107,7 @@ def test_a_full_disk_ends_a_download_from_the_embedded_store(mounted, tmp_path):
     (small / "other").write_bytes(b"odd")  # so that the disk is full in the midst of a write
     with Client.init(path=tmp_path / "store") as client:
         record = client.upload(LARGE)
-        with pytest.raises(OSError, match="are needed, and .* are free") as caught:
+        with pytest.raises(OSError, match=r"are needed, and .* are free") as caught:
             client.download(record.cid, to=small / "file")
     assert caught.value.errno == errno.ENOSPC
     assert [path.name for path in small.iterdir()] == ["other"]

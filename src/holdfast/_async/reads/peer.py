@@ -4,10 +4,12 @@ Each block is verified when it comes, and kept for the rest of the read. A gatew
 which requests are sent. Redirects are followed, and refusals are told from failures.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast._async.reads.blocks import AsyncBlocks
 from holdfast._async.reads.state import ReadState
 from holdfast._async.runtime import now, run_blocking, together
 from holdfast._async.session import AsyncSession, read_whole
@@ -224,12 +226,11 @@ class AsyncBegun:
         return outcome
 
 
-class AsyncPeer:
+class AsyncPeer(ABC):
     """Everything that the stream of a body needs besides the body.
 
     Args:
         deadline: When the attempt must have ended.
-        fetch: Returns one verified block.
         patience: How many seconds the body may bring nothing that is needed.
 
     Attributes:
@@ -248,7 +249,6 @@ class AsyncPeer:
         host: str,
         state: ReadState,
         deadline: Deadline,
-        fetch: Callable[[CID], Awaitable[bytes]],
         *,
         patience: float | None = None,
         is_racing: bool = False,
@@ -258,7 +258,6 @@ class AsyncPeer:
         self.is_racing = is_racing
         self.was_imported = False
         self._deadline = deadline
-        self._fetch = fetch
         self._patience = patience
 
     def new_budget(self) -> BodyBudget:
@@ -320,6 +319,23 @@ class AsyncPeer:
             await run_blocking(cache.put, cid, block)
         return block
 
+    @abstractmethod
+    async def _fetch(self, cid: CID) -> bytes:
+        """Fetch one block and verify it."""
+
+
+class AsyncBlocksPeer(AsyncPeer):
+    """A peer whose blocks come from `blocks`."""
+
+    def __init__(
+        self, host: str, state: ReadState, deadline: Deadline, blocks: AsyncBlocks
+    ) -> None:
+        super().__init__(host, state, deadline)
+        self._blocks = blocks
+
+    async def _fetch(self, cid: CID) -> bytes:
+        return await self._blocks.block(cid)
+
 
 class AsyncGatewayPeer(AsyncPeer):
     """Everything that a strategy needs to read from one gateway.
@@ -348,9 +364,7 @@ class AsyncGatewayPeer(AsyncPeer):
         sent: AsyncSent | None = None,
     ) -> None:
         patience = session.timeouts.read
-        super().__init__(
-            gateway.peer, state, deadline, self._request, patience=patience, is_racing=is_racing
-        )
+        super().__init__(gateway.peer, state, deadline, patience=patience, is_racing=is_racing)
         self._session = session
         self._sent = sent
         self.gateway = gateway
@@ -431,7 +445,7 @@ class AsyncGatewayPeer(AsyncPeer):
             await response.aclose()
         raise gateways.too_many_redirects(request)
 
-    async def _request(self, cid: CID) -> bytes:
+    async def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""
         response = await self.open_or_refuse(self.gateway.block(cid))
         try:

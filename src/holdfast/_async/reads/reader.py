@@ -20,7 +20,7 @@ from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.blocks import AsyncBlocks, AsyncGetBlock, AsyncGivenBlocks, check_time
 from holdfast._async.reads.blocks import ignore as ignore_items
 from holdfast._async.reads.entry_pages import AsyncEntryPages
-from holdfast._async.reads.peer import AsyncPeer
+from holdfast._async.reads.peer import AsyncBlocksPeer
 from holdfast._async.reads.state import Output, ReadState
 from holdfast._async.reads.strategies import AsyncBodyStream
 from holdfast._async.reads.streams import closing_on_error
@@ -198,7 +198,7 @@ class AsyncReader(ABC):
         response = await self.body(cid, state.call)
         if response is None:
             return
-        peer = AsyncPeer(self.host, state, state.call.deadline, blocks.block)
+        peer = AsyncBlocksPeer(self.host, state, state.call.deadline, blocks)
         try:
             async with closing_on_error(response):
                 stream = await AsyncBodyStream(peer, BodyProof(cid), response).begin()

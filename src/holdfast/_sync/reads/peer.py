@@ -6,10 +6,12 @@ Each block is verified when it comes, and kept for the rest of the read. A gatew
 which requests are sent. Redirects are followed, and refusals are told from failures.
 """
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from holdfast._sync.reads.blocks import Blocks
 from holdfast._sync.reads.state import ReadState
 from holdfast._sync.runtime import now, run_blocking, together
 from holdfast._sync.session import Session, read_whole
@@ -224,12 +226,11 @@ class Begun:
         return outcome
 
 
-class Peer:
+class Peer(ABC):
     """Everything that the stream of a body needs besides the body.
 
     Args:
         deadline: When the attempt must have ended.
-        fetch: Returns one verified block.
         patience: How many seconds the body may bring nothing that is needed.
 
     Attributes:
@@ -248,7 +249,6 @@ class Peer:
         host: str,
         state: ReadState,
         deadline: Deadline,
-        fetch: Callable[[CID], bytes],
         *,
         patience: float | None = None,
         is_racing: bool = False,
@@ -258,7 +258,6 @@ class Peer:
         self.is_racing = is_racing
         self.was_imported = False
         self._deadline = deadline
-        self._fetch = fetch
         self._patience = patience
 
     def new_budget(self) -> BodyBudget:
@@ -320,6 +319,21 @@ class Peer:
             run_blocking(cache.put, cid, block)
         return block
 
+    @abstractmethod
+    def _fetch(self, cid: CID) -> bytes:
+        """Fetch one block and verify it."""
+
+
+class BlocksPeer(Peer):
+    """A peer whose blocks come from `blocks`."""
+
+    def __init__(self, host: str, state: ReadState, deadline: Deadline, blocks: Blocks) -> None:
+        super().__init__(host, state, deadline)
+        self._blocks = blocks
+
+    def _fetch(self, cid: CID) -> bytes:
+        return self._blocks.block(cid)
+
 
 class GatewayPeer(Peer):
     """Everything that a strategy needs to read from one gateway.
@@ -348,9 +362,7 @@ class GatewayPeer(Peer):
         sent: Sent | None = None,
     ) -> None:
         patience = session.timeouts.read
-        super().__init__(
-            gateway.peer, state, deadline, self._request, patience=patience, is_racing=is_racing
-        )
+        super().__init__(gateway.peer, state, deadline, patience=patience, is_racing=is_racing)
         self._session = session
         self._sent = sent
         self.gateway = gateway
@@ -431,7 +443,7 @@ class GatewayPeer(Peer):
             response.close()
         raise gateways.too_many_redirects(request)
 
-    def _request(self, cid: CID) -> bytes:
+    def _fetch(self, cid: CID) -> bytes:
         """Fetch one block and verify it."""
         response = self.open_or_refuse(self.gateway.block(cid))
         try:

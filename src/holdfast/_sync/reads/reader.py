@@ -22,7 +22,7 @@ from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.blocks import Blocks, GetBlock, GivenBlocks, check_time
 from holdfast._sync.reads.blocks import ignore as ignore_items
 from holdfast._sync.reads.entry_pages import EntryPages
-from holdfast._sync.reads.peer import Peer
+from holdfast._sync.reads.peer import BlocksPeer
 from holdfast._sync.reads.state import Output, ReadState
 from holdfast._sync.reads.strategies import BodyStream
 from holdfast._sync.reads.streams import closing_on_error
@@ -198,7 +198,7 @@ class Reader(ABC):
         response = self.body(cid, state.call)
         if response is None:
             return
-        peer = Peer(self.host, state, state.call.deadline, blocks.block)
+        peer = BlocksPeer(self.host, state, state.call.deadline, blocks)
         try:
             with closing_on_error(response):
                 stream = BodyStream(peer, BodyProof(cid), response).begin()
