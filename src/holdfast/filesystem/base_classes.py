@@ -22,6 +22,9 @@ if TYPE_CHECKING:
         def to_dict(self, **options: Any) -> Any:
             """Return the class and its options."""
 
+        def walk(self, path: Any, *args: Any, **options: Any) -> Any:
+            """Walk through the folders below a path."""
+
         def _walk(self, path: Any, *args: Any, **options: Any) -> Any: ...
 
     class AbstractBufferedFile(Untyped):

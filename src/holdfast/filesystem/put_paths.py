@@ -81,6 +81,34 @@ class _UnfollowedLinks(LocalFileSystem):  # type: ignore[misc] # fsspec has no t
         path = self._strip_protocol(path)
         return os.path.isdir(path) and (path in self._named or not self.islink(path))  # noqa: PTH112
 
+    def expand_path(
+        self,
+        path: Any,
+        recursive: bool = False,  # noqa: FBT001, FBT002 - as fsspec calls it
+        maxdepth: int | None = None,
+        **_: Any,
+    ) -> list[str]:
+        """Expand patterns as fsspec does. What a pattern matches is a name, and not a pattern.
+
+        Before 2026.6, fsspec never ends with a name such as ``a[1].txt``.
+        """
+        names: set[str] = set()
+        for given in [path] if isinstance(path, str | os.PathLike) else path:
+            each = self._strip_protocol(given)
+            if has_magic(each):
+                below, depth = self.glob(each, maxdepth=maxdepth), maxdepth and maxdepth - 1
+                names.update(below)
+            else:
+                below, depth = [each], maxdepth
+            if recursive and depth != 0:
+                for name in below:
+                    names.update(self.find(name, maxdepth=depth, withdirs=True))
+            if not has_magic(each) and (not recursive or self.exists(each)):
+                names.add(each)
+        if not names:
+            raise FileNotFoundError(path)
+        return sorted(names)
+
     def root_of(self, path: str) -> str | None:
         """Return the folder below which `path` was found; None if the user has named it."""
         if path in self._named:

@@ -5,7 +5,7 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -158,13 +158,31 @@ class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):
         **options: Any,
     ) -> AsyncIterator[Any]:
         """Walk as fsspec does, but do not take a failure for an empty folder."""
-        if not plain_path(path):
-            self._staging_for("", writing=False)
-        if on_error == "omit":
-            on_error = _raise_unless_missing
+        on_error = self._begin_walk(path, on_error)
         walk = super()._walk(path, maxdepth, topdown=topdown, on_error=on_error, **options)
         async for each in walk:
             yield each
+
+    def walk(
+        self,
+        path: str,
+        maxdepth: int | None = None,
+        topdown: bool = True,  # noqa: FBT001, FBT002 - as fsspec calls it
+        on_error: str | Callable[[OSError], object] = "omit",
+        **options: Any,
+    ) -> Iterator[Any]:
+        """Walk as `_walk` does: fsspec does not make this method from that one."""
+        on_error = self._begin_walk(path, on_error)
+        walk: Iterator[Any] = super().walk(
+            path, maxdepth, topdown=topdown, on_error=on_error, **options
+        )
+        return walk
+
+    def _begin_walk(self, path: str, on_error: Any) -> Any:
+        """Return what to do with an error; raise one if the walk begins at the top level."""
+        if not plain_path(path):
+            self._staging_for("", writing=False)
+        return _raise_unless_missing if on_error == "omit" else on_error
 
     async def _exists(self, path: str, **_: Any) -> bool:
         return await self._type(path) is not None
