@@ -147,8 +147,8 @@ class ProviderError(ClientError):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.details = None if details is None else single_line(details)
-        self.request_id = None if request_id is None else single_line(request_id)
+        self.details: str | None = None if details is None else single_line(details)
+        self.request_id: str | None = None if request_id is None else single_line(request_id)
         self.retry_after = retry_after
 
 

@@ -231,10 +231,10 @@ class ReadingFileSystem(AsyncFileSystem, metaclass=SecretOptions):
             raise UnsupportedError(f"{path} has no HTTP address; set gateway_url")
         return url
 
-    modified = sync_wrapper(_modified)
-    created = sync_wrapper(_created)
-    checksum = sync_wrapper(_checksum)
-    sign = sync_wrapper(_sign)
+    modified: Any = sync_wrapper(_modified)
+    created: Any = sync_wrapper(_created)
+    checksum: Any = sync_wrapper(_checksum)
+    sign: Any = sync_wrapper(_sign)
 
     # Reading
 

@@ -20,7 +20,6 @@ from holdfast.protocol.kubo_replies import KUBO_ERRORS
 from holdfast.protocol.multiaddrs import public_addresses
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
-from holdfast.protocol.pin_lines import check_stream
 from holdfast.protocol.pin_rows import other_version
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
@@ -229,7 +228,9 @@ class KuboAPI:
         """Return `reply` if it is a success so far; raise its error otherwise."""
         if not reply.ok:
             raise self.error(reply, cid)
-        check_stream(reply, self.token)
+        if reply.stream_error:  # Kubo had begun its reply, so that its error is in the trailer
+            body = reply.stream_error.encode()
+            raise self.error(Reply(500, {"content-type": "text/plain"}, body), cid)
         kubo_replies.check_age(reply, self.token)
         return reply
 

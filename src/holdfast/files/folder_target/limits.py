@@ -42,7 +42,7 @@ class Usage:
     def __init__(self, space: DiskSpace, max_bytes: int | None = None) -> None:
         self._space = space
         self._max_bytes = max_bytes
-        self.lock = Lock()
+        self.lock: Lock = Lock()
         self._total = 0
         self.below: dict[int, int] = {}
         self.places: dict[int, int] = {}
