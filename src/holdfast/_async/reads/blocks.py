@@ -107,7 +107,8 @@ class AsyncFetchedBlocks(AsyncBlocks):
             return
         fetched: dict[CID, bytes] = {}
         if known.get(need) is None:
-            ahead = (each for each in walk.needed_next(self.at_once - 1) if not known.get(each))
+            following = walk.needed_next(self.at_once - 1)
+            ahead = (each for each in following if known.get(each) is None)
             fetched = await self._fetch(need, ahead)
         await run_blocking(self._feed, walk, need, fetched, known, take)
 

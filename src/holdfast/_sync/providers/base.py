@@ -194,7 +194,7 @@ class BaseProvider(
         if to is None:
             sink: SpoolSink | TargetSink = SpoolSink(max_bytes)
         else:
-            # What is read from this machine is soon read again.
+            # A download from this machine is quick to repeat: nothing of it is kept.
             cache = cache_folder(self.config.cache_path) if self.reader.is_remote else None
             sink = TargetSink(to, cache=cache, reference=reference, max_bytes=max_bytes)
         with self.call("download", cid, total=False) as call:

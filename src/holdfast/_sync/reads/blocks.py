@@ -109,7 +109,8 @@ class FetchedBlocks(Blocks):
             return
         fetched: dict[CID, bytes] = {}
         if known.get(need) is None:
-            ahead = (each for each in walk.needed_next(self.at_once - 1) if not known.get(each))
+            following = walk.needed_next(self.at_once - 1)
+            ahead = (each for each in following if known.get(each) is None)
             fetched = self._fetch(need, ahead)
         run_blocking(self._feed, walk, need, fetched, known, take)
 
