@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast import AsyncBaseProvider, AsyncBlockReader, BaseProvider, BlockReader, ClientConfig
 from holdfast.errors import ConfigError, NotFoundError
-from holdfast.provider import CID, Added, Call, PinInfo, Progress, Source
+from holdfast.provider import CID, Added, Call, Content, PinInfo, Progress
 
 
 class BlockFolder:
@@ -47,8 +47,8 @@ class FolderProvider(BaseProvider):
         self._folder = BlockFolder(config)
         super().__init__(config, reader=BlockReader(self._folder.get))
 
-    def add_file(self, source: Source, info: PinInfo, _: Call, progress: Progress) -> Added:
-        root = self.import_file(source, self._folder.put, progress)
+    def add(self, content: Content, info: PinInfo, _: Call, progress: Progress) -> Added:
+        root = self.import_content(content, self._folder.put, progress)
         return self._folder.pin(root.cid, info.name)
 
     def unpin(self, cid: str, _: Call) -> None:
@@ -66,8 +66,8 @@ class AsyncFolderProvider(AsyncBaseProvider):
     async def _get(self, cid: CID) -> bytes:
         return await asyncio.to_thread(self._folder.get, cid)
 
-    async def add_file(self, source: Source, info: PinInfo, _: Call, progress: Progress) -> Added:
-        root = await self.import_file(source, self._folder.put, progress)
+    async def add(self, content: Content, info: PinInfo, _: Call, progress: Progress) -> Added:
+        root = await self.import_content(content, self._folder.put, progress)
         return await asyncio.to_thread(self._folder.pin, root.cid, info.name)
 
     async def unpin(self, cid: str, _: Call) -> None:

@@ -362,7 +362,7 @@ from holdfast.files.atomic import PendingFile
 from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError, NotAFileError, NotFoundError, ProviderError
 from holdfast.errors import SerializationError
-from holdfast.provider import Added, Pin, PinFilter, PinInfo
+from holdfast.provider import Added, Pin, PinFilter, PinInfo, Source
 from holdfast.testing import AsyncProviderTests, ProviderTests
 from memory_provider import MemoryProvider
 
@@ -422,18 +422,17 @@ class PinsProvider(MemoryProvider):
         self._pins = {}
 
     def put_json(self, text, *, name):
-        return self.pin_json(text, PinInfo(name=name)).cid
+        return self.add(Source.of_json(text), PinInfo(name=name), None, None).cid
 
-    def pin_json(self, text, info):
-        cid = super().put_json(text, name=info.name)
+    def add(self, content, info, call, progress):
+        if content.json is None:
+            return Added(cid=self.put_file(content, name=info.name, progress=progress))
+        cid = super().put_json(content.json.decode(), name=info.name)
         known = cid in self._pins
         if not known:
             self._pins[cid] = Pin(id=cid, cid=cid, created=int(time.time() * 1000))
         self._note(cid, info.name if info.given or not known else None, info.keyvalues)
         return Added(cid=cid, duplicate=known)
-
-    def pin_file(self, source, info, *, progress=None):
-        return Added(cid=self.put_file(source, name=info.name, progress=progress))
 
     def _note(self, cid, name, keyvalues):
         pin = self._pins[cid]

@@ -135,10 +135,9 @@ def test_long_names_are_cut_on_a_terminal(commands, width):
 
 WAITING = f"""
 from holdfast import BaseProvider, BlockReader, ClientConfig, Pin
-from holdfast.provider import Finding
 
 
-class Provider(BaseProvider, Finding):
+class Provider(BaseProvider):
     def __init__(self, config):
         super().__init__(config, reader=BlockReader(None))
 
@@ -147,7 +146,7 @@ class Provider(BaseProvider, Finding):
         yield Pin(id="2", cid="{HELLO_CID}", size=None, created=None, state="queued")
         yield Pin(id="3", cid="{HELLO_CID}", name="both", peers={{"a": "pinned", "b": "pinned"}})
 
-    list_pins = add_file = unpin = check_credentials = None
+    unpin = check_credentials = None
 """
 
 

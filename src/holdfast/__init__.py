@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from holdfast._sync.workers import Outcomes
     from holdfast.config import ClientConfig, Retries, Timeouts
     from holdfast.config.settings_files import connections
+    from holdfast.contract import AsyncStorageProvider, StorageProvider
     from holdfast.events import Event
     from holdfast.files.blob import Blob
     from holdfast.files.local_cids import compute_cid, verify
-    from holdfast.provider import AsyncStorageProvider, StorageProvider
     from holdfast.records import (
         Added,
         ClientMessage,
@@ -118,7 +118,7 @@ _LAZY = {
     "AsyncPSAProvider": "holdfast._async.providers.psa",
     "AsyncPinProvider": "holdfast._async.providers.pinning",
     "AsyncPinataProvider": "holdfast._async.providers.pinata",
-    "AsyncStorageProvider": "holdfast.provider",
+    "AsyncStorageProvider": "holdfast.contract",
     "BaseProvider": "holdfast._sync.providers.base",
     "Blob": "holdfast.files.blob",
     "BlockReader": "holdfast._sync.reads.reader",
@@ -142,7 +142,7 @@ _LAZY = {
     "PinProvider": "holdfast._sync.providers.pinning",
     "PinataProvider": "holdfast._sync.providers.pinata",
     "Retries": "holdfast.config",
-    "StorageProvider": "holdfast.provider",
+    "StorageProvider": "holdfast.contract",
     "StoreOptions": "holdfast.records",
     "Timeouts": "holdfast.config",
     "compute_cid": "holdfast.files.local_cids",

@@ -119,6 +119,7 @@ class Call:
         total: float | None = None,
         hook: EventHook | None = None,
         clock: Clock | None = None,
+        provider: str | None = None,
     ) -> None:
         self.operation = operation
         self.cid = cid
@@ -126,6 +127,7 @@ class Call:
         self.started: float = time.monotonic()
         self.clock: Clock = Clock(total) if clock is None else clock
         self._hook = hook
+        self._provider = provider
         self._over = False
 
     @property
@@ -152,7 +154,7 @@ class Call:
         # A runner that has lost a race may still report something after the call has ended.
         if self._over or not self.is_heard(level):
             return
-        facts = {"cid": self.cid, "attempt": self.attempt, **facts}
+        facts = {"cid": self.cid, "attempt": self.attempt, "provider": self._provider, **facts}
         shown = {name: _shown(value) for name, value in facts.items()}
         event = Event(kind=kind, operation=self.operation, **shown)
         logger.log(level, words, *map(_shown, args), extra=asdict(event))

@@ -34,6 +34,8 @@ class Event:
         delay: For ``retry``, the seconds until the next attempt.
         error: The name of the error's class, if there was one.
         position: For ``resume``, how many bytes are there already.
+        provider: The class of the provider that it comes from, such as ``LocalProvider``. With a
+            wrapper, that is the provider inside.
 
     Example:
         >>> from holdfast import Client
@@ -55,6 +57,7 @@ class Event:
     delay: float | None = None
     error: str | None = None
     position: int | None = None
+    provider: str | None = None
 
 
 EventHook: TypeAlias = Callable[[Event], None]

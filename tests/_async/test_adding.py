@@ -1,4 +1,4 @@
-"""What a client passes to providers with and without the capability `Annotating`."""
+"""What a client passes to providers, with and without `add`."""
 
 import pytest
 
@@ -8,13 +8,13 @@ from tests._async.spec_only import AsyncSpecOnly
 
 
 class AsyncOverriding(AsyncLocalProvider):
-    """A provider of ours with one method of the spec overridden."""
+    """A provider of ours with `add` overridden, through which everything is stored."""
 
     stored = 0
 
-    async def put_json(self, text, *, name):
+    async def add(self, content, info, call, progress):
         self.stored += 1
-        return await super().put_json(text, name=name)
+        return await super().add(content, info, call, progress)
 
 
 async def test_a_provider_of_the_spec_gets_the_name():
@@ -34,11 +34,23 @@ async def test_a_provider_of_the_spec_keeps_no_key_values():
         await client.upload(b"hello", keyvalues={"a": 1})
 
 
-async def test_a_subclass_that_overrides_the_spec_is_called(tmp_path):
+@pytest.mark.parametrize("name", ["put_json", "put_file"])
+async def test_a_class_that_overrides_the_spec_alone_is_refused_when_it_is_made(name):
+    async def put(self, *_, **__): ...
+
+    mixin = type("Mixin", (), {name: put})
+    for bases, members in (((AsyncLocalProvider,), {name: put}), ((mixin, AsyncLocalProvider), {})):
+        with pytest.raises(TypeError, match=f"^Own overrides {name}, .*: override add$"):
+            type("Own", bases, members)
+        type("Own", bases, {**members, "add": put})
+
+
+async def test_a_subclass_that_overrides_add_is_called(tmp_path):
     provider = AsyncOverriding(ClientConfig(path=tmp_path))
     client = AsyncClient(provider)
     await client.store([1])
-    assert provider.stored == 1
+    await provider.put_json("[3]", name="three")
+    assert provider.stored == 2
     await client.store([2], keyvalues={"a": "b"})
     pins = await client.pins()
     assert dict(pins[0].keyvalues) == {"a": "b"}

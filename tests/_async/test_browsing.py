@@ -21,7 +21,6 @@ from holdfast.errors import (
     UnprovenError,
     UnsupportedError,
 )
-from holdfast.provider import AsyncBrowsing
 from holdfast.records import Entry
 from holdfast.testing import Scripted, ScriptedServer
 from tests._async.test_base_provider import AsyncDictProvider
@@ -234,8 +233,8 @@ async def test_wrong_arguments_are_errors_before_the_first_entry(client):
 
 
 class Blind(AsyncDictProvider):
-    def supports(self, capability):
-        return capability is not AsyncBrowsing and super().supports(capability)
+    def supports(self, operation):
+        return operation not in ("iter_entries", "stat") and super().supports(operation)
 
 
 async def test_a_provider_that_cannot_look_says_so():

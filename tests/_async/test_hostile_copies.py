@@ -7,7 +7,6 @@ import pytest
 
 from holdfast import AsyncClient, AsyncLocalProvider, AsyncPinataProvider, ClientConfig
 from holdfast._async.copying.copier import AsyncCopier
-from holdfast._async.copying.places import is_on_network, place_of
 from holdfast._async.providers.imports import ignore
 from holdfast.content.cid import CID
 from holdfast.content.profiles import KUBO_LEGACY_CIDV1
@@ -165,16 +164,16 @@ def service(network, account="account-number-one"):
 
 
 def test_the_networks_of_a_service_are_two_places():
-    places = [place_of(service(network)) for network in ("public", "private", "private")]
+    places = [service(network).place() for network in ("public", "private", "private")]
     assert len({place.name for place in places}) == 1
     marks = [place.fingerprint("salt") for place in places]
     assert marks[0] != marks[1] == marks[2]
-    assert marks[1] != place_of(service("private", "account-number-two")).fingerprint("salt")
+    assert marks[1] != service("private", "account-number-two").place().fingerprint("salt")
 
 
 def test_nobody_is_asked_to_fetch_private_files():
-    assert is_on_network(service("public"))
-    assert not is_on_network(service("private"))
+    assert service("public").is_on_network()
+    assert not service("private").is_on_network()
 
 
 class Modest(AsyncLocalProvider):

@@ -14,7 +14,6 @@ from holdfast.errors import (
     VerificationError,
 )
 from holdfast.hints import hint_of
-from holdfast.provider import AsyncExporting, ask
 from holdfast.testing import Scripted, ScriptedServer
 from tests.pinata import GROUP, LINK_QUERY, v3_config
 from tests.support import HELLO_CID, TOKEN, raw_cid
@@ -136,9 +135,9 @@ async def test_there_are_no_private_directories(reader):
 
 async def test_private_content_is_not_given_block_by_block(reader, service):
     with pytest.raises(UnsupportedError, match="cannot give content block by block"):
-        ask(reader.provider, AsyncExporting)
+        reader.provider.require("export_archive")
     async with AsyncClient.init(v3_config(service)) as public:
-        assert ask(public.provider, AsyncExporting) is public.provider
+        assert public.provider.require("export_archive") is public.provider
 
 
 async def test_a_key_that_may_not_sign_is_an_error_of_the_read(server):

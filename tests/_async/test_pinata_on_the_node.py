@@ -202,7 +202,7 @@ class Counting(AsyncPinataProvider):
 
     sizes: ClassVar[list[int]] = []
 
-    async def add_file(self, source, info, call, progress, /):
+    async def add_file(self, source, info, call, progress):
         self.sizes.append(source.size)
         return await super().add_file(source, info, call, progress)
 

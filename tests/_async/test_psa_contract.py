@@ -7,7 +7,6 @@ done by the provider: pins are found, listed, changed and removed, and content i
 import pytest
 
 from holdfast import AsyncPinProvider, AsyncPSAProvider
-from holdfast.provider import AsyncAnnotating
 from holdfast.testing import AsyncProviderTests
 from tests.contract import OnTheNode
 
@@ -15,20 +14,12 @@ from tests.contract import OnTheNode
 class StoringElsewhere(AsyncPSAProvider):
     """Pins at the service, and stores through another API of the same node."""
 
-    stores_content = True
-
     def __init__(self, config, node):
         super().__init__(config)
         self._storing = AsyncPinProvider(node.config)
 
-    def supports(self, capability):
-        return super().supports(capability) or capability is AsyncAnnotating
-
-    async def add_json(self, text, info, call, /):
-        return await self._storing.add_json(text, info, call)
-
-    async def add_file(self, source, info, call, progress, /):
-        return await self._storing.add_file(source, info, call, progress)
+    async def add(self, content, info, call, progress, /):
+        return await self._storing.add(content, info, call, progress)
 
     async def aclose(self):
         await self._storing.aclose()

@@ -1,6 +1,6 @@
 # WARNING: this file is generated from tests/_async/test_adding.py
 # by scripts/generate_sync.py. Change the original instead.
-"""What a client passes to providers with and without the capability `Annotating`."""
+"""What a client passes to providers, with and without `add`."""
 
 import pytest
 
@@ -10,13 +10,13 @@ from tests._sync.spec_only import SpecOnly
 
 
 class Overriding(LocalProvider):
-    """A provider of ours with one method of the spec overridden."""
+    """A provider of ours with `add` overridden, through which everything is stored."""
 
     stored = 0
 
-    def put_json(self, text, *, name):
+    def add(self, content, info, call, progress):
         self.stored += 1
-        return super().put_json(text, name=name)
+        return super().add(content, info, call, progress)
 
 
 def test_a_provider_of_the_spec_gets_the_name():
@@ -36,11 +36,23 @@ def test_a_provider_of_the_spec_keeps_no_key_values():
         client.upload(b"hello", keyvalues={"a": 1})
 
 
-def test_a_subclass_that_overrides_the_spec_is_called(tmp_path):
+@pytest.mark.parametrize("name", ["put_json", "put_file"])
+def test_a_class_that_overrides_the_spec_alone_is_refused_when_it_is_made(name):
+    def put(self, *_, **__): ...
+
+    mixin = type("Mixin", (), {name: put})
+    for bases, members in (((LocalProvider,), {name: put}), ((mixin, LocalProvider), {})):
+        with pytest.raises(TypeError, match=f"^Own overrides {name}, .*: override add$"):
+            type("Own", bases, members)
+        type("Own", bases, {**members, "add": put})
+
+
+def test_a_subclass_that_overrides_add_is_called(tmp_path):
     provider = Overriding(ClientConfig(path=tmp_path))
     client = Client(provider)
     client.store([1])
-    assert provider.stored == 1
+    provider.put_json("[3]", name="three")
+    assert provider.stored == 2
     client.store([2], keyvalues={"a": "b"})
     pins = client.pins()
     assert dict(pins[0].keyvalues) == {"a": "b"}

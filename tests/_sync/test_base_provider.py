@@ -1,6 +1,6 @@
 # WARNING: this file is generated from tests/_async/test_base_provider.py
 # by scripts/generate_sync.py. Change the original instead.
-"""The seam of providers: what the base class does, and how capabilities are asked for."""
+"""The seam of providers: what the base class does, and what a provider supports."""
 
 import pytest
 
@@ -19,18 +19,10 @@ from holdfast.errors import (
     NotFoundError,
     UnsupportedError,
 )
+from holdfast.files.folder_source import FolderSource
 from holdfast.protocol.http import Request
 from holdfast.protocol.multipart import FileForm
-from holdfast.provider import (
-    CarExport,
-    CarImport,
-    Directories,
-    Listing,
-    Pinning,
-    ask,
-    has_capability,
-)
-from holdfast.records import Added, Pin, PinInfo
+from holdfast.records import Added, Pin, PinFilter, PinInfo
 from tests.support import HELLO_CID, config_for
 
 
@@ -46,9 +38,9 @@ class DictProvider(BaseProvider):
             raise NotFoundError(f"{cid} is not here")
         return self.blocks[cid]
 
-    def add_file(self, source, info, call, progress):
-        self.added.append((source.type, info, call.operation))
-        part = self.import_file(source, self.blocks.__setitem__, progress)
+    def add(self, content, info, call, progress):
+        self.added.append((content.type, info, call.operation))
+        part = self.import_content(content, self.blocks.__setitem__, progress)
         known = part.cid in self.pinned
         self.pinned[part.cid] = info.name
         return Added(cid=str(part.cid), duplicate=known)
@@ -65,11 +57,8 @@ class DictProvider(BaseProvider):
         if self.releases == 1:
             raise OSError("the first time fails")
 
-    def list_pins(self, *, name=None, limit=None):
-        raise AssertionError("a method without its capability is not called")
 
-
-class ListingProvider(DictProvider, Listing, Pinning):
+class ListingProvider(DictProvider):
     def list_pins(self, *, name=None, limit=None):
         with self.call("pins"):
             return [Pin(id="1", cid=str(cid), name=each) for cid, each in self.pinned.items()]
@@ -161,47 +150,99 @@ def test_what_a_subclass_must_write_is_seen_when_it_is_made():
         Half()
 
 
-# Capabilities
+# What a provider supports
 
 
 MISSING = {
-    Listing: "DictProvider cannot list what it keeps; keep the CIDs of your records",
-    Pinning: "DictProvider cannot pin content by its CID; download it and upload it here",
-    Directories: "DictProvider cannot store directories; upload the files one by one",
-    CarImport: "DictProvider cannot import archives; upload the files",
-    CarExport: "DictProvider cannot export archives; download the files",
+    "list_pins": "DictProvider cannot list what it keeps; keep the CIDs of your records",
+    "pin": "DictProvider cannot pin content by its CID; download it and upload it here",
+    "add_directory": "DictProvider cannot store directories; upload the files one by one",
+    "import_car": "DictProvider cannot import archives; upload the files",
+    "export_car": "DictProvider cannot export archives; download the files",
 }
 
 
-@pytest.mark.parametrize("capability", MISSING, ids=lambda each: each.__name__)
-def test_a_missing_capability_is_told_with_the_alternative(capability):
+@pytest.mark.parametrize("operation", MISSING)
+def test_a_missing_operation_is_told_with_the_alternative(operation):
     provider = DictProvider()
-    assert not has_capability(provider, capability)
+    assert not provider.supports(operation)
     with pytest.raises(UnsupportedError) as caught:
-        ask(provider, capability)
-    assert str(caught.value) == MISSING[capability]
+        provider.require(operation)
+    assert str(caught.value) == MISSING[operation]
     for kind in (ClientError, NotImplementedError, ConfigError):
         assert isinstance(caught.value, kind)
 
 
-def test_a_capability_is_declared_and_not_seen_in_a_stray_method():
+CALLS = {
+    "list_pins": lambda it: it.list_pins(),
+    "find_pins": lambda it: it.find_pins(PinFilter()),
+    "update_pin": lambda it: it.update_pin(HELLO_CID, name="a", keyvalues=None),
+    "pin": lambda it: it.pin(HELLO_CID, PinInfo()),
+    "pin_from": lambda it: it.pin_from(HELLO_CID, PinInfo(), []),
+    "addresses": lambda it: it.addresses(),
+    "own_block": lambda it: it.own_block(CID.parse(HELLO_CID)),
+    "signed_url": lambda it: it.signed_url(HELLO_CID, expires=1),
+    "signed_upload_url": lambda it: it.signed_upload_url(expires=1, max_bytes=None, types=()),
+    "import_car": lambda it: it.import_car([]),
+    "export_car": lambda it: it.export_car(HELLO_CID),
+    "add_directory": lambda it: it.add_directory(FolderSource.of("."), PinInfo()),
+    "import_archive": lambda it: it.import_archive(HELLO_CID, [b""], PinInfo()),
+}
+
+
+@pytest.mark.parametrize("operation", CALLS)
+def test_what_is_not_overridden_is_not_supported_and_raises(operation):
+    provider = DictProvider()
+    assert not provider.supports(operation)
+    with pytest.raises(UnsupportedError, match=r"^DictProvider (can|does|makes)"):
+        CALLS[operation](provider)
+
+
+def test_what_is_overridden_is_supported():
     with pytest.raises(UnsupportedError, match="cannot list what it keeps"):
         Client(DictProvider()).pins()
     provider = ListingProvider()
+    assert provider.supports("list_pins")
+    assert not provider.supports("find_pins")
+    assert not provider.supports("no such operation")
     provider.put_json("[1]", name="one")
     assert [pin.name for pin in Client(provider).pins()] == ["one"]
-    pin = ask(provider, Pinning).pin(HELLO_CID, PinInfo(name="two"))
+    with pytest.raises(UnsupportedError, match="can only list pins by name; leave the other"):
+        Client(provider).pins(cid=HELLO_CID)
+    pin = provider.pin(HELLO_CID, PinInfo(name="two"))
     assert pin == Pin(id="1", cid=HELLO_CID, name="two")
+
+
+def test_pins_that_can_be_found_can_be_listed():
+    class FindingProvider(DictProvider):
+        def find_pins(self, wanted, *, limit=None):
+            yield Pin(id="1", cid=HELLO_CID, name=wanted.name)
+
+    provider = FindingProvider()
+    assert provider.supports("list_pins")
+    assert [pin.name for pin in Client(provider).pins(name="a")] == ["a"]
+
+
+def test_a_provider_without_add_stores_nothing():
+    class ReadOnly(DictProvider):
+        add = BaseProvider.add
+
+    provider = ReadOnly()
+    assert not any(map(provider.supports, ("add", "put_json", "put_file", "add_directory")))
+    with pytest.raises(UnsupportedError, match=r"^ReadOnly cannot store new content, only pin"):
+        Client(provider).store([1])
+    with pytest.raises(UnsupportedError, match=r"^ReadOnly cannot store new content, only pin"):
+        Client(provider).upload(".")
 
 
 def test_a_provider_may_answer_for_itself():
     class Wrapper(ListingProvider):
         """Such as one over several others, which can do what all of them can."""
 
-        def supports(self, capability):
-            return capability is not Listing and super().supports(capability)
+        def supports(self, operation):
+            return operation != "list_pins" and super().supports(operation)
 
-    assert has_capability(Wrapper(), Pinning)
+    assert Wrapper().supports("pin")
     with pytest.raises(UnsupportedError, match="Wrapper cannot list what it keeps"):
         Client(Wrapper()).pins()
 

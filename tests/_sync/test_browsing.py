@@ -23,7 +23,6 @@ from holdfast.errors import (
     UnprovenError,
     UnsupportedError,
 )
-from holdfast.provider import Browsing
 from holdfast.records import Entry
 from holdfast.testing import Scripted, ScriptedServer
 from tests._sync.test_base_provider import DictProvider
@@ -234,8 +233,8 @@ def test_wrong_arguments_are_errors_before_the_first_entry(client):
 
 
 class Blind(DictProvider):
-    def supports(self, capability):
-        return capability is not Browsing and super().supports(capability)
+    def supports(self, operation):
+        return operation not in ("iter_entries", "stat") and super().supports(operation)
 
 
 def test_a_provider_that_cannot_look_says_so():

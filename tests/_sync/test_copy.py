@@ -19,7 +19,6 @@ from holdfast.errors import (
     UnsupportedError,
     VerificationError,
 )
-from holdfast.provider import Finding
 from holdfast.records import Copied
 from holdfast.testing import running_node
 from tests.content import stream
@@ -457,8 +456,8 @@ def test_a_journal_belongs_to_a_store_not_to_its_folder(here, tmp_path):
 class WithoutList(LocalProvider):
     """A store that cannot be asked which pins it has."""
 
-    def supports(self, capability):
-        return capability is not Finding and super().supports(capability)
+    def supports(self, operation):
+        return operation != "find_pins" and super().supports(operation)
 
 
 def test_a_journal_is_believed_only_where_the_target_cannot_be_asked(here, tmp_path):

@@ -204,7 +204,7 @@ class Counting(PinataProvider):
 
     sizes: ClassVar[list[int]] = []
 
-    def add_file(self, source, info, call, progress, /):
+    def add_file(self, source, info, call, progress):
         self.sizes.append(source.size)
         return super().add_file(source, info, call, progress)
 

@@ -9,7 +9,6 @@ done by the provider: pins are found, listed, changed and removed, and content i
 import pytest
 
 from holdfast import PinProvider, PSAProvider
-from holdfast.provider import Annotating
 from holdfast.testing import ProviderTests
 from tests.contract import OnTheNode
 
@@ -17,20 +16,12 @@ from tests.contract import OnTheNode
 class StoringElsewhere(PSAProvider):
     """Pins at the service, and stores through another API of the same node."""
 
-    stores_content = True
-
     def __init__(self, config, node):
         super().__init__(config)
         self._storing = PinProvider(node.config)
 
-    def supports(self, capability):
-        return super().supports(capability) or capability is Annotating
-
-    def add_json(self, text, info, call, /):
-        return self._storing.add_json(text, info, call)
-
-    def add_file(self, source, info, call, progress, /):
-        return self._storing.add_file(source, info, call, progress)
+    def add(self, content, info, call, progress, /):
+        return self._storing.add(content, info, call, progress)
 
     def close(self):
         self._storing.close()

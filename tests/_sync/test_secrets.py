@@ -169,7 +169,7 @@ def test_no_repr_shows_a_secret(server):
         for each in (client, client.config, client.provider, client.provider._api):
             assert_clean(repr(each) + str(each))
         request = next(client.provider._api.add_json(b"1", PinInfo(name="x")))
-        assert_clean(repr(request) + repr(client.provider._first_gateway))
+        assert_clean(repr(request) + repr(client.provider.reader._gateways._peers))
 
 
 def test_nothing_with_a_token_can_be_pickled(server):

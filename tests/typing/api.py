@@ -38,13 +38,10 @@ from holdfast import (
 from holdfast.provider import (
     CID,
     Call,
-    CarImport,
-    Listing,
-    Pinning,
+    Content,
     Progress,
     Source,
-    ask,
-    has_capability,
+    WrappingProvider,
 )
 
 
@@ -138,8 +135,8 @@ def content(path: Path) -> None:
     assert_type(verify(b"x", "cid"), bool)
 
 
-class Listed(BaseProvider, Listing):
-    """A provider of a user, who writes the primitives and one capability."""
+class Listed(BaseProvider):
+    """A provider of a user, who writes the primitives and one operation."""
 
     def __init__(self, config: ClientConfig) -> None:
         super().__init__(config, reader=BlockReader(self._get_block))
@@ -147,8 +144,9 @@ class Listed(BaseProvider, Listing):
     def _get_block(self, cid: CID) -> bytes:
         return bytes(cid)
 
-    def add_file(self, source: Source, info: PinInfo, _: Call, progress: Progress) -> Added:
-        root = self.import_file(source, lambda cid, block: None, progress)
+    def add(self, content: Content, info: PinInfo, _: Call, progress: Progress) -> Added:
+        assert isinstance(content, Source)
+        root = self.import_content(content, lambda cid, block: None, progress)
         assert_type(info.keyvalues, Mapping[str, Any])
         return Added(cid=str(root.cid))
 
@@ -184,14 +182,25 @@ async def async_pins(client: AsyncClient) -> None:
     assert_type(client.copy_pins(to=client, limit=5), AsyncOutcomes[Pin, Copied])
 
 
+class Counted(WrappingProvider):
+    """A wrapper of a user."""
+
+    def add(self, content: Content, info: PinInfo, call: Call, progress: Progress) -> Added:
+        added = super().add(content, info, call, progress)
+        assert_type(added, Added)
+        return added
+
+
 def providers(config: ClientConfig, storage: StorageProvider) -> None:
     provider = Listed.from_config(config)
     assert_type(provider, Listed)
     Client(provider)
-    assert_type(ask(storage, Listing).list_pins(), list[Pin])
-    assert_type(ask(storage, Pinning).pin("cid", PinInfo(name="a")), Pin)
-    if has_capability(storage, CarImport):
-        assert_type(storage.import_car([b""]), list[str])
+    Client(storage)
+    wrapper = Counted(provider)
+    assert_type(wrapper.supports("list_pins"), bool)
+    assert_type(wrapper.list_pins(), list[Pin])
+    assert_type(wrapper.require("pin").pin("cid", PinInfo(name="a")), Pin)
+    assert_type(wrapper.import_car([b""]), list[str])
 
 
 def handle(error: errors.ClientError) -> float | None:

@@ -1,16 +1,18 @@
 """Waiting for content that a provider fetches."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast._async.runtime import now, sleep
-from holdfast.provider import AsyncPinning
 from holdfast.records import Pin
+
+if TYPE_CHECKING:
+    from holdfast._async.providers.base import AsyncBaseProvider
 
 FIRST_PAUSE: Final = 0.25  # seconds before the first look at the state of a new pin
 LONGEST_PAUSE: Final = 10.0  # each pause is twice as long as the one before, up to this
 
 
-async def wait_for_pin(provider: AsyncPinning, pin: Pin, seconds: float) -> Pin:
+async def wait_for_pin(provider: "AsyncBaseProvider", pin: Pin, seconds: float) -> Pin:
     """Return `pin` when its content is pinned, or as it is after `seconds`."""
     until = now() + seconds
     pause = FIRST_PAUSE

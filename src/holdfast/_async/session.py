@@ -54,34 +54,28 @@ _calling: ContextVar[frozenset[_AsyncLocks]] = ContextVar("_calling", default=fr
 class _AsyncLimitedCall:
     """A call of a session, from the time when it is allowed: see `AsyncSession.call`."""
 
-    __slots__ = ("_arguments", "_call", "_config", "_held", "_locks", "_token")
+    __slots__ = ("_arguments", "_call", "_clock", "_held", "_locks", "_token")
 
     def __init__(
         self,
         locks: _AsyncLocks,
-        config: ClientConfig,
-        operation: str,
-        cid: str | None,
-        *,
-        total: bool,
         clock: Clock | None,
+        **arguments: Any,
     ) -> None:
         self._locks = locks
-        self._config = config
-        self._arguments = (operation, cid, config.timeouts.total if total else None, clock)
+        self._clock = clock
+        self._arguments = arguments
 
     async def __aenter__(self) -> Call:
         calling = _calling.get()
         self._held = None if self._locks in calling else self._locks.calls
-        operation, cid, total, clock = self._arguments
         if self._held is not None:
             arrived = now()
             await self._held.acquire()
-            if clock is not None:
-                clock.postponed += now() - arrived
+            if self._clock is not None:
+                self._clock.postponed += now() - arrived
         self._token = _calling.set(calling | self._locks.alone if calling else self._locks.alone)
-        hook = self._config.on_event
-        self._call = Call(operation, cid=cid, total=total, hook=hook, clock=clock)
+        self._call = Call(clock=self._clock, **self._arguments)
         return self._call
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -98,6 +92,7 @@ class AsyncSession:
 
     Attributes:
         transport: The transport.
+        provider: The name of the provider, for events.
         avoided: The addresses of gateways and peers that have failed, each with the time until
             which it is asked last: see `PeerSet`.
         trustless: The gateways that give only blocks and archives, each with the time until which
@@ -106,6 +101,7 @@ class AsyncSession:
 
     def __init__(self, transport: "AsyncTransport", config: ClientConfig) -> None:
         self.transport = transport
+        self.provider: str | None = None
         self.avoided: dict[str, float] = {}
         self.trustless: dict[str, float] = {}
         self._config = config
@@ -144,7 +140,13 @@ class AsyncSession:
         itself.
         """
         return _AsyncLimitedCall(
-            self._locks, self._config, operation, cid, total=total, clock=clock
+            self._locks,
+            clock,
+            operation=operation,
+            cid=cid,
+            total=self._config.timeouts.total if total else None,
+            hook=self._config.on_event,
+            provider=self.provider,
         )
 
     async def fetch(self, request: Request, call: Call, once: Once | None = None) -> Reply:

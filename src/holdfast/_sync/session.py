@@ -56,34 +56,28 @@ _calling: ContextVar[frozenset[_Locks]] = ContextVar("_calling", default=frozens
 class _LimitedCall:
     """A call of a session, from the time when it is allowed: see `Session.call`."""
 
-    __slots__ = ("_arguments", "_call", "_config", "_held", "_locks", "_token")
+    __slots__ = ("_arguments", "_call", "_clock", "_held", "_locks", "_token")
 
     def __init__(
         self,
         locks: _Locks,
-        config: ClientConfig,
-        operation: str,
-        cid: str | None,
-        *,
-        total: bool,
         clock: Clock | None,
+        **arguments: Any,
     ) -> None:
         self._locks = locks
-        self._config = config
-        self._arguments = (operation, cid, config.timeouts.total if total else None, clock)
+        self._clock = clock
+        self._arguments = arguments
 
     def __enter__(self) -> Call:
         calling = _calling.get()
         self._held = None if self._locks in calling else self._locks.calls
-        operation, cid, total, clock = self._arguments
         if self._held is not None:
             arrived = now()
             self._held.acquire()
-            if clock is not None:
-                clock.postponed += now() - arrived
+            if self._clock is not None:
+                self._clock.postponed += now() - arrived
         self._token = _calling.set(calling | self._locks.alone if calling else self._locks.alone)
-        hook = self._config.on_event
-        self._call = Call(operation, cid=cid, total=total, hook=hook, clock=clock)
+        self._call = Call(clock=self._clock, **self._arguments)
         return self._call
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -100,6 +94,7 @@ class Session:
 
     Attributes:
         transport: The transport.
+        provider: The name of the provider, for events.
         avoided: The addresses of gateways and peers that have failed, each with the time until
             which it is asked last: see `PeerSet`.
         trustless: The gateways that give only blocks and archives, each with the time until which
@@ -108,6 +103,7 @@ class Session:
 
     def __init__(self, transport: "Transport", config: ClientConfig) -> None:
         self.transport = transport
+        self.provider: str | None = None
         self.avoided: dict[str, float] = {}
         self.trustless: dict[str, float] = {}
         self._config = config
@@ -145,7 +141,15 @@ class Session:
         upload from a file that this client reads, for example) does not wait: it might wait for
         itself.
         """
-        return _LimitedCall(self._locks, self._config, operation, cid, total=total, clock=clock)
+        return _LimitedCall(
+            self._locks,
+            clock,
+            operation=operation,
+            cid=cid,
+            total=self._config.timeouts.total if total else None,
+            hook=self._config.on_event,
+            provider=self.provider,
+        )
 
     def fetch(self, request: Request, call: Call, once: Once | None = None) -> Reply:
         """Send `request`, retry if that may help, and return the complete reply.

@@ -2,17 +2,16 @@
 
 from collections.abc import Iterator
 from threading import Lock
-from typing import NoReturn
 
 from holdfast import BaseProvider, BlockReader, ClientConfig
+from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.errors import UnsupportedError
 from holdfast.files.backup_file import BackupFile
-from holdfast.provider import Call, Finding
-from holdfast.records import Added, Pin, PinFilter
+from holdfast.records import Pin, PinFilter
 
 
-class BackupProvider(BaseProvider, Finding):
+class BackupProvider(BaseProvider):
     """Reads from a backup. It stores nothing."""
 
     def __init__(self, file: BackupFile) -> None:
@@ -36,20 +35,13 @@ class BackupProvider(BaseProvider, Finding):
                 return
             yield pin
 
-    def add_file(self, *_: object) -> Added:
-        """Raise UnsupportedError."""
-        self._refuse()
-
     def unpin(self, cid: str, call: Call, /) -> None:
         """Raise UnsupportedError."""
         del cid, call
-        self._refuse()
+        raise UnsupportedError("a backup cannot be changed; make a new one")
 
     def check_credentials(self, call: Call, /) -> None:
         """Do nothing: a file needs none."""
-
-    def _refuse(self) -> NoReturn:
-        raise UnsupportedError("a backup cannot be changed; make a new one")
 
     def release(self) -> None:
         """Close the file."""

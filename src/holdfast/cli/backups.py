@@ -111,10 +111,11 @@ class _Written:
             write_failure(self._run, "cid", cid, failure)
 
     def _add(self, cid: str, writer: "BackupWriter") -> None:
-        from holdfast.provider import Exporting, ask
+        from holdfast._sync.providers.foreign import as_provider
 
         try:
-            writer.add(self._counted(ask(self._client.provider, Exporting).export_archive(cid)))
+            provider = as_provider(self._client.provider).require("export_archive")
+            writer.add(self._counted(provider.export_archive(cid)))
         except ClientError as error:
             self._failed.append((cid, exit_codes.describe(error)))
             self.code = self.code or exit_codes.family_of(error).code

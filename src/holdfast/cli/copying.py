@@ -80,7 +80,7 @@ def copy(
     The CIDs stay the same. There is a line for each pin. What the target has is not sent again, so
     the same command continues after an interruption.
     """
-    from holdfast._sync.copying.places import are_one_place
+    from holdfast._sync.providers.foreign import as_provider
 
     wanted: dict[str, Any] = {"name": name, "keyvalues": parse_keyvalues(keyvalue)}
     if cids and (name is not None or wanted["keyvalues"]):
@@ -92,7 +92,7 @@ def copy(
         run.connect(source, "--from", is_source=True) as client,
         run.connect(to, "--to") as target,
     ):
-        if are_one_place(client.provider, target.provider):
+        if as_provider(client.provider).place() == as_provider(target.provider).place():
             raise _same_place(source, to)
         if dry_run:
             _show_missing(run, client, target, cids, wanted)
@@ -135,17 +135,18 @@ def _show_missing(
 ) -> None:
     """Write a line for each pin: whether the target has it."""
     from holdfast._sync.copying.places import find_pin, has_content
+    from holdfast._sync.providers.foreign import as_provider
     from holdfast._sync.workers import Outcomes, WorkGroup
     from holdfast.content.reference import Reference
     from holdfast.records import Pin
 
     def look(pin: Pin) -> bool:
-        found = find_pin(target.provider, Reference.parse_cid(pin.cid))
+        found = find_pin(as_provider(target.provider), Reference.parse_cid(pin.cid))
         return found is not None and has_content(found)
 
     def chosen() -> Iterator[Pin]:
         for cid in map(Reference.parse_cid, cids or ()):
-            yield find_pin(client.provider, cid) or Pin(id="", cid=cid, size=None)
+            yield find_pin(as_provider(client.provider), cid) or Pin(id="", cid=cid, size=None)
 
     pins = chosen() if cids else client.iter_pins(**wanted)
     missing = there = size = 0

@@ -45,24 +45,23 @@ def info(run: Run, cid: PATH_ARGUMENT) -> None:
 
 def _layout(client: "Client", entry: "Entry") -> "FileLayout":
     """Return how the file was cut into blocks, as far as its root tells."""
+    from holdfast._sync.providers.foreign import as_provider
     from holdfast.content.blocks import inline_block
     from holdfast.content.car import CarReader
     from holdfast.content.cid import CID
     from holdfast.content.codecs import is_one_block
     from holdfast.content.unixfs.recognition import FileLayout, recognize
-    from holdfast.provider import Exporting, ask
 
     cid = CID.parse(entry.cid)
     if entry.kind == "symlink" or is_one_block(cid) or inline_block(cid) is not None:
         return FileLayout(1, None)
     if entry.kind != "file":
         return FileLayout(None, None)
-    reader = CarReader()
-    try:
-        exporting = ask(client.provider, Exporting)
-    except UnsupportedError:
+    provider = as_provider(client.provider)
+    if not provider.supports("export_archive"):
         return FileLayout(None, None)
-    with closing(exporting.export_archive(entry.cid)) as archive:  # type: ignore[type-var]
+    reader = CarReader()
+    with closing(provider.export_archive(entry.cid)) as archive:  # type: ignore[type-var]
         for piece in archive:
             for found, block in reader.update(piece):
                 if found == cid:

@@ -15,12 +15,13 @@ class ArchiveSource:
     header has been read. The blocks are left to the node, which verifies them.
 
     Attributes:
+        root: The root.
         size: The bytes of the archive, or None if that is not known.
     """
 
     def __init__(self, source: Source, root: CID) -> None:
         self._source = source
-        self._root = root
+        self.root = root
         self.size: int | None = source.size
 
     @property
@@ -40,7 +41,7 @@ class ArchiveSource:
             reader.push(chunk)
             reader.next_block()
             if reader.has_header:
-                check_only_root(reader.roots, self._root)
+                check_only_root(reader.roots, self.root)
                 yield bytes(held)
                 held.clear()
         if not reader.has_header:

@@ -34,10 +34,12 @@ class Place(NamedTuple):
         name: The provider, and the address of a service or the id of a local store.
         token: What tells two accounts apart: the token, and options that the provider has. Only a
             part of a slow hash is written.
+        folder: The folder of a local store, which tells it from a copy of it. It is not written.
     """
 
     name: str
     token: Secret | None = None
+    folder: str = ""
 
     def fingerprint(self, salt: str) -> str:
         """Return enough of a slow hash to notice another token, and too little to find this one."""

@@ -46,7 +46,10 @@ class Source:
         type: A media type, or "".
         bytes_read: Up to which byte the last `chunks` has read so far.
         file: The open file, for callers that read it without `chunks`.
+        json: The text, if it is a JSON value to store; else None.
     """
+
+    json: bytes | None = None
 
     def __init__(
         self,
@@ -77,6 +80,15 @@ class Source:
         self._lock = threading.Lock()
         self._reading = 0  # the number of the current call of `chunks`
         self._close = close
+
+    @classmethod
+    def of_json(cls, text: str) -> "Source":
+        """Return a source of JSON text. A service that has a call for JSON is sent it by that."""
+        data = text.encode()
+        file = io.BytesIO(data)
+        source = Source(file, size=len(data), type="application/json", seek=file.seek)
+        source.json = data
+        return source
 
     @property
     def repeatable(self) -> bool:

@@ -16,7 +16,6 @@ from holdfast.content.cid import CID
 from holdfast.errors import InvalidCIDError, UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.local_cids import compute_cid
-from holdfast.provider import has_capability
 from holdfast.records import Pin
 
 NOWHERE: Final = compute_cid(b"kept by nobody, one hopes: holdfast.testing")
@@ -107,11 +106,11 @@ def unique_json() -> str:
     return f'{{"salt":"{secrets.token_hex(16)}"}}'
 
 
-def require(provider: object, *capabilities: type) -> None:
-    """Skip the test if `provider` lacks one of `capabilities`."""
-    for capability in capabilities:
-        if not has_capability(provider, capability):
-            pytest.skip(f"{type(provider).__name__} has no capability {capability.__name__}")
+def require(provider: Any, *operations: str) -> None:
+    """Skip the test if `provider` lacks one of `operations`."""
+    for operation in operations:
+        if not provider.supports(operation):
+            pytest.skip(f"{provider.title} has no {operation}")
 
 
 @contextmanager

@@ -4,15 +4,14 @@ from collections.abc import Mapping
 from typing import Any, NoReturn, Self, Unpack
 from weakref import WeakSet
 
-from holdfast._async.client.plain_adding import AsyncPlainAdding
 from holdfast._async.opening import AsyncCloses, opens
 from holdfast._async.runtime import run_blocking
 from holdfast._async.workers import AsyncWorkGroup
 from holdfast.config import ClientConfig, ConfigFields
 from holdfast.config.wrapping import takes_secrets
 from holdfast.content.reference import Reference
+from holdfast.contract import AsyncStorageProvider
 from holdfast.errors import ClientClosedError
-from holdfast.provider import AsyncStorageProvider, Linkable, Reconfigurable, ask, has_capability
 from holdfast.registry import build_async_provider
 
 
@@ -22,18 +21,21 @@ class AsyncClientBase(AsyncCloses):
     def __init__(
         self, provider: AsyncStorageProvider, *, config: ClientConfig | None = None
     ) -> None:
-        self._provider = provider
-        self._config = config or getattr(provider, "config", None) or ClientConfig()
-        self._adding = AsyncPlainAdding.of(provider)
-        self._groups: WeakSet[AsyncWorkGroup[Any, Any]] = WeakSet()
-        self._owns_provider = False
+        self._passed = provider
         self._closed = False
         if not isinstance(provider, AsyncStorageProvider):
             del provider  # it may be a token, passed by mistake
             raise TypeError(
-                f"{type(self._provider).__name__} does not implement AsyncStorageProvider; to "
+                f"{type(self._passed).__name__} does not implement AsyncStorageProvider; to "
                 "make a client from a configuration, use AsyncClient.init(…)"
             )
+        # A program should not wait for the modules of providers before it has one.
+        from holdfast._async.providers.foreign import as_provider  # noqa: PLC0415
+
+        self._provider = as_provider(provider)
+        self._config = config or self._provider.config
+        self._groups: WeakSet[AsyncWorkGroup[Any, Any]] = WeakSet()
+        self._owns_provider = False
 
     @classmethod
     @opens
@@ -77,7 +79,7 @@ class AsyncClientBase(AsyncCloses):
     @property
     def provider(self) -> AsyncStorageProvider:
         """The provider that stores the content."""
-        return self._provider
+        return self._passed
 
     @property
     def config(self) -> ClientConfig:
@@ -94,7 +96,7 @@ class AsyncClientBase(AsyncCloses):
             [1, 2, 3]
         """
         config = self._config.with_options(**changes)
-        provider: Any = ask(self._provider, Reconfigurable).with_config(config)
+        provider = self._provider.require("with_config").with_config(config)
         client = type(self)(provider, config=config)
         client._groups = self._groups  # noqa: SLF001 - our own
         return client
@@ -118,10 +120,7 @@ class AsyncClientBase(AsyncCloses):
             >>> client.url(record.cid)
             'ipfs://bafkreifgcxxk5yq54ulz3yea32gdauwi3kibcocanotryogagkcf67ku6q'
         """
-        reference = Reference.parse(cid)
-        if has_capability(self._provider, Linkable):
-            return self._provider.url(reference)
-        return f"ipfs://{reference}"
+        return self._provider.url(Reference.parse(cid))
 
     async def aclose(self) -> None:
         """Close the connections of a client that `init` made. A second time does nothing.
@@ -134,7 +133,7 @@ class AsyncClientBase(AsyncCloses):
                 await group.finish(ClientClosedError())
         finally:
             if self._owns_provider:
-                await self._provider.aclose()
+                await self._passed.aclose()
 
     async def __aenter__(self) -> Self:
         self._check_open()
@@ -145,7 +144,7 @@ class AsyncClientBase(AsyncCloses):
 
     def __repr__(self) -> str:
         state = ", closed" if self._closed else ""
-        return f"<{type(self).__name__}: {type(self._provider).__name__}{state}>"
+        return f"<{type(self).__name__}: {type(self._passed).__name__}{state}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

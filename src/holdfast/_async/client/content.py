@@ -11,12 +11,10 @@ from holdfast._async.opening import opens
 from holdfast._async.runtime import run_blocking
 from holdfast._async.upload_sources import AsyncUploadable, open_upload
 from holdfast.content.reference import Reference
-from holdfast.errors import UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress
+from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
-from holdfast.provider import AsyncDirectories, AsyncOpenable, ask
 from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
 
 T = TypeVar("T")
@@ -50,7 +48,7 @@ class AsyncContentCalls(AsyncClientBase):
         arguments.warn_if_encrypt(options)
         text = json_text.to_text(data)
         info = arguments.json_info(name, keyvalues)
-        added = await self._adding.pin_json(text, info)
+        added = await self._provider.put(Source.of_json(text), info)
         return ClientRecord(
             cid=added.cid,
             timestamp=now_ms(),
@@ -108,7 +106,7 @@ class AsyncContentCalls(AsyncClientBase):
             return await self._upload_folder(source, name, keyvalues, progress)
         try:
             info = arguments.file_info(name, source.name, keyvalues)
-            added = await self._adding.pin_file(source, info, progress=progress)
+            added = await self._provider.put(source, info, progress)
             size = source.bytes_read if source.size is None else source.size
         finally:
             await run_blocking(source.close)
@@ -122,8 +120,7 @@ class AsyncContentCalls(AsyncClientBase):
         progress: Progress | None,
     ) -> ClientRecord[None]:
         info = arguments.folder_info(name, folder.name, keyvalues)
-        provider = ask(self._provider, AsyncDirectories)
-        added = await provider.add_directory(folder, info, progress=progress)
+        added = await self._provider.put(folder, info, progress)
         return ClientRecord(
             cid=added.cid, timestamp=now_ms(), size=folder.size, duplicate=added.duplicate
         )
@@ -156,15 +153,7 @@ class AsyncContentCalls(AsyncClientBase):
         self._check_open()
         arguments.check_progress(progress)
         reference = Reference.parse(cid)
-        if max_bytes is None:
-            return await self._provider.get_file(reference, to=to, progress=progress)
         arguments.check_max_bytes(max_bytes)
-        # A client should not wait for the modules of providers before it has one.
-        from holdfast._async.providers.base import AsyncBaseProvider  # noqa: PLC0415
-
-        if not isinstance(self._provider, AsyncBaseProvider):
-            name = type(self._provider).__name__
-            raise UnsupportedError(f"{name} has no max_bytes; look at the size with stat first")
         return await self._provider.get_file(
             reference, to=to, progress=progress, max_bytes=max_bytes
         )
@@ -181,9 +170,7 @@ class AsyncContentCalls(AsyncClientBase):
             b'high tide'
         """
         self._check_open()
-        reference = Reference.parse(cid)
-        opened: AsyncContentFile = await ask(self._provider, AsyncOpenable).open_file(reference)
-        return opened
+        return await self._provider.require("open_file").open_file(Reference.parse(cid))
 
     async def send(self, recipient_id: str, message: str) -> ClientRecord[ClientMessage]:
         """Store a message for `recipient_id` as plain JSON. Pass on the CID: it is not delivered.

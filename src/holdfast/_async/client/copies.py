@@ -19,7 +19,6 @@ from holdfast.records import Copied, Pin
 if TYPE_CHECKING:
     from holdfast._async.copying.copier import AsyncCopier
     from holdfast._async.folder_download.tally import Tally
-    from holdfast.files.copy_journal import CopyJournal
 
 PIN_WAIT: Final = 60.0  # seconds for a target to fetch content by its CID
 
@@ -128,7 +127,7 @@ class AsyncCopyCalls(AsyncManyCalls):
         if journal is None:
             return self._many(function, pins, "copy", concurrency)
         copier.journal = CopyJournal(journal)
-        items = _journaled(copier.journal, self._provider, to.provider, pins)
+        items = _journaled(copier, pins)
         return self._many(function, items, "copy", concurrency, copier.journal.close)
 
     def _copier(
@@ -140,22 +139,18 @@ class AsyncCopyCalls(AsyncManyCalls):
             raise TypeError(f"to must be a client of the same kind, not {type(to).__name__}")
         arguments.check_wait(wait)
         to._check_open()  # noqa: SLF001 - our own
-        return AsyncCopier(self._provider, to.provider, pin_by_cid=pin_by_cid, wait=wait)
+        target = to._provider  # noqa: SLF001
+        return AsyncCopier(self._provider, target, pin_by_cid=pin_by_cid, wait=wait)
 
 
 async def _copy_one(copier: "AsyncCopier", tally: "Tally", pin: Pin) -> Copied:
     return await copier.copy(pin, tally.of_file())
 
 
-async def _journaled(
-    journal: "CopyJournal", source: object, target: object, pins: AsyncIterator[Pin]
-) -> AsyncIterator[Pin]:
+async def _journaled(copier: "AsyncCopier", pins: AsyncIterator[Pin]) -> AsyncIterator[Pin]:
     """Open the journal, then yield the pins."""
-    from holdfast._async.copying.places import place_of  # noqa: PLC0415
-
     try:
-        places = [await run_blocking(place_of, provider) for provider in (source, target)]
-        await run_blocking(journal.open, *places)
+        await run_blocking(copier.open_journal)
         async for pin in pins:
             yield pin
     finally:

@@ -8,7 +8,6 @@ from holdfast import arguments
 from holdfast._async.client.base import AsyncClientBase
 from holdfast.content.reference import Reference
 from holdfast.files.sources import Progress
-from holdfast.provider import AsyncBrowsing, ask
 from holdfast.records import Entry
 
 
@@ -42,7 +41,7 @@ class AsyncFolderCalls(AsyncClientBase):
             kelp.png 7
         """
         self._check_open()
-        provider = ask(self._provider, AsyncBrowsing)
+        provider = self._provider.require("iter_entries")
         return provider.iter_entries(Reference.parse(cid), details=details)
 
     async def stat(self, cid: str) -> Entry:
@@ -56,7 +55,7 @@ class AsyncFolderCalls(AsyncClientBase):
             'directory'
         """
         self._check_open()
-        return await ask(self._provider, AsyncBrowsing).stat(Reference.parse(cid))
+        return await self._provider.require("stat").stat(Reference.parse(cid))
 
     async def download_folder(
         self,

@@ -6,7 +6,6 @@ from datetime import timedelta
 from holdfast import arguments
 from holdfast._async.client.base import AsyncClientBase
 from holdfast.content.reference import Reference
-from holdfast.provider import AsyncSigning, ask
 
 
 class AsyncLinkCalls(AsyncClientBase):
@@ -29,7 +28,7 @@ class AsyncLinkCalls(AsyncClientBase):
         """
         self._check_open()
         seconds = arguments.link_seconds(expires)
-        provider = ask(self._provider, AsyncSigning)
+        provider = self._provider.require("signed_url")
         return await provider.signed_url(Reference.parse(cid), expires=seconds)
 
     async def signed_upload_url(
@@ -58,5 +57,5 @@ class AsyncLinkCalls(AsyncClientBase):
         seconds = arguments.link_seconds(expires)
         wanted = arguments.media_types(types)
         arguments.check_max_bytes(max_bytes)
-        provider = ask(self._provider, AsyncSigning)
+        provider = self._provider.require("signed_upload_url")
         return await provider.signed_upload_url(expires=seconds, max_bytes=max_bytes, types=wanted)

@@ -2,22 +2,17 @@
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast import arguments
 from holdfast._async.client.base import AsyncClientBase
 from holdfast._async.pin_stream import AsyncPinStream
 from holdfast._async.pin_waiting import wait_for_pin
 from holdfast.content.reference import Reference
-from holdfast.provider import (
-    AsyncFinding,
-    AsyncListing,
-    AsyncPinning,
-    AsyncUpdating,
-    ask,
-    has_capability,
-)
 from holdfast.records import Pin, PinFilter
+
+if TYPE_CHECKING:
+    from holdfast._async.providers.base import AsyncBaseProvider
 
 
 class AsyncPinCalls(AsyncClientBase):
@@ -51,7 +46,7 @@ class AsyncPinCalls(AsyncClientBase):
         self._check_open()
         info = arguments.pin_info(name, keyvalues)
         arguments.check_wait(wait)
-        provider = ask(self._provider, AsyncPinning)
+        provider = self._provider.require("pin")
         pin = await provider.pin(Reference.parse_cid(cid), info)
         return await wait_for_pin(provider, pin, wait)
 
@@ -78,7 +73,7 @@ class AsyncPinCalls(AsyncClientBase):
         """
         self._check_open()
         name, changed = arguments.pin_changes(name, keyvalues)
-        provider = ask(self._provider, AsyncUpdating)
+        provider = self._provider.require("update_pin")
         return await provider.update_pin(Reference.parse_cid(cid), name=name, keyvalues=changed)
 
     async def revoke(self, cid: str) -> bool:
@@ -120,8 +115,8 @@ class AsyncPinCalls(AsyncClientBase):
         )
         arguments.check_limit(limit)
         if _is_by_name(wanted):
-            listing = ask(self._provider, AsyncListing)
-            return await listing.list_pins(name=wanted.name, limit=limit)
+            provider = self._provider.require("list_pins")
+            return await provider.list_pins(name=wanted.name, limit=limit)
         pins = self._find(wanted, limit)
         if isinstance(pins, AsyncPinStream):
             return await pins.read_all()
@@ -165,17 +160,17 @@ class AsyncPinCalls(AsyncClientBase):
         return self._find(wanted, limit)
 
     def _find(self, wanted: PinFilter, limit: int | None) -> AsyncIterator[Pin]:
-        if has_capability(self._provider, AsyncFinding):
+        if self._provider.supports("find_pins"):
             return self._provider.find_pins(wanted, limit=limit)
-        listing = ask(self._provider, AsyncListing)
-        if not _is_by_name(wanted):
-            ask(self._provider, AsyncFinding)  # raises the error
-        return _listed(listing, wanted.name, limit)
+        provider = self._provider.require("list_pins" if _is_by_name(wanted) else "find_pins")
+        return _listed(provider, wanted.name, limit)
 
 
-async def _listed(listing: AsyncListing, name: str | None, limit: int | None) -> AsyncIterator[Pin]:
+async def _listed(
+    provider: "AsyncBaseProvider", name: str | None, limit: int | None
+) -> AsyncIterator[Pin]:
     """Yield the pins of a provider that can only list them at once."""
-    for pin in await listing.list_pins(name=name, limit=limit):
+    for pin in await provider.list_pins(name=name, limit=limit):
         yield pin
 
 

@@ -5,26 +5,16 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Final
 
-from holdfast._async.copying.places import addresses_of, find_pin, has_content, is_on_network
+from holdfast._async.copying.places import addresses_of, find_pin, has_content
 from holdfast._async.copying.uploading import AsyncUploading, needs_name
 from holdfast._async.pin_waiting import wait_for_pin
+from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.runtime import run_blocking
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError, UnsupportedError, VerificationError
 from holdfast.files.copy_journal import CopyJournal, JournalLine
 from holdfast.files.sources import Progress
 from holdfast.hints import advise
-from holdfast.provider import (
-    AsyncExporting,
-    AsyncFinding,
-    AsyncImporting,
-    AsyncPinning,
-    AsyncPinningFrom,
-    AsyncUpdating,
-    ask,
-    has_capability,
-    stores_content,
-)
 from holdfast.records import Added, Copied, Pin, PinInfo, same_value
 
 KEYVALUES: Final = ("keyvalues",)
@@ -47,20 +37,25 @@ class AsyncCopier:
 
     def __init__(
         self,
-        source: Any,
-        target: Any,
+        source: AsyncBaseProvider,
+        target: AsyncBaseProvider,
         *,
         pin_by_cid: bool | None = None,
         wait: float = 0.0,
     ) -> None:
         self._source = source
         self._target = target
-        self._may_pin = is_on_network(source) if pin_by_cid is None else pin_by_cid
+        self._may_pin = source.is_on_network() if pin_by_cid is None else pin_by_cid
         self._wait = wait
         self.journal: CopyJournal | None = None
         self._keeps_keyvalues = True  # until the target says otherwise
         self._uploading = AsyncUploading(source, target)
         self._origins: list[str] | None = None  # until they are needed
+
+    def open_journal(self) -> None:
+        """Open the journal for the places of both providers."""
+        if self.journal is not None:
+            self.journal.open(self._source.place(), self._target.place())
 
     async def copy(self, pin: Pin, progress: Progress) -> Copied:
         """Copy the content of `pin`, and note that in the journal."""
@@ -79,7 +74,7 @@ class AsyncCopier:
 
         `noted` is what a journal says. It is believed only if the target cannot be asked.
         """
-        if noted is not None and not has_capability(self._target, AsyncFinding):
+        if noted is not None and not self._target.supports("find_pins"):
             return Copied(cid=pin.cid, name=pin.name, earlier=True, checked=False, **asdict(noted))
         found = await find_pin(self._target, pin.cid)
         if found is not None and has_content(found):
@@ -89,8 +84,8 @@ class AsyncCopier:
             return replace(
                 copied, how=noted.how, duplicate=noted.duplicate, size=noted.size, earlier=True
             )
-        if has_capability(self._target, AsyncImporting):
-            return await self._by_archive(pin, self._target, progress)
+        if self._target.supports("import_archive"):
+            return await self._by_archive(pin, progress)
         return await self._without_archives(pin, progress)
 
     # A pin that the target has
@@ -120,7 +115,7 @@ class AsyncCopier:
         self, cid: str, name: str | None, keyvalues: Mapping[str, Any]
     ) -> tuple[str, ...]:
         """Change a pin at the target; return what it does not keep."""
-        if not has_capability(self._target, AsyncUpdating):
+        if not self._target.supports("update_pin"):
             return (() if name is None else NAME) + (KEYVALUES if keyvalues else ())
         try:
             await self._target.update_pin(cid, name=name, keyvalues=keyvalues or None)
@@ -134,20 +129,16 @@ class AsyncCopier:
 
     # The three methods
 
-    async def _by_archive(self, pin: Pin, target: AsyncImporting, progress: Progress) -> Copied:
-        if not has_capability(self._source, AsyncExporting):
-            raise UnsupportedError(
-                f"{_name(self._source)} cannot give content block by block; download it and "
-                "upload it there"
-            )
+    async def _by_archive(self, pin: Pin, progress: Progress) -> Copied:
+        self._source.require("export_archive")
         info, dropped = self._info(pin)
         pieces = _Counted(self._source.export_archive(pin.cid), progress, pin.size)
         try:
-            added = await target.import_archive(pin.cid, pieces, info)
+            added = await self._target.import_archive(pin.cid, pieces, info)
         except UnsupportedError:
             if pieces.size or not info.is_explicit:
                 raise
-            return await self._with_less(pin, info, target, progress)
+            return await self._with_less(pin, info, progress)
         finally:
             await pieces.aclose()
         _check(added, pin)
@@ -160,14 +151,12 @@ class AsyncCopier:
             duplicate=bool(added.duplicate),
         )
 
-    async def _with_less(
-        self, pin: Pin, info: PinInfo, target: AsyncImporting, progress: Progress
-    ) -> Copied:
+    async def _with_less(self, pin: Pin, info: PinInfo, progress: Progress) -> Copied:
         """Copy a pin without its key-values, then also without its name, if that helps."""
         if not info.keyvalues:
-            copied = await self._by_archive(replace(pin, name=""), target, progress)
+            copied = await self._by_archive(replace(pin, name=""), progress)
             return replace(copied, dropped=NAME + copied.dropped)
-        copied = await self._by_archive(replace(pin, keyvalues={}), target, progress)
+        copied = await self._by_archive(replace(pin, keyvalues={}), progress)
         # If it helped to leave out the name too, the key-values may not have been at fault.
         self._keeps_keyvalues = bool(copied.dropped)
         return replace(copied, dropped=KEYVALUES + copied.dropped)
@@ -176,7 +165,7 @@ class AsyncCopier:
         info, dropped = self._info(pin)
         cid = CID.parse(pin.cid)
         uploaded = None
-        if stores_content(self._target):
+        if self._target.supports("put_file"):
             uploaded = await self._uploading.upload(cid, info, progress)
         if uploaded is not None:
             _, size = uploaded
@@ -184,7 +173,7 @@ class AsyncCopier:
                 dropped += await self._update(pin.cid, pin.name, {})
             return Copied(cid=pin.cid, name=pin.name, how="upload", size=size, dropped=dropped)
         target = self._target
-        if not self._may_pin or not has_capability(target, AsyncPinning):
+        if not self._may_pin or not target.supports("pin"):
             raise self._no_method(pin)
         try:
             new = await wait_for_pin(target, await self._pin(pin.cid, info), self._wait)
@@ -195,8 +184,8 @@ class AsyncCopier:
 
     async def _pin(self, cid: str, info: PinInfo) -> Pin:
         """Let the target pin `cid`. Tell it the addresses of the source, if that is possible."""
-        if not has_capability(self._target, AsyncPinningFrom):
-            return await ask(self._target, AsyncPinning).pin(cid, info)
+        if not self._target.supports("pin_from"):
+            return await self._target.pin(cid, info)
         if self._origins is None:
             self._origins = await addresses_of(self._source)
         return await self._target.pin_from(cid, info, self._origins)
@@ -209,8 +198,8 @@ class AsyncCopier:
         return PinInfo(name=pin.name, keyvalues=keyvalues, given=bool(pin.name)), dropped
 
     def _no_method(self, pin: Pin) -> UnsupportedError:
-        source, why = _name(self._source), _not_sent(self._target, pin)
-        if has_capability(self._target, AsyncPinning):
+        source, why = self._source.title, _not_sent(self._target, pin)
+        if self._target.supports("pin"):
             error = UnsupportedError(
                 f"{why}; and {source} is not on the network, from which it could fetch it by its "
                 "CID: copy to a provider that takes archives, such as kubo"
@@ -249,14 +238,10 @@ def _check(added: Added, pin: Pin) -> None:
         raise VerificationError(f"the target stored {pin.cid} as {added.cid}", cid=pin.cid)
 
 
-def _not_sent(target: object, pin: Pin) -> str:
-    if not stores_content(target):
-        return f"{_name(target)} stores nothing itself, it only fetches {pin.cid} by its CID"
-    return f"{_name(target)} takes no archives, and would store {pin.cid} under another CID"
-
-
-def _name(provider: object) -> str:
-    return type(provider).__name__
+def _not_sent(target: AsyncBaseProvider, pin: Pin) -> str:
+    if not target.supports("put_file"):
+        return f"{target.title} stores nothing itself, it only fetches {pin.cid} by its CID"
+    return f"{target.title} takes no archives, and would store {pin.cid} under another CID"
 
 
 def _line_of(pin: Pin) -> str:

@@ -1,66 +1,102 @@
 """The base class of providers: everything that does not depend on where the content is stored."""
 
 import copy
-import io
 import os
-from abc import abstractmethod
-from collections.abc import AsyncIterator, Callable
+from abc import ABC, abstractmethod
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, AsyncContextManager, ClassVar, Self  # noqa: UP035 - it has a twin
+from functools import wraps
+from typing import Any, AsyncContextManager, ClassVar, Final, Self, TypeVar, cast  # noqa: UP035
 
 from holdfast._async.content_file import AsyncContentFile
-from holdfast._async.providers.browsing import AsyncReaderBrowsing
-from holdfast._async.providers.exporting import AsyncReaderExporting
-from holdfast._async.providers.imports import AsyncImports, ignore
+from holdfast._async.dag_export import AsyncDagExport
+from holdfast._async.providers.imports import AsyncImports, Content, ignore
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import run_blocking
+from holdfast._async.upload_sources import open_upload
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.locations import cache_folder
+from holdfast.config.secret import Secret
+from holdfast.content.car import car_head, section_head
+from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import ClientClosedError, ConfigError
+from holdfast.contract import AsyncStorageProvider
+from holdfast.errors import ClientClosedError, ConfigError, UnsupportedError
+from holdfast.files.archive_source import ArchiveSource
 from holdfast.files.blob import Blob
+from holdfast.files.copy_journal import Place
+from holdfast.files.folder_source import FolderSource
 from holdfast.files.sinks import SpoolSink, TargetSink, TextSink
 from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
 from holdfast.protocol.gateway import Gateway
-from holdfast.provider import (
-    AsyncAnnotating,
-    AsyncOpenable,
-    AsyncStorageProvider,
-    DeclaresCapabilities,
-    Linkable,
-    Reconfigurable,
+from holdfast.records import Added, Entry, Pin, PinFilter, PinInfo
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+CANNOT_STORE: Final = (
+    "cannot store new content, only pin what exists elsewhere; store it with another provider, "
+    "such as kubo, then pin its CID here or copy it to here"
 )
-from holdfast.records import Added, PinInfo
-
-JSON_TYPE = "application/json"
 
 
-class AsyncBaseProvider(
-    AsyncImports,
-    AsyncReaderBrowsing,
-    AsyncReaderExporting,
-    DeclaresCapabilities,
-    AsyncStorageProvider,
-    AsyncAnnotating,
-    AsyncOpenable,
-    Linkable,
-    Reconfigurable,
-):
-    """A provider over a reader and three methods: `add_file`, `unpin` and `check_credentials`.
+def operation(
+    refusal: str, *, takes: type | None = None, over: str | None = None
+) -> Callable[[Method], Method]:
+    """Mark a method that some providers lack.
 
-    A subclass defines these. The base class does the rest: JSON, targets of downloads, events,
-    deadlines, closing, copies with other options. Each of the three methods gets the current
-    `Call`, which has the deadline and reports events.
+    Args:
+        refusal: What the error says about such a provider, with the alternative.
+        takes: The content without which `add` does not do it.
+        over: The operation without which it does not work.
+    """
 
-    To add a capability, add a base class from `holdfast.provider`, such as `AsyncListing`, and
-    define its method. The method starts its own call: ``async with self.call("pins") as call``.
+    def mark(method: Method) -> Method:
+        vars(method).update(refusal=refusal, takes=takes, over=over)
+        return method
+
+    return mark
+
+
+def optional(refusal: str) -> Callable[[Method], Method]:
+    """Mark a method that only subclasses have. In the base class it raises UnsupportedError."""
+
+    def mark(method: Method) -> Method:
+        @wraps(method)
+        def refuse(self: "AsyncBaseProvider", *_: object, **__: object) -> None:
+            raise self.refusal(method.__name__)
+
+        vars(refuse).update(refusal=refusal, is_missing=True)
+        return cast("Method", refuse)
+
+    return mark
+
+
+class AsyncBaseProvider(AsyncImports, AsyncStorageProvider, ABC):
+    """A provider over a reader and three methods: `add`, `unpin` and `check_credentials`.
+
+    A subclass defines these. The base class does the rest: the methods of the contract, targets of
+    downloads, events, deadlines, closing, copies with other options. Each of the three methods gets
+    the current `Call`, which has the deadline and reports events.
+
+    Everything else that some providers can do is a method that raises UnsupportedError here, such
+    as `update_pin`. A subclass can do what it overrides; `supports` says so. Such a method starts
+    its own call: ``async with self.call("pins") as call``.
 
     Attributes:
         config: The configuration of the provider.
         reader: Reads and verifies content, such as a `holdfast.AsyncBlockReader`.
+        takes: What `add` takes: `Source` (files and JSON), `FolderSource`, `ArchiveSource`.
 
     Example:
         >>> from holdfast import AsyncBlockReader
@@ -71,17 +107,21 @@ class AsyncBaseProvider(
         ...         super().__init__(config, reader=AsyncBlockReader(self.get_block))
         ...     async def get_block(self, cid: CID) -> bytes:
         ...         return self.blocks[cid]
-        ...     async def add_file(self, source, info, call, progress):
-        ...         root = await self.import_file(source, self.blocks.__setitem__, progress)
+        ...     async def add(self, content, info, call, progress):
+        ...         root = await self.import_content(content, self.blocks.__setitem__, progress)
         ...         return Added(cid=str(root.cid))
         ...     async def unpin(self, cid, call):
         ...         del self.blocks[CID.parse(cid)]
         ...     async def check_credentials(self, call):
         ...         pass
-        >>> AsyncMemoryProvider(ClientConfig()).url("bafkqaaa")
-        'ipfs://bafkqaaa'
+        >>> provider = AsyncMemoryProvider(ClientConfig())
+        >>> provider.url("bafkqaaa"), provider.supports("update_pin")
+        ('ipfs://bafkqaaa', False)
     """
 
+    config: ClientConfig
+    reader: AsyncReader
+    takes: tuple[type, ...] = (Source,)
     # The fields of the configuration that a copy cannot change, and what they belong to.
     shared_fields: ClassVar[tuple[str, ...]] = ("provider", "provider_options")
     shared_by: ClassVar[str] = "the provider, which is shared"
@@ -89,7 +129,16 @@ class AsyncBaseProvider(
     def __init__(self, config: ClientConfig, *, reader: AsyncReader) -> None:
         self.config = config
         self.reader = reader
-        self._lifetime = _Lifetime()
+        self._lifetime = Lifetime()
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in ("put_json", "put_file"):
+            first = next(each for each in cls.__mro__ if {name, "add"} & set(vars(each)))
+            if "add" not in vars(first):
+                raise TypeError(
+                    f"{cls.__name__} overrides {name}, which clients do not call: override add"
+                )
 
     @classmethod
     def from_config(cls, config: ClientConfig) -> Self:
@@ -98,23 +147,17 @@ class AsyncBaseProvider(
 
     # For subclasses to define
 
-    @abstractmethod
-    async def add_file(
-        self, source: Source, info: PinInfo, call: Call, progress: Progress, /
+    @optional(CANNOT_STORE)
+    async def add(
+        self, content: Content, info: PinInfo, call: Call, progress: Progress, /
     ) -> Added:
-        """Store the bytes of `source` as a file; call `progress` with the bytes done and the total.
+        """Store and pin `content`; call `progress` with the bytes done and the total.
 
-        A provider that stores blocks can make them with `import_file`; those of a directory, with
-        `import_folder`.
+        The content is one of those in `takes`. A source whose `json` is not None may be stored by a
+        call for JSON, or like any other file. A provider that stores blocks can make them with
+        `import_content`.
         """
-
-    async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
-        """Store the JSON `text`; as a file, unless a subclass overrides this."""
-        file = io.BytesIO(text.encode())
-        source = Source(
-            file, size=len(file.getbuffer()), type=JSON_TYPE, rewind=lambda: file.seek(0)
-        )
-        return await self.add_file(source, info, call, ignore)
+        raise NotImplementedError
 
     @abstractmethod
     async def unpin(self, cid: str, call: Call, /) -> None:
@@ -127,7 +170,140 @@ class AsyncBaseProvider(
     async def release(self) -> None:
         """Close connections and files. `aclose` calls it until it has succeeded once."""
 
-    # Defined here for all providers
+    # What some providers can do
+
+    @operation("cannot list what it keeps; keep the CIDs of your records", over="find_pins")
+    async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
+        """Return the pins whose name contains `name`, newest first, at most `limit` of them."""
+        return [pin async for pin in self.find_pins(PinFilter(name=name), limit=limit)]
+
+    @optional("can only list pins by name; leave the other filters out")
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncIterator[Pin]:
+        """Yield the pins that match `wanted`, newest first, at most `limit` of them."""
+        raise NotImplementedError
+
+    @optional("cannot change pins; store the content again")
+    async def update_pin(
+        self, cid: str, *, name: str | None, keyvalues: Mapping[str, Any] | None
+    ) -> Pin:
+        """Change the name, the key-values or both of the pin of `cid`; None keeps what is there.
+
+        Key-values are added to those of the pin; a key with the value None is removed. Raise
+        NotFoundError if `cid` is not pinned.
+        """
+        raise NotImplementedError
+
+    @optional("cannot pin content by its CID; download it and upload it here")
+    async def pin(self, cid: str, info: PinInfo) -> Pin:
+        """Pin `cid`; return the pin as soon as the provider has accepted the request."""
+        raise NotImplementedError
+
+    async def check_pin(self, pin: Pin) -> Pin:
+        """Return a pin of `pin` as it is now; raise ProviderError if the provider has failed.
+
+        Define it if `pin` may return before the content is pinned.
+        """
+        return pin
+
+    @optional("cannot be told where content is; pin it by its CID alone")
+    async def pin_from(self, cid: str, info: PinInfo, origins: Sequence[str]) -> Pin:
+        """Pin `cid`, as `pin` does. `origins` are multiaddrs of nodes that have it."""
+        raise NotImplementedError
+
+    @optional("does not say at which addresses it is on the network; look there yourself")
+    async def addresses(self) -> list[str]:
+        """Return the public multiaddrs of the node; an empty list if it has none."""
+        raise NotImplementedError
+
+    @optional("does not say which blocks it has itself; read the content")
+    async def own_block(self, cid: CID) -> bytes:
+        """Return a block from what the provider has itself, verified; ask nobody else for it.
+
+        Raise NotFoundError if it is not there.
+        """
+        raise NotImplementedError
+
+    @optional("makes no signed links; share the address of url(), or let pinata sign uploads")
+    async def signed_url(self, cid: str, *, expires: int) -> str:
+        """Return a link to the private content at `cid`, which works for `expires` seconds."""
+        raise NotImplementedError
+
+    @optional("makes no signed links; share the address of url(), or let pinata sign uploads")
+    async def signed_upload_url(
+        self, *, expires: int, max_bytes: int | None, types: tuple[str, ...]
+    ) -> str:
+        """Return a link for uploads, which works for `expires` seconds; no types are all types."""
+        raise NotImplementedError
+
+    @optional("cannot import archives; upload the files")
+    async def import_car(self, pieces: Iterable[bytes]) -> list[str]:
+        """Import an archive and pin its roots; return their CIDs."""
+        raise NotImplementedError
+
+    @optional("cannot export archives; download the files")
+    def export_car(self, cid: str) -> Iterator[bytes]:
+        """Yield the archive of everything under `cid`."""
+        raise NotImplementedError
+
+    def supports(self, operation: str) -> bool:
+        """Return whether the provider has an operation, by the name of the method.
+
+        Example:
+            >>> from holdfast import AsyncLocalProvider
+            >>> provider = AsyncLocalProvider(ClientConfig(path="store"))
+            >>> provider.supports("import_archive"), provider.supports("signed_url")
+            (True, False)
+        """
+        facts = getattr(getattr(type(self), operation, None), "__dict__", {"is_missing": True})
+        if facts.get("is_missing"):
+            return False
+        if facts.get("takes") is not None:
+            return facts["takes"] in self.takes and self.supports("add")
+        return facts.get("over") is None or self.supports(facts["over"])
+
+    def require(self, operation: str) -> Self:
+        """Return the provider itself; raise UnsupportedError if it lacks the operation."""
+        if not self.supports(operation):
+            raise self.refusal(operation)
+        return self
+
+    def refusal(self, operation: str) -> UnsupportedError:
+        """Return the error for an operation that the provider lacks, with the alternative."""
+        facts = vars(getattr(AsyncBaseProvider, operation))
+        is_read_only = facts.get("takes") is not None and not self.supports("add")
+        return UnsupportedError(
+            f"{self.title} {CANNOT_STORE if is_read_only else facts['refusal']}"
+        )
+
+    # Where the provider is
+
+    @property
+    def title(self) -> str:
+        """The name of the provider in errors and events."""
+        return type(self).__name__
+
+    def place(self) -> Place:
+        """Return what a journal calls the provider. This may read from disk.
+
+        Two providers at one place, with the same account, have the same content.
+        """
+        return self.place_at(self.config.path, self.config.pin_api_url)
+
+    def place_at(self, *address: object, folder: str = "") -> Place:
+        """Return the place of this provider at `address`."""
+        config = self.config
+        account = config.provider_token
+        if config.provider_options:  # they may name a part of an account
+            secret = account and account.reveal()
+            account = Secret(f"{secret} {sorted(config.provider_options.items())}")
+        words = [self.title.removeprefix("Async"), *(str(each) for each in address if each)]
+        return Place(" ".join(words), account, folder)
+
+    def is_on_network(self) -> bool:
+        """Return whether other nodes of IPFS can fetch the content of the provider by its CID."""
+        return False
+
+    # Calls, and what they share
 
     def call(
         self, operation: str, cid: str | None = None, *, total: bool = True
@@ -142,7 +318,8 @@ class AsyncBaseProvider(
     async def _call(
         self, operation: str, cid: str | None, total: float | None
     ) -> AsyncIterator[Call]:
-        with Call(operation, cid=cid, total=total, hook=self.config.on_event) as call:
+        hook = self.config.on_event
+        with Call(operation, cid=cid, total=total, hook=hook, provider=self.title) as call:
             self.check_open()
             yield call
 
@@ -151,16 +328,57 @@ class AsyncBaseProvider(
         if self._lifetime.closed:
             raise ClientClosedError
 
-    async def put_json(self, text: str, *, name: str) -> str:
-        """Store the JSON `text` under `name`; return its CID."""
-        return str((await self.pin_json(text, PinInfo(name=name))).cid)
+    # Writing, over `add`
 
-    async def pin_json(self, text: str, info: PinInfo) -> Added:
-        """Store the JSON `text` with a name and key-values."""
-        async with self.call("store") as call:
-            added = await self.add_json(text, info, call)
+    async def put(self, content: Content, info: PinInfo, progress: Progress | None = None) -> Added:
+        """Store `content` with a name and key-values. This is what clients call."""
+        method, operation, cid = _describe(content)
+        self.require(method)
+        async with self.call(operation, cid, total=method == "put_json") as call:
+            added = await self.add(content, info, call, progress or ignore)
             call.cid = str(added.cid)
             return added
+
+    @operation(CANNOT_STORE, takes=Source)
+    async def put_json(self, text: str, *, name: str) -> str:
+        """Store the JSON `text` under `name`; return its CID."""
+        return str((await self.put(Source.of_json(text), PinInfo(name=name))).cid)
+
+    @operation(CANNOT_STORE, takes=Source)
+    async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
+        """Store the bytes of `source` as a file called `name`; return its CID."""
+        return str((await self.put(source, PinInfo(name=name), progress)).cid)
+
+    @operation("cannot store directories; upload the files one by one", takes=FolderSource)
+    async def add_directory(
+        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    ) -> Added:
+        """Store all that `folder` has under one CID."""
+        return await self.put(folder, info, progress)
+
+    @operation(
+        "cannot store archives; download the content and upload it there", takes=ArchiveSource
+    )
+    async def import_archive(self, cid: str, pieces: AsyncIterable[bytes], info: PinInfo) -> Added:
+        """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing."""
+        root = CID.parse(Reference.parse_cid(cid))
+        source = cast("Source", await open_upload(pieces))
+        try:
+            return await self.put(ArchiveSource(source, root), info)
+        finally:
+            await run_blocking(source.close)
+
+    async def delete(self, cid: str) -> None:
+        """Unpin `cid`; raise NotFoundError if it is not pinned."""
+        async with self.call("revoke", cid) as call:
+            await self.unpin(Reference.parse_cid(cid), call)
+
+    async def test_authentication(self) -> None:
+        """Return if the provider can be used with its credentials; raise an error otherwise."""
+        async with self.call("test_connection") as call:
+            await self.check_credentials(call)
+
+    # Reading, over `reader`
 
     async def get_json(self, cid: str) -> Any:
         """Return the JSON value at `cid`."""
@@ -168,19 +386,6 @@ class AsyncBaseProvider(
             sink = TextSink(self.config.max_json_bytes)
             await self.reader.read(Reference.parse(cid), sink, call)
             return json_text.from_content(sink.data)
-
-    async def put_file(self, source: Source, *, name: str, progress: Progress | None = None) -> str:
-        """Store the bytes of `source` as a file called `name`; return its CID."""
-        return str((await self.pin_file(source, PinInfo(name=name), progress=progress)).cid)
-
-    async def pin_file(
-        self, source: Source, info: PinInfo, *, progress: Progress | None = None
-    ) -> Added:
-        """Store the bytes of `source` as a file, with a name and key-values."""
-        async with self.call("upload", total=False) as call:
-            added = await self.add_file(source, info, call, progress or ignore)
-            call.cid = str(added.cid)
-            return added
 
     async def get_file(
         self,
@@ -210,6 +415,7 @@ class AsyncBaseProvider(
             finally:
                 await _run(sink, sink.discard)
 
+    @operation("cannot open files in parts; use download")
     async def open_file(self, cid: str) -> AsyncContentFile:
         """Return the file at `cid`, whose parts are read and verified on demand."""
         reference = Reference.parse(cid)
@@ -217,21 +423,65 @@ class AsyncBaseProvider(
             ranges = await self.reader.open(reference, call)
         return AsyncContentFile(ranges, name=_name(reference))
 
-    async def delete(self, cid: str) -> None:
-        """Unpin `cid`; raise NotFoundError if it is not pinned."""
-        async with self.call("revoke", cid) as call:
-            await self.unpin(Reference.parse_cid(cid), call)
+    @operation("cannot look into directories; keep a list of your files")
+    async def iter_entries(self, cid: str, *, details: bool = False) -> AsyncIterator[Entry]:
+        """Yield the entries of the directory at `cid`; with `details`, also sizes and kinds.
 
-    async def test_authentication(self) -> None:
-        """Return if the provider can be used with its credentials; raise an error otherwise."""
-        async with self.call("test_connection") as call:
-            await self.check_credentials(call)
+        Each page of blocks is a call of its own, so that nothing is held, and no time runs, while
+        the caller works on an entry.
+        """
+        pages = self.reader.pages(Reference.parse(cid), details=details)
+        asked_wait = 0.0
+        page: list[Entry] | None = []
+        while page is not None:
+            for entry in page:
+                yield entry
+            async with self.call("entries", cid) as call:
+                # All pages share one limit on the waits by ``Retry-After``.
+                call.clock.asked_wait = asked_wait
+                page = await pages.next_page(call)
+                asked_wait = call.clock.asked_wait
+
+    @operation("cannot look into directories; keep a list of your files")
+    async def stat(self, cid: str) -> Entry:
+        """Return the size and the kind of the content at `cid`."""
+        async with self.call("stat", cid) as call:
+            return await self.reader.stat(Reference.parse(cid), call)
+
+    @operation("cannot give content block by block; download it and upload it there")
+    async def export_archive(self, cid: str) -> AsyncIterator[bytes]:
+        """Yield an archive (CAR) of everything under `cid`, each block verified and only once.
+
+        Nothing is yielded before the first block is there. Each page of blocks is a call of its
+        own, so that nothing is held while the caller stores it.
+        """
+        reference = Reference.parse(Reference.parse_cid(cid))
+        export = AsyncDagExport(self.reader, reference)
+        head = car_head([reference.cid])
+        try:
+            while True:
+                async with self.call("export", cid, total=False) as call:
+                    page = await export.next_page(call)
+                if page is None:
+                    break
+                pieces = [head]
+                for block, data in page:
+                    pieces += (section_head(block, len(data)), data)
+                yield b"".join(pieces)
+                head = b""
+            if head:  # everything is in the CID itself
+                yield head
+        finally:
+            await export.aclose()
 
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway of the configuration, if it has one."""
         gateways = self.config.gateway_url
         return Gateway(gateways[0]).url(Reference.parse(cid)) if gateways else f"ipfs://{cid}"
 
+    # Copies with other options, and closing
+
+    @operation("takes no other options; make a new client")
     def with_config(self, config: ClientConfig) -> Self:
         """Return a copy with `config` that shares the connections and files of this provider."""
         for name in self.shared_fields:
@@ -257,11 +507,20 @@ class AsyncBaseProvider(
 
 
 @dataclass(slots=True)
-class _Lifetime:
+class Lifetime:
     """Whether a provider is closed, and has released its resources. Its copies share this."""
 
     closed: bool = False
     released: bool = False
+
+
+def _describe(content: Content) -> tuple[str, str, str | None]:
+    """Return the method that stores `content`, the operation in events, and the CID if known."""
+    if isinstance(content, ArchiveSource):
+        return "import_archive", "import", str(content.root)
+    if isinstance(content, FolderSource):
+        return "add_directory", "upload", None
+    return ("put_file", "upload", None) if content.json is None else ("put_json", "store", None)
 
 
 async def _run(sink: SpoolSink | TargetSink, step: Callable[[], None]) -> None:

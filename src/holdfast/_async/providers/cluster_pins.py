@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from holdfast._async.providers.listing import AsyncListingProvider, read_lines
+from holdfast._async.providers.http import AsyncListingProvider, read_lines
 from holdfast._async.providers.peers import AsyncPeers
 from holdfast._async.session import AsyncSession, read_whole
 from holdfast.calls import Call, Clock
@@ -15,7 +15,6 @@ from holdfast.protocol.cluster import ASKED_AT_ONCE, AllocationLines, ClusterAPI
 from holdfast.protocol.cluster_options import read_options
 from holdfast.protocol.cluster_replies import ClusterPin, make_pin, may_differ
 from holdfast.protocol.http import Reply, Request
-from holdfast.provider import AsyncPinning, AsyncUpdating
 from holdfast.records import Pin, PinFilter, PinInfo
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 NOTHING: Final = 204  # the status of an empty list
 
 
-class AsyncClusterPins(AsyncListingProvider, AsyncUpdating, AsyncPinning):
+class AsyncClusterPins(AsyncListingProvider):
     """What the provider for IPFS Cluster does with pins."""
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:

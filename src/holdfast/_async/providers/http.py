@@ -1,26 +1,36 @@
-"""The base class of providers that write through an HTTP API and read through gateways."""
+"""The base classes of providers that write through an HTTP API and read through gateways."""
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, AsyncContextManager, ClassVar, Self, TypeVar  # noqa: UP035
+from urllib.parse import urlsplit
 
+from holdfast._async.pin_stream import AsyncPinStream
 from holdfast._async.providers.base import AsyncBaseProvider
 from holdfast._async.reads.gateway_reader import AsyncGatewayReader
+from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.session import AsyncSession
-from holdfast.calls import Call
+from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import cache_folder
 from holdfast.content.reference import Reference
 from holdfast.files.block_cache import DiskBlockCache
+from holdfast.files.copy_journal import Place
 from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.pin_api import Exchange
+from holdfast.protocol.pin_api import Exchange, PinPages
+from holdfast.protocol.pin_lines import PinLines
+from holdfast.records import Pin, PinFilter
 from holdfast.registry import SERVICE, usual_gateways
 
 if TYPE_CHECKING:
-    from holdfast._async.transport import AsyncTransport
+    from holdfast._async.transport import AsyncResponse, AsyncTransport
 
 T = TypeVar("T")
+Row = TypeVar("Row")
 
 
 class AsyncHTTPProvider(AsyncBaseProvider):
@@ -30,13 +40,18 @@ class AsyncHTTPProvider(AsyncBaseProvider):
     shared_by = "the connections, which are shared"
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
+        self.config = config
         self._session = session or AsyncSession(_open_transport(config), config)
-        first, *others = config.gateway_urls or usual_gateways(SERVICE)
-        self._first_gateway = Gateway(first, config.gateway_token)
-        gateways = [self._first_gateway, *map(Gateway, others)]
-        super().__init__(config, reader=self._read_from(gateways, config))
+        self._session.provider = self.title
+        super().__init__(config, reader=self.make_reader(config))
 
-    def _read_from(self, gateways: Iterable[Gateway], config: ClientConfig) -> AsyncGatewayReader:
+    def make_reader(self, config: ClientConfig) -> AsyncReader:
+        """Return the reader for `config`; here, one of its gateways."""
+        urls = _gateways(config)
+        tokens = [config.gateway_token, *[None] * len(urls)]
+        return self.read_from(map(Gateway, urls, tokens), config)
+
+    def read_from(self, gateways: Iterable[Gateway], config: ClientConfig) -> AsyncGatewayReader:
         """Return a reader of `gateways` with the limits of `config`."""
         return AsyncGatewayReader(
             self._session,
@@ -72,7 +87,16 @@ class AsyncHTTPProvider(AsyncBaseProvider):
 
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway."""
-        return self._first_gateway.url(Reference.parse(cid))
+        return Gateway(_gateways(self.config)[0]).url(Reference.parse(cid))
+
+    def place(self) -> Place:
+        """Return the place of the account at the API."""
+        return self.place_at(self.config.api_url)
+
+    def is_on_network(self) -> bool:
+        """Return whether a gateway of the provider has a public address."""
+        urls = self.config.gateway_url
+        return urls is None or any(privacy(urlsplit(url).hostname) == WORLD for url in urls)
 
     def copy_with(self, config: ClientConfig) -> Self:
         """Return a copy with `config` over the same connections and limits."""
@@ -81,6 +105,53 @@ class AsyncHTTPProvider(AsyncBaseProvider):
     async def release(self) -> None:
         """Close the connections."""
         await self._session.transport.aclose()
+
+
+class AsyncListingProvider(AsyncHTTPProvider, ABC):
+    """Lists pins as a stream. `AsyncPinStream` limits its time, `ListSize` its length."""
+
+    async def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
+        """Return what is pinned, in the order in which the service sends it."""
+        return await self.find_pins(PinFilter(name=name), limit=limit).read_all()
+
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> AsyncPinStream:
+        """Yield the pins that match `wanted`, in the order in which the service sends them."""
+        find = partial(self.stream_pins, wanted, limit)
+        return AsyncPinStream(find, total=self.config.timeouts.total)
+
+    @abstractmethod
+    def stream_pins(
+        self, wanted: PinFilter, limit: int | None, clock: Clock
+    ) -> AsyncGenerator[Pin]:
+        """Yield at most `limit` pins that match `wanted`; all requests share the `clock`."""
+
+    def list_call(self, clock: Clock, cid: str | None = None) -> AsyncContextManager[Call]:
+        """Make a call for a part of a list. Nothing is held while the caller works on a pin."""
+        return self._session.call("pins", cid, clock=clock)
+
+    async def read_pages(self, pages: PinPages, clock: Clock) -> AsyncGenerator[Pin]:
+        """Yield the pins of all pages."""
+        while pages.wanted:
+            async with self.list_call(clock) as call:
+                page = pages.read(await self.fetch(pages.request(), call))
+            for pin in page:
+                yield pin
+
+
+async def read_lines(response: "AsyncResponse", lines: PinLines[Row]) -> AsyncGenerator[Row]:
+    """Yield the pins of a reply with one in each line, and close it."""
+    try:
+        async for piece in response.chunks():
+            for row in lines.feed(piece):
+                yield row
+        error = response.stream_error
+        lines.finish(Reply(response.status, response.headers, stream_error=error))
+    finally:
+        await response.aclose()
+
+
+def _gateways(config: ClientConfig) -> tuple[str, ...]:
+    return config.gateway_urls or usual_gateways(SERVICE)
 
 
 def _open_cache(config: ClientConfig) -> DiskBlockCache | None:

@@ -1,51 +1,35 @@
 """The provider for Kubo: a real IPFS node, by its RPC API."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping
-from typing import Any, Final, cast
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Final
 
 from holdfast._async.pin_stream import AsyncPinStream
 from holdfast._async.providers.base import AsyncBaseProvider
-from holdfast._async.providers.imports import ignore
+from holdfast._async.providers.http import AsyncListingProvider, read_lines
+from holdfast._async.providers.imports import Content, ignore
 from holdfast._async.providers.kubo_node import AsyncKuboNode, AsyncKuboReader
-from holdfast._async.providers.listing import AsyncListingProvider, read_lines
 from holdfast._async.reads.reader import AsyncReader
 from holdfast._async.runtime import run_blocking
-from holdfast._async.session import AsyncSession
-from holdfast._async.upload_sources import open_upload
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
+from holdfast.content.blocks import check_block
 from holdfast.content.cid import CID
-from holdfast.content.reference import Reference
 from holdfast.content.unixfs.layouts import not_what_was_sent
 from holdfast.errors import ConfigError
 from holdfast.files.archive_source import ArchiveSource
 from holdfast.files.folder_archive import FolderArchive
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source, open_source
+from holdfast.files.sources import Progress, Source
 from holdfast.files.upload_check import CheckedSource
 from holdfast.protocol.kubo import READ_COMMANDS, WRITE_COMMANDS, KuboAPI, check_filter, check_info
 from holdfast.protocol.kubo_replies import KuboPinLines
-from holdfast.provider import (
-    AsyncDirectories,
-    AsyncImporting,
-    AsyncPinning,
-    AsyncReachable,
-    AsyncUpdating,
-)
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 OPTIONS: Final = frozenset({"offline"})
 SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
 
 
-class AsyncKuboProvider(
-    AsyncListingProvider,
-    AsyncDirectories,
-    AsyncUpdating,
-    AsyncPinning,
-    AsyncImporting,
-    AsyncReachable,
-):
+class AsyncKuboProvider(AsyncListingProvider):
     """Stores content on a Kubo node under the CIDs that `compute_cid` gives.
 
     `pin_api_url` is the address of Kubo's RPC API, by default ``http://127.0.0.1:5001``.
@@ -63,40 +47,45 @@ class AsyncKuboProvider(
         'ipfs://bafkqaaa'
     """
 
-    def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
-        offline = _is_offline(config.provider_options)
-        super().__init__(config, session=session)
+    takes = (Source, FolderSource, ArchiveSource)
+
+    def make_reader(self, config: ClientConfig) -> AsyncReader:
+        """Return a reader of the gateways that are configured, else of the RPC API."""
+        self._offline = _is_offline(config.provider_options)
         self._api = KuboAPI(config.api_url, config.provider_token, self._profile)
-        self._node = AsyncKuboNode(self._session, self._api, config, offline=offline)
-        if config.gateway_url is None:
-            self.reader: AsyncReader = AsyncKuboReader(self._node)
+        self._node = AsyncKuboNode(self._session, self._api, config, offline=self._offline)
+        return (
+            AsyncKuboReader(self._node)
+            if config.gateway_url is None
+            else super().make_reader(config)
+        )
 
-    async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
-        """Store the JSON `text`."""
-        check_info(info)
-        data = text.encode()
-        cid = await self.compute_cid(data)
-        with open_source(data) as source:
-            add = self._api.add(source, info, _ignore_sent, cid=cid, whole=len(data) <= SMALL)
-            return await self.run(add, call)
-
-    async def add_file(
-        self, source: Source, info: PinInfo, call: Call, progress: Progress, /
+    async def add(
+        self, content: Content, info: PinInfo, call: Call, progress: Progress, /
     ) -> Added:
-        """Store the bytes of `source` as a file.
+        """Store a file, a folder or an archive.
 
-        A source that can be read twice is hashed first, to look for a pin that exists. Another one
-        is hashed while it is sent.
+        What can be read twice is hashed first: a file to look for a pin that exists, and a folder
+        because it is sent as an archive of its blocks, which begins with its root. Another file is
+        hashed while it is sent. Kubo verifies the blocks of an archive; if one is missing, it pins
+        nothing.
         """
         check_info(info)
+        if isinstance(content, ArchiveSource):
+            return await self.run(self._api.import_archive(content.root, content, info), call)
+        if isinstance(content, FolderSource):
+            return await self._add_folder(content, info, call, progress)
 
         def on_sent(sent: int) -> None:
-            progress(sent, source.size)
+            progress(sent, content.size)
 
-        if source.rewindable:
-            cid = (await self.import_file(source, None, ignore)).cid
-            return await self.run(self._api.add(source, info, on_sent, cid=cid), call)
-        checked = CheckedSource(source, self._profile)
+        if content.rewindable:
+            is_small = content.json is not None and len(content.json) <= SMALL
+            cid = (await self.import_content(content, None, ignore)).cid
+            return await self.run(
+                self._api.add(content, info, on_sent, cid=cid, whole=is_small), call
+            )
+        checked = CheckedSource(content, self._profile)
         added = await self.run(self._api.add(checked, info, on_sent, cid=None), call)
         call.cid = added.cid
         stored = CID.parse(added.cid)
@@ -107,45 +96,23 @@ class AsyncKuboProvider(
         _, known = await self.run(self._api.keep(added.cid, info), call)
         return Added(cid=added.cid, duplicate=known)
 
-    async def add_directory(
-        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    async def _add_folder(
+        self, folder: FolderSource, info: PinInfo, call: Call, progress: Progress
     ) -> Added:
-        """Store a folder, with its links and empty folders, as an archive of its blocks.
+        cid = (await self.import_folder(folder, None, ignore)).cid
+        call.cid = str(cid)
+        archives: list[FolderArchive] = []
 
-        It is hashed first, because an archive begins with its root.
-        """
-        check_info(info)
-        tell = progress or ignore
-        async with self.call("upload", total=False) as call:
-            cid = (await self.import_folder(folder, None, ignore)).cid
-            call.cid = str(cid)
-            archives: list[FolderArchive] = []
+        def archive(roots: list[CID]) -> FolderArchive:
+            archives.append(FolderArchive(folder, self._profile, cid, roots=roots))
+            return archives[-1]
 
-            def archive(roots: list[CID]) -> FolderArchive:
-                archives.append(FolderArchive(folder, self._profile, cid, roots=roots))
-                return archives[-1]
+        def on_sent(_sent: int) -> None:
+            progress(archives[-1].done, folder.size)
 
-            def on_sent(_sent: int) -> None:
-                tell(archives[-1].done, folder.size)
-
-            added = await self.run(self._api.add_directory(cid, archive, info, on_sent), call)
-            tell(folder.size, folder.size)  # Kubo may reply before the last report
-            return added
-
-    async def import_archive(self, cid: str, pieces: AsyncIterable[bytes], info: PinInfo) -> Added:
-        """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing.
-
-        Kubo verifies the blocks. If one is missing, it pins nothing.
-        """
-        check_info(info)
-        root = CID.parse(Reference.parse_cid(cid))
-        source = cast("Source", await open_upload(pieces))
-        try:
-            async with self.call("import", cid, total=False) as call:
-                archive = ArchiveSource(source, root)
-                return await self.run(self._api.import_archive(root, archive, info), call)
-        finally:
-            await run_blocking(source.close)
+        added = await self.run(self._api.add_directory(cid, archive, info, on_sent), call)
+        progress(folder.size, folder.size)  # Kubo may reply before the last report
+        return added
 
     async def unpin(self, cid: str, call: Call, /) -> None:
         """Unpin `cid`."""
@@ -214,7 +181,16 @@ class AsyncKuboProvider(
         finally:
             await pins.aclose()
 
-    # What depends on whether there is a gateway
+    async def own_block(self, cid: CID) -> bytes:
+        """Return a block that the node has."""
+        async with self.call("block", str(cid)) as call:
+            block = await self._node.read_block(self._api.block_request(cid, None), call)
+        check_block(cid, block)
+        return block
+
+    def is_on_network(self) -> bool:
+        """Return whether the node is on the network, and its gateways too if it has any."""
+        return not self._offline and super().is_on_network()
 
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway, or ``ipfs://`` without one."""
@@ -229,7 +205,3 @@ def _is_offline(options: Mapping[str, Any]) -> bool:
     if not isinstance(offline, bool):
         raise ConfigError("provider_options: offline must be True or False")
     return offline
-
-
-def _ignore_sent(_sent: int) -> None:
-    """Do nothing: JSON has no progress."""

@@ -60,6 +60,10 @@ class AsyncKuboNode:
         timeouts = self.config.timeouts
         call = Call("block", cid=str(cid), total=timeouts.total, hook=self.config.on_event)
         request = self.api.block_request(cid, self.patience(timeouts.read, timeouts.total))
+        return await self.read_block(request, call)
+
+    async def read_block(self, request: Request, call: Call) -> bytes:
+        """Send `request` for a block, and return it, not verified."""
         return await self._again(partial(self._read_block, request, call), call)
 
     async def _read_block(self, request: Request, call: Call) -> bytes:

@@ -1,52 +1,34 @@
 """The embedded provider: a repository on this machine's disk, without account or network."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from holdfast._async.providers.base import JSON_TYPE, AsyncBaseProvider
-from holdfast._async.providers.imports import ignore
+from holdfast._async.providers.base import AsyncBaseProvider
+from holdfast._async.providers.imports import Content
 from holdfast._async.reads.repository_reader import AsyncRepositoryReader
-from holdfast._async.runtime import run_blocking
+from holdfast._async.runtime import run_blocking, run_interruptible
 from holdfast.calls import Call
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import data_folder
 from holdfast.content.cid import CID
 from holdfast.content.media_types import told_type
-from holdfast.content.profiles import profile_for
 from holdfast.content.reference import Reference
 from holdfast.errors import ConfigError, NotFoundError, UnprovenError
+from holdfast.files.archive_source import ArchiveSource
+from holdfast.files.copy_journal import Place
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.sources import Progress, Source
 from holdfast.hints import advise
-from holdfast.provider import (
-    AsyncCarImport,
-    AsyncDirectories,
-    AsyncFinding,
-    AsyncImporting,
-    AsyncListing,
-    AsyncPinning,
-    AsyncUpdating,
-    CarExport,
-)
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues
 from holdfast.repository import PinQuery, Repository
 from holdfast.repository.pin_queries import pin_pages
 
 
-class AsyncLocalProvider(
-    AsyncBaseProvider,
-    AsyncDirectories,
-    AsyncListing,
-    AsyncFinding,
-    AsyncUpdating,
-    AsyncPinning,
-    AsyncCarImport,
-    AsyncImporting,
-    CarExport,
-):
+class AsyncLocalProvider(AsyncBaseProvider):
     """Stores content in a folder: `path`, else the platform's folder for user data.
 
     The CIDs are those that an IPFS node computes for the configured profile. Every block is
@@ -60,6 +42,7 @@ class AsyncLocalProvider(
         'bafkreifgcxxk5yq54ulz3yea32gdauwi3kibcocanotryogagkcf67ku6q'
     """
 
+    takes = (Source, FolderSource, ArchiveSource)
     shared_fields: ClassVar[tuple[str, ...]] = fields_bound_to("repository")
     shared_by = "the repository, which is shared"
 
@@ -75,25 +58,43 @@ class AsyncLocalProvider(
         self.check_open()
         return self._repository
 
-    async def add_json(self, text: str, info: PinInfo, _call: Call, /) -> Added:
-        """Store the JSON `text`."""
-        profile = profile_for(self.config.profile, self.config.cid_version)
-        about = _about(info, JSON_TYPE)
-        pin, known = await run_blocking(self.repository.add, text.encode(), profile, **about)
-        return await self._added(pin, info, known=known)
-
-    async def add_file(
-        self, source: Source, info: PinInfo, _call: Call, progress: Progress, /
+    async def add(
+        self, content: Content, info: PinInfo, _call: Call, progress: Progress, /
     ) -> Added:
-        """Store the bytes of `source` as a file."""
+        """Store a file, a folder with its links and empty folders, or an archive."""
+        if isinstance(content, ArchiveSource):
+            return await self._add_archive(content, info)
+        if isinstance(content, Source) and content.json is not None:
+            about = _about(info, content.type)
+            pin, known = await run_blocking(
+                self.repository.add, content.json, self._profile, **about
+            )
+            return await self._added(pin, info, known=known)
+        if isinstance(content, FolderSource):
+            about = {**_about(info, "directory"), "files": content.files}
+        else:
+            about = _about(info, told_type(content.type, info.name))
         adding = self.repository.adding()
         try:
-            part = await self.import_file(source, adding.put, progress)
-            about = _about(info, told_type(source.type, info.name))
+            part = await self.import_content(content, adding.put, progress)
             pin, known = await run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
             return await self._added(pin, info, known=known)
         finally:
             await run_blocking(adding.close)
+
+    async def _add_archive(self, content: ArchiveSource, info: PinInfo) -> Added:
+        archive = self.repository.importing(content.root)
+        chunks = content.chunks()
+        try:
+            while chunk := await run_interruptible(next, chunks, b""):
+                await run_blocking(archive.update, chunk)
+            about = {"name": info.name, "keyvalues": info.keyvalues}
+            ((pin, known),) = await run_blocking(archive.pin, **about)
+        except BaseException:
+            await run_blocking(archive.discard)
+            raise
+        await run_blocking(archive.close)
+        return await self._added(pin, info, known=known)
 
     async def _added(self, pin: Pin, info: PinInfo, *, known: bool) -> Added:
         if known and info.is_explicit:
@@ -132,21 +133,6 @@ class AsyncLocalProvider(
                 )
                 raise advise(missing, "see `import_car`", "see `holdfast car import`") from error
             return await self._change_known(cid, info) if known and info.is_explicit else pin
-
-    async def add_directory(
-        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
-    ) -> Added:
-        """Store a folder, with its links and empty folders, as Kubo does."""
-        async with self.call("upload", total=False) as call:
-            adding = self.repository.adding()
-            try:
-                part = await self.import_folder(folder, adding.put, progress or ignore)
-                about = {**_about(info, "directory"), "files": folder.files}
-                pin, known = await run_blocking(adding.pin, part.cid, size=part.dag_size, **about)
-            finally:
-                await run_blocking(adding.close)
-            call.cid = pin.cid
-            return await self._added(pin, info, known=known)
 
     async def unpin(self, cid: str, _call: Call, /) -> None:
         """Unpin `cid`."""
@@ -187,25 +173,23 @@ class AsyncLocalProvider(
         pins = await run_blocking(self.repository.import_car, pieces)
         return [pin.cid for pin in pins]
 
-    async def import_archive(self, cid: str, pieces: AsyncIterable[bytes], info: PinInfo) -> Added:
-        """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing."""
-        root = CID.parse(Reference.parse_cid(cid))
-        async with self.call("import", cid, total=False):
-            archive = self.repository.importing(root)
-            try:
-                async for piece in pieces:
-                    await run_blocking(archive.update, piece)
-                about = {"name": info.name, "keyvalues": info.keyvalues}
-                ((pin, known),) = await run_blocking(archive.pin, **about)
-            except BaseException:
-                await run_blocking(archive.discard)
-                raise
-            await run_blocking(archive.close)
-            return await self._added(pin, info, known=known)
-
     def export_car(self, cid: str) -> Iterator[bytes]:
         """Yield the archive of everything under `cid`."""
         return self.repository.export_car(CID.parse(Reference.parse_cid(cid)))
+
+    async def own_block(self, cid: CID) -> bytes:
+        """Return a block of the store."""
+        async with self.call("block", str(cid)):
+            return await run_blocking(self.repository.block, cid)
+
+    def place(self) -> Place:
+        """Return the place of the store: its id, which it keeps when its folder is moved.
+
+        A copy of the store has the same id, and another folder.
+        """
+        repository = self.repository
+        folder = os.path.realpath(repository.path)
+        return self.place_at(repository.id or folder, self.config.pin_api_url, folder=folder)
 
     def copy_with(self, config: ClientConfig) -> Self:
         """Return a copy with `config` over the same folder."""

@@ -29,14 +29,13 @@ from holdfast.protocol.http import SignedURL
 from holdfast.protocol.pinata import LARGEST_FORM, PinataAPI, UploadLimits, sign_read, sign_upload
 from holdfast.protocol.pinata_options import PinataOptions, api_root
 from holdfast.protocol.pinata_uploads import LARGEST_FILE
-from holdfast.provider import AsyncExporting, AsyncSigning
 from holdfast.records import Added, PinInfo, now_ms
 
 PUBLIC_PATH: Final = "/ipfs"
 READ_LINK: Final = 3600  # seconds for which a link to a file that we read works
 
 
-class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
+class AsyncPinataProvider(AsyncPinProvider):
     """Pins through the service's v3 API, for which the service makes its newer keys.
 
     `provider_options` may have:
@@ -68,8 +67,12 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
         super().__init__(config, session=session)
         if config.profile is None and config.cid_version == 1:
             self._layout = WrittenLayout(KUBO_LEGACY_CIDV1)
+
+    def make_reader(self, config: ClientConfig) -> AsyncReader:
+        """Return a reader of the gateways, or of signed links to private files."""
         if self._is_private:
-            self.reader: AsyncReader = AsyncLinkReader(self._sign_reader)
+            return AsyncLinkReader(self._sign_reader)
+        return super().make_reader(config)
 
     def make_api(self, config: ClientConfig, token: Secret) -> PinataAPI:
         """Return the v3 API for `config`."""
@@ -81,11 +84,14 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
             clock=now_ms,
         )
 
-    def supports(self, capability: type[Any]) -> bool:
-        """Return whether the provider has `capability`."""
-        if self._is_private and capability is AsyncExporting:
-            return False  # links to private files give no single blocks
-        return super().supports(capability)
+    def supports(self, operation: str) -> bool:
+        """Return whether the provider has an operation. Links to private files give no blocks."""
+        is_missing = self._is_private and operation == "export_archive"
+        return not is_missing and super().supports(operation)
+
+    def is_on_network(self) -> bool:
+        """Return whether the files are public, and a gateway too."""
+        return not self._is_private and super().is_on_network()
 
     @property
     def _is_private(self) -> bool:
@@ -93,9 +99,8 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
 
     # Writing
 
-    async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
-        """Store the JSON `text` as a file. Raise VerificationError if the CID is of other bytes."""
-        data = text.encode()
+    async def add_json(self, data: bytes, info: PinInfo, call: Call) -> Added:
+        """Store JSON as a file. Raise VerificationError if the CID is of other bytes."""
         added = await self.run(self._api.add_json(data, info), call)
         if self.config.verify:
             call.cid = added.cid
@@ -104,7 +109,7 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
         return added
 
     async def add_file(
-        self, source: Source, info: PinInfo, call: Call, progress: Progress, /
+        self, source: Source, info: PinInfo, call: Call, progress: Progress
     ) -> Added:
         """Store the bytes of `source` as a file; compare its CID as `PinProvider` does.
 
@@ -166,8 +171,8 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
             about=pinata_uploads.identity(self._api, about),
         )
 
-    async def add_directory(
-        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    async def add_folder(
+        self, folder: FolderSource, info: PinInfo, call: Call, progress: Progress
     ) -> Added:
         """Store a folder by the older call.
 
@@ -183,7 +188,7 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
             raise UnsupportedError(
                 "PinataProvider cannot store folders that expire; leave the option expires out"
             )
-        return await super().add_directory(folder, info, progress=progress)
+        return await super().add_folder(folder, info, call, progress)
 
     # Links, and reads through them
 
@@ -220,7 +225,7 @@ class AsyncPinataProvider(AsyncPinProvider, AsyncSigning):
             Gateway(url, link=await self._sign(url, reference, READ_LINK, call))
             for url in self._private_urls
         ]
-        return self._read_from(signed, self.config)
+        return self.read_from(signed, self.config)
 
     async def _sign(
         self, base_url: str, reference: Reference, expires: int, call: Call

@@ -1,10 +1,10 @@
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from typing import Any, cast
 
-from holdfast._async.providers.imports import ignore
-from holdfast._async.providers.listing import AsyncListingProvider
+from holdfast._async.providers.http import AsyncListingProvider
+from holdfast._async.providers.imports import Content
 from holdfast._async.runtime import compute, run_blocking
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call, Clock
@@ -20,11 +20,10 @@ from holdfast.files.upload_check import WrittenLayout, compare_json
 from holdfast.protocol.multipart import FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI
-from holdfast.provider import AsyncDirectories, AsyncPinning, AsyncUpdating
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 
-class AsyncPinProvider(AsyncListingProvider, AsyncDirectories, AsyncUpdating, AsyncPinning):
+class AsyncPinProvider(AsyncListingProvider):
     """Pins by HTTP with a token, and reads through gateways that never see it.
 
     Example:
@@ -33,6 +32,8 @@ class AsyncPinProvider(AsyncListingProvider, AsyncDirectories, AsyncUpdating, As
         >>> AsyncPinProvider(config).url("bafkqaaa")
         'https://gateway.pinata.cloud/ipfs/bafkqaaa'
     """
+
+    takes = (Source, FolderSource)
 
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
         if config.provider_token is None:
@@ -45,22 +46,33 @@ class AsyncPinProvider(AsyncListingProvider, AsyncDirectories, AsyncUpdating, As
         """Return the API object for `config`. A subclass may return another one."""
         return PinningAPI(config.api_url, token, config.cid_version)
 
-    async def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
-        """Pin the JSON `text`. Log a warning if the CID is not that of the text."""
-        data = text.encode()
+    async def add(
+        self, content: Content, info: PinInfo, call: Call, progress: Progress, /
+    ) -> Added:
+        """Pin JSON, a file or a folder.
+
+        The CID is computed while the bytes are sent. If the service's CID is certainly that of
+        other bytes, raise VerificationError; for JSON, which the service may rewrite, log a
+        warning.
+        """
+        if isinstance(content, FolderSource):
+            return await self.add_folder(content, info, call, progress)
+        source = cast("Source", content)
+        if source.json is None:
+            return await self.add_file(source, info, call, progress)
+        return await self.add_json(source.json, info, call)
+
+    async def add_json(self, data: bytes, info: PinInfo, call: Call) -> Added:
+        """Pin the JSON text `data`."""
         added = await self.run(self._api.add_json(data, info), call)
         if self.config.verify:
             await compute(len(data), compare_json, data, added.cid)
         return added
 
     async def add_file(
-        self, source: Source, info: PinInfo, call: Call, progress: Progress, /
+        self, source: Source, info: PinInfo, call: Call, progress: Progress
     ) -> Added:
-        """Pin the bytes of `source` as a file.
-
-        The CID is computed while they are sent. If the service's CID is certainly that of other
-        bytes, raise VerificationError.
-        """
+        """Pin the bytes of `source` as a file."""
         checked = self._layout.checked(source) if self.config.verify else None
         file = FormFile(info.name, source.type, checked or source)
         exchange = self._api.add_files([file], info, lambda sent: progress(sent, source.size))
@@ -70,26 +82,23 @@ class AsyncPinProvider(AsyncListingProvider, AsyncDirectories, AsyncUpdating, As
             await run_blocking(self._layout.compare, checked, Reference.parse(added.cid).cid)
         return added
 
-    async def add_directory(
-        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    async def add_folder(
+        self, folder: FolderSource, info: PinInfo, call: Call, progress: Progress
     ) -> Added:
         """Pin a folder, whose files are sent as one form.
 
-        Raise UnsupportedError for what a form cannot carry: links, empty folders, some names. The
-        CID is computed and compared as for a file.
+        Raise UnsupportedError for what a form cannot carry: links, empty folders, some names.
         """
-        check_form(folder, type(self).__name__)
-        tell = progress or ignore
-        async with self.call("upload", total=False) as call:
-            checked = self._layout.checked_folder(folder, verify=self.config.verify)
-            files = FormFolder(info.name, checked.files)
-            exchange = self._api.add_files(files, info, lambda sent: tell(sent, folder.size))
-            added = await self.run(exchange, call)
-            call.cid = added.cid
-            if self.config.verify:
-                cid = Reference.parse(added.cid).cid
-                await run_blocking(self._layout.compare_folder, checked, cid)
-            return added
+        check_form(folder, self.title)
+        checked = self._layout.checked_folder(folder, verify=self.config.verify)
+        files = FormFolder(info.name, checked.files)
+        exchange = self._api.add_files(files, info, lambda sent: progress(sent, folder.size))
+        added = await self.run(exchange, call)
+        call.cid = added.cid
+        if self.config.verify:
+            cid = Reference.parse(added.cid).cid
+            await run_blocking(self._layout.compare_folder, checked, cid)
+        return added
 
     async def unpin(self, cid: str, call: Call, /) -> None:
         """Unpin `cid`."""

@@ -1,27 +1,21 @@
 """The provider for services with the IPFS Pinning Services API, which pin existing content only."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, ClassVar, Final, NoReturn
+from typing import Any, Final
 
-from holdfast._async.providers.listing import AsyncListingProvider
+from holdfast._async.providers.http import AsyncListingProvider
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.client_config import missing_token
-from holdfast.errors import ConfigError, UnsupportedError
-from holdfast.files.sources import Progress, Source
+from holdfast.errors import ConfigError
 from holdfast.protocol.psa import MAX_ORIGINS, PSAAPI
-from holdfast.provider import AsyncAnnotating, AsyncPinning, AsyncPinningFrom, AsyncUpdating
-from holdfast.records import Added, Pin, PinFilter, PinInfo
+from holdfast.records import Pin, PinFilter, PinInfo
 
-CANNOT_STORE: Final = (
-    "cannot store new content, only pin what exists elsewhere; store it with another provider, "
-    "such as kubo, then pin its CID here or copy it to here"
-)
 OPTIONS: Final = frozenset({"origins"})
 
 
-class AsyncPSAProvider(AsyncListingProvider, AsyncUpdating, AsyncPinning, AsyncPinningFrom):
+class AsyncPSAProvider(AsyncListingProvider):
     """Pins content by its CID at a service with the IPFS Pinning Services API.
 
     `pin_api_url` is the address of that API, such as ``https://api.pinata.cloud/psa``. It has no
@@ -47,34 +41,12 @@ class AsyncPSAProvider(AsyncListingProvider, AsyncUpdating, AsyncPinning, AsyncP
         'https://ipfs.io/ipfs/bafkqaaa'
     """
 
-    stores_content = False
-    refusals: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("Annotating", "Directories", "CarImport", "Importing"), CANNOT_STORE
-    )
-
     def __init__(self, config: ClientConfig, *, session: AsyncSession | None = None) -> None:
         if config.provider_token is None:
             raise missing_token(config)
         origins = read_origins(config.provider_options)
         super().__init__(config, session=session)
         self._api = PSAAPI(config.api_url, config.provider_token, origins)
-
-    def supports(self, capability: type[Any]) -> bool:
-        """Return whether the provider has `capability`. It stores nothing."""
-        return super().supports(capability) and capability is not AsyncAnnotating
-
-    async def add_json(self, _text: str, _info: PinInfo, _call: Call, /) -> Added:
-        """Raise UnsupportedError: the service takes no content."""
-        self._refuse()
-
-    async def add_file(
-        self, _source: Source, _info: PinInfo, _call: Call, _progress: Progress, /
-    ) -> Added:
-        """Raise UnsupportedError: the service takes no content."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise UnsupportedError(f"{type(self).__name__} {CANNOT_STORE}")
 
     async def unpin(self, cid: str, call: Call, /) -> None:
         """Delete all requests for `cid`."""

@@ -13,12 +13,10 @@ from holdfast._sync.opening import opens
 from holdfast._sync.runtime import run_blocking
 from holdfast._sync.upload_sources import Uploadable, open_upload
 from holdfast.content.reference import Reference
-from holdfast.errors import UnsupportedError
 from holdfast.files.blob import Blob
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress
+from holdfast.files.sources import Progress, Source
 from holdfast.protocol import json_text
-from holdfast.provider import Directories, Openable, ask
 from holdfast.records import ClientMessage, ClientRecord, StoreOptions, now_ms
 
 T = TypeVar("T")
@@ -52,7 +50,7 @@ class ContentCalls(ClientBase):
         arguments.warn_if_encrypt(options)
         text = json_text.to_text(data)
         info = arguments.json_info(name, keyvalues)
-        added = self._adding.pin_json(text, info)
+        added = self._provider.put(Source.of_json(text), info)
         return ClientRecord(
             cid=added.cid,
             timestamp=now_ms(),
@@ -110,7 +108,7 @@ class ContentCalls(ClientBase):
             return self._upload_folder(source, name, keyvalues, progress)
         try:
             info = arguments.file_info(name, source.name, keyvalues)
-            added = self._adding.pin_file(source, info, progress=progress)
+            added = self._provider.put(source, info, progress)
             size = source.bytes_read if source.size is None else source.size
         finally:
             run_blocking(source.close)
@@ -124,8 +122,7 @@ class ContentCalls(ClientBase):
         progress: Progress | None,
     ) -> ClientRecord[None]:
         info = arguments.folder_info(name, folder.name, keyvalues)
-        provider = ask(self._provider, Directories)
-        added = provider.add_directory(folder, info, progress=progress)
+        added = self._provider.put(folder, info, progress)
         return ClientRecord(
             cid=added.cid, timestamp=now_ms(), size=folder.size, duplicate=added.duplicate
         )
@@ -158,15 +155,7 @@ class ContentCalls(ClientBase):
         self._check_open()
         arguments.check_progress(progress)
         reference = Reference.parse(cid)
-        if max_bytes is None:
-            return self._provider.get_file(reference, to=to, progress=progress)
         arguments.check_max_bytes(max_bytes)
-        # A client should not wait for the modules of providers before it has one.
-        from holdfast._sync.providers.base import BaseProvider  # noqa: PLC0415
-
-        if not isinstance(self._provider, BaseProvider):
-            name = type(self._provider).__name__
-            raise UnsupportedError(f"{name} has no max_bytes; look at the size with stat first")
         return self._provider.get_file(reference, to=to, progress=progress, max_bytes=max_bytes)
 
     @opens
@@ -181,9 +170,7 @@ class ContentCalls(ClientBase):
             b'high tide'
         """
         self._check_open()
-        reference = Reference.parse(cid)
-        opened: ContentFile = ask(self._provider, Openable).open_file(reference)
-        return opened
+        return self._provider.require("open_file").open_file(Reference.parse(cid))
 
     def send(self, recipient_id: str, message: str) -> ClientRecord[ClientMessage]:
         """Store a message for `recipient_id` as plain JSON. Pass on the CID: it is not delivered.

@@ -21,7 +21,6 @@ from holdfast.records import Copied, Pin
 if TYPE_CHECKING:
     from holdfast._sync.copying.copier import Copier
     from holdfast._sync.folder_download.tally import Tally
-    from holdfast.files.copy_journal import CopyJournal
 
 PIN_WAIT: Final = 60.0  # seconds for a target to fetch content by its CID
 
@@ -130,7 +129,7 @@ class CopyCalls(ManyCalls):
         if journal is None:
             return self._many(function, pins, "copy", concurrency)
         copier.journal = CopyJournal(journal)
-        items = _journaled(copier.journal, self._provider, to.provider, pins)
+        items = _journaled(copier, pins)
         return self._many(function, items, "copy", concurrency, copier.journal.close)
 
     def _copier(self, to: ClientBase, *, pin_by_cid: bool | None, wait: float) -> "Copier":
@@ -140,22 +139,18 @@ class CopyCalls(ManyCalls):
             raise TypeError(f"to must be a client of the same kind, not {type(to).__name__}")
         arguments.check_wait(wait)
         to._check_open()  # noqa: SLF001 - our own
-        return Copier(self._provider, to.provider, pin_by_cid=pin_by_cid, wait=wait)
+        target = to._provider  # noqa: SLF001
+        return Copier(self._provider, target, pin_by_cid=pin_by_cid, wait=wait)
 
 
 def _copy_one(copier: "Copier", tally: "Tally", pin: Pin) -> Copied:
     return copier.copy(pin, tally.of_file())
 
 
-def _journaled(
-    journal: "CopyJournal", source: object, target: object, pins: Iterator[Pin]
-) -> Iterator[Pin]:
+def _journaled(copier: "Copier", pins: Iterator[Pin]) -> Iterator[Pin]:
     """Open the journal, then yield the pins."""
-    from holdfast._sync.copying.places import place_of  # noqa: PLC0415
-
     try:
-        places = [run_blocking(place_of, provider) for provider in (source, target)]
-        run_blocking(journal.open, *places)
+        run_blocking(copier.open_journal)
         for pin in pins:
             yield pin
     finally:

@@ -10,7 +10,6 @@ from holdfast import arguments
 from holdfast._sync.client.base import ClientBase
 from holdfast.content.reference import Reference
 from holdfast.files.sources import Progress
-from holdfast.provider import Browsing, ask
 from holdfast.records import Entry
 
 
@@ -44,7 +43,7 @@ class FolderCalls(ClientBase):
             kelp.png 7
         """
         self._check_open()
-        provider = ask(self._provider, Browsing)
+        provider = self._provider.require("iter_entries")
         return provider.iter_entries(Reference.parse(cid), details=details)
 
     def stat(self, cid: str) -> Entry:
@@ -58,7 +57,7 @@ class FolderCalls(ClientBase):
             'directory'
         """
         self._check_open()
-        return ask(self._provider, Browsing).stat(Reference.parse(cid))
+        return self._provider.require("stat").stat(Reference.parse(cid))
 
     def download_folder(
         self,

@@ -8,7 +8,6 @@ from datetime import timedelta
 from holdfast import arguments
 from holdfast._sync.client.base import ClientBase
 from holdfast.content.reference import Reference
-from holdfast.provider import Signing, ask
 
 
 class LinkCalls(ClientBase):
@@ -31,7 +30,7 @@ class LinkCalls(ClientBase):
         """
         self._check_open()
         seconds = arguments.link_seconds(expires)
-        provider = ask(self._provider, Signing)
+        provider = self._provider.require("signed_url")
         return provider.signed_url(Reference.parse(cid), expires=seconds)
 
     def signed_upload_url(
@@ -60,5 +59,5 @@ class LinkCalls(ClientBase):
         seconds = arguments.link_seconds(expires)
         wanted = arguments.media_types(types)
         arguments.check_max_bytes(max_bytes)
-        provider = ask(self._provider, Signing)
+        provider = self._provider.require("signed_upload_url")
         return provider.signed_upload_url(expires=seconds, max_bytes=max_bytes, types=wanted)

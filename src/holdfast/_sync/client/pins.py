@@ -4,22 +4,17 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast import arguments
 from holdfast._sync.client.base import ClientBase
 from holdfast._sync.pin_stream import PinStream
 from holdfast._sync.pin_waiting import wait_for_pin
 from holdfast.content.reference import Reference
-from holdfast.provider import (
-    Finding,
-    Listing,
-    Pinning,
-    Updating,
-    ask,
-    has_capability,
-)
 from holdfast.records import Pin, PinFilter
+
+if TYPE_CHECKING:
+    from holdfast._sync.providers.base import BaseProvider
 
 
 class PinCalls(ClientBase):
@@ -53,7 +48,7 @@ class PinCalls(ClientBase):
         self._check_open()
         info = arguments.pin_info(name, keyvalues)
         arguments.check_wait(wait)
-        provider = ask(self._provider, Pinning)
+        provider = self._provider.require("pin")
         pin = provider.pin(Reference.parse_cid(cid), info)
         return wait_for_pin(provider, pin, wait)
 
@@ -80,7 +75,7 @@ class PinCalls(ClientBase):
         """
         self._check_open()
         name, changed = arguments.pin_changes(name, keyvalues)
-        provider = ask(self._provider, Updating)
+        provider = self._provider.require("update_pin")
         return provider.update_pin(Reference.parse_cid(cid), name=name, keyvalues=changed)
 
     def revoke(self, cid: str) -> bool:
@@ -122,8 +117,8 @@ class PinCalls(ClientBase):
         )
         arguments.check_limit(limit)
         if _is_by_name(wanted):
-            listing = ask(self._provider, Listing)
-            return listing.list_pins(name=wanted.name, limit=limit)
+            provider = self._provider.require("list_pins")
+            return provider.list_pins(name=wanted.name, limit=limit)
         pins = self._find(wanted, limit)
         if isinstance(pins, PinStream):
             return pins.read_all()
@@ -167,17 +162,15 @@ class PinCalls(ClientBase):
         return self._find(wanted, limit)
 
     def _find(self, wanted: PinFilter, limit: int | None) -> Iterator[Pin]:
-        if has_capability(self._provider, Finding):
+        if self._provider.supports("find_pins"):
             return self._provider.find_pins(wanted, limit=limit)
-        listing = ask(self._provider, Listing)
-        if not _is_by_name(wanted):
-            ask(self._provider, Finding)  # raises the error
-        return _listed(listing, wanted.name, limit)
+        provider = self._provider.require("list_pins" if _is_by_name(wanted) else "find_pins")
+        return _listed(provider, wanted.name, limit)
 
 
-def _listed(listing: Listing, name: str | None, limit: int | None) -> Iterator[Pin]:
+def _listed(provider: "BaseProvider", name: str | None, limit: int | None) -> Iterator[Pin]:
     """Yield the pins of a provider that can only list them at once."""
-    for pin in listing.list_pins(name=name, limit=limit):
+    for pin in provider.list_pins(name=name, limit=limit):
         yield pin
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from holdfast import arguments
-from holdfast._sync.client.plain_adding import PlainAdding
 from holdfast._sync.copying.places import find_pin
 from holdfast._sync.folder_download.download import download_folder
 from holdfast._sync.folder_download.entries import FolderOptions
+from holdfast._sync.providers.base import BaseProvider
+from holdfast._sync.providers.foreign import as_provider
 from holdfast._sync.runtime import run_blocking
 from holdfast.content.cid import CID
 from holdfast.content.hashes import SHA2_256
@@ -34,7 +35,6 @@ from holdfast.files.folder_source import FolderSource
 from holdfast.files.folder_target.names import is_refusal
 from holdfast.files.importing import import_folder
 from holdfast.files.sources import Progress, open_source
-from holdfast.provider import Directories, Reconfigurable, ask, has_capability
 from holdfast.records import Added, PinInfo
 
 Kind: TypeAlias = Literal["file", "folder"]
@@ -51,7 +51,7 @@ class Uploading:
     CID in several layouts, so it is not enough to know a layout that the target does not use.
     """
 
-    def __init__(self, source: Any, target: Any) -> None:
+    def __init__(self, source: BaseProvider, target: BaseProvider) -> None:
         self._source = source
         self._target = target
         # By kind of content and requested CID version: the layouts that the target may use.
@@ -76,7 +76,7 @@ class Uploading:
         source = run_blocking(open_source, blob)
         try:
             sent = replace(info, name=_file_name(cid, info.name))
-            added = PlainAdding.of(target).pin_file(source, sent, progress=progress)
+            added = target.put(source, sent, progress)
         finally:
             run_blocking(source.close)
         is_right = self._check("file", profile, layouts_of, added, cid)
@@ -85,7 +85,7 @@ class Uploading:
     def _upload_folder(
         self, cid: CID, info: PinInfo, progress: Progress
     ) -> tuple[Added, int] | None:
-        if not has_capability(self._target, Directories):
+        if not self._target.supports("add_directory"):
             return None
         base = Path(run_blocking(tempfile.mkdtemp, prefix="holdfast-copy-"))
         try:
@@ -96,10 +96,10 @@ class Uploading:
             profile = self._choose("folder", layouts_of, cid)
             if profile is None:
                 return None
-            target = ask(self._with_layout(profile), Directories)
+            target = self._with_layout(profile)
             sent = replace(info, name=_file_name(cid, info.name))
             try:
-                added = target.add_directory(folder, sent, progress=progress)
+                added = target.put(folder, sent, progress)
             except UnsupportedError:  # a form cannot carry it; nothing was sent
                 return None
             is_right = self._check("folder", profile, layouts_of, added, cid)
@@ -128,15 +128,15 @@ class Uploading:
                 return layout
         return None
 
-    def _with_layout(self, profile: Profile) -> Any:
+    def _with_layout(self, profile: Profile) -> BaseProvider:
         """Return the target with the CID version, and the profile if it has one, of a layout."""
         target = self._target
-        if not has_capability(target, Reconfigurable) or not hasattr(target, "config"):
+        if not target.supports("with_config"):
             return target
         name = profile.name if profile.name in PROFILES else None
-        changes = {"cid_version": profile.cid_version, "profile": name}
+        changes: dict[str, Any] = {"cid_version": profile.cid_version, "profile": name}
         try:
-            return target.with_config(target.config.with_options(**changes))
+            return as_provider(target.with_config(target.config.with_options(**changes)))
         except ConfigError:  # it is shared with others
             return target
 

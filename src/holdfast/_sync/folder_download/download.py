@@ -15,27 +15,25 @@ from holdfast.calls import Call
 from holdfast.content.codecs import kind_of
 from holdfast.content.reference import Reference
 from holdfast.content.unixfs.directory_nodes import not_a_directory
-from holdfast.errors import MalformedError, TooLargeError, UnsupportedError
+from holdfast.errors import MalformedError, TooLargeError
 from holdfast.files.folder_target.names import is_refusal
 from holdfast.files.folder_target.work_folder import WorkFolder
 from holdfast.files.sources import Progress
 
 
 def download_folder(
-    provider: object,
+    provider: BaseProvider,
     reference: Reference,
     to: str | os.PathLike[str],
     options: FolderOptions,
     progress: Progress | None,
 ) -> Path:
     """Download the directory at `reference`; return the path of the new folder."""
-    if not isinstance(provider, BaseProvider):
-        name = type(provider).__name__
-        raise UnsupportedError(f"{name} cannot download folders; download the files one by one")
+    reader = provider.reader
     tally = Tally(progress)
     work = WorkFolder(Path(to), reference)
     with provider.call("download_folder", str(reference), total=False) as call:
-        source = FolderSource(provider.reader, reference, call)
+        source = FolderSource(reader, reference, call)
         run_blocking(work.open)
         keep = True
         try:

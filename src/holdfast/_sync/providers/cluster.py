@@ -3,28 +3,25 @@
 """The provider for IPFS Cluster: several IPFS nodes that keep copies of the same pins."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final, cast
+from typing import Final
 
 from holdfast._sync.providers.cluster_pins import ClusterPins
-from holdfast._sync.providers.imports import ignore
+from holdfast._sync.providers.imports import Content, ignore
 from holdfast._sync.runtime import now, run_blocking, sleep
-from holdfast._sync.upload_sources import open_upload
 from holdfast.calls import Call
 from holdfast.content.cid import CID
-from holdfast.content.reference import Reference
 from holdfast.errors import ProviderError, RequestTimeoutError
 from holdfast.files.archive_source import ArchiveSource
 from holdfast.files.file_archive import FileArchive, KeptArchive
 from holdfast.files.folder_archive import FolderArchive
 from holdfast.files.folder_source import FolderSource
-from holdfast.files.sources import Progress, Source, open_source
+from holdfast.files.sources import Progress, Source
 from holdfast.protocol.cluster import ClusterAPI
 from holdfast.protocol.cluster_replies import PINNED, UNREACHABLE, ClusterPin, PeerStates
 from holdfast.protocol.multipart import FileSource
 from holdfast.protocol.pin_api import Exchange
-from holdfast.provider import Directories, Importing
 from holdfast.records import Added, PinInfo
 
 SMALL: Final = 1 << 16  # bytes of JSON that are sent at once
@@ -36,7 +33,7 @@ MAX_REPEATED: Final = 256 << 20  # bytes of content that are sent again; else on
 LONGEST: Final = 3600.0  # seconds to wait for copies where the configuration has no limit
 
 
-class ClusterProvider(ClusterPins, Directories, Importing):
+class ClusterProvider(ClusterPins):
     """Stores content in an IPFS Cluster, under the CIDs that `compute_cid` gives.
 
     `pin_api_url` is the address of a peer's REST API, by default ``http://127.0.0.1:9094``, or of
@@ -64,32 +61,36 @@ class ClusterProvider(ClusterPins, Directories, Importing):
         'http://127.0.0.1:8080/ipfs/bafkqaaa'
     """
 
+    takes = (Source, FolderSource, ArchiveSource)
     _unreachable: frozenset[str] = frozenset()
 
-    def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
-        """Store the JSON `text`."""
-        data = text.encode()
-        cid = self.compute_cid(data)
-        with open_source(data) as source:
-            archive = FileArchive(source, self._profile, cid)
-            return self._add(cid, archive, info, call, whole=len(data) <= SMALL)
+    def add(self, content: Content, info: PinInfo, call: Call, progress: Progress, /) -> Added:
+        """Store a file, a folder or an archive.
 
-    def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:
-        """Store the bytes of `source` as a file.
-
-        It is sent as an archive, which begins with its root. So a source that can be read twice is
-        hashed first; the blocks of another one are kept on disk meanwhile.
+        All of them are sent as an archive, which begins with its root. So what can be read twice is
+        hashed first; the blocks of another file are kept on disk meanwhile.
         """
-        if source.rewindable:
-            cid = (self.import_file(source, None, ignore)).cid
-            archive = FileArchive(source, self._profile, cid)
+        if isinstance(content, ArchiveSource):
+            return self._add_archive(content, info, call)
+        if isinstance(content, Source) and not content.rewindable:
+            return self._add_once(content, info, call, progress)
+        cid = (self.import_content(content, None, ignore)).cid
+        archive: FileArchive | FolderArchive
+        is_small = False
+        if isinstance(content, FolderSource):
+            archive = FolderArchive(content, self._profile, cid, roots=[cid])
+        else:
+            archive = FileArchive(content, self._profile, cid)
+            is_small = content.json is not None and len(content.json) <= SMALL
 
-            def on_sent(_sent: int) -> None:
-                progress(archive.done, source.size)
+        def on_sent(_sent: int) -> None:
+            progress(archive.done, content.size)
 
-            added = self._add(cid, archive, info, call, on_sent)
-            progress(archive.done, source.size)
-            return added
+        added = self._add(cid, archive, info, call, on_sent, whole=is_small)
+        progress(archive.done if isinstance(content, Source) else content.size, content.size)
+        return added
+
+    def _add_once(self, source: Source, info: PinInfo, call: Call, progress: Progress) -> Added:
         kept = KeptArchive()
         try:
             cid = (self.import_file(source, kept.put, progress)).cid
@@ -98,47 +99,22 @@ class ClusterProvider(ClusterPins, Directories, Importing):
         finally:
             run_blocking(kept.close)
 
-    def add_directory(
-        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
-    ) -> Added:
-        """Store a folder, with its links and empty folders, as an archive of its blocks.
-
-        It is hashed first, because an archive begins with its root.
-        """
-        tell = progress or ignore
-        with self.call("upload", total=False) as call:
-            cid = (self.import_folder(folder, None, ignore)).cid
-            archive = FolderArchive(folder, self._profile, cid, roots=[cid])
-
-            def on_sent(_sent: int) -> None:
-                tell(archive.done, folder.size)
-
-            added = self._add(cid, archive, info, call, on_sent)
-            tell(folder.size, folder.size)
-            return added
-
-    def import_archive(self, cid: str, pieces: Iterable[bytes], info: PinInfo) -> Added:
-        """Store an archive (CAR) whose only root is `cid`, and pin it; all of it or nothing.
+    def _add_archive(self, archive: ArchiveSource, info: PinInfo, call: Call) -> Added:
+        """Store an archive; all of it or nothing.
 
         The cluster accepts an archive that lacks blocks, and then no node can pin it. So this
         always waits for the copies. If no node has all of it in time, it is unpinned again.
         """
-        root = CID.parse(Reference.parse_cid(cid))
-        source = cast("Source", open_upload(pieces))
+        writing = _Writing(self._api, archive.root, archive, info)
+        added = self.run(writing.begin(_ignore_sent), call)
         try:
-            with self.call("import", cid, total=False) as call:
-                writing = _Writing(self._api, root, ArchiveSource(source, root), info)
-                added = self.run(writing.begin(_ignore_sent), call)
-                try:
-                    self._wait_for_copies(writing, call)
-                except RequestTimeoutError:
-                    states = self.run(self._api.states(added.cid), call)
-                    if not added.duplicate and not states.count(PINNED):
-                        self.run(self._api.unpin(added.cid), call)
-                    raise
-                return added
-        finally:
-            run_blocking(source.close)
+            self._wait_for_copies(writing, call)
+        except RequestTimeoutError:
+            states = self.run(self._api.states(added.cid), call)
+            if not added.duplicate and not states.count(PINNED):
+                self.run(self._api.unpin(added.cid), call)
+            raise
+        return added
 
     def _add(
         self,

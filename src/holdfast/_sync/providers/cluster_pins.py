@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from holdfast._sync.providers.listing import ListingProvider, read_lines
+from holdfast._sync.providers.http import ListingProvider, read_lines
 from holdfast._sync.providers.peers import Peers
 from holdfast._sync.session import Session, read_whole
 from holdfast.calls import Call, Clock
@@ -17,7 +17,6 @@ from holdfast.protocol.cluster import ASKED_AT_ONCE, AllocationLines, ClusterAPI
 from holdfast.protocol.cluster_options import read_options
 from holdfast.protocol.cluster_replies import ClusterPin, make_pin, may_differ
 from holdfast.protocol.http import Reply, Request
-from holdfast.provider import Pinning, Updating
 from holdfast.records import Pin, PinFilter, PinInfo
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 NOTHING: Final = 204  # the status of an empty list
 
 
-class ClusterPins(ListingProvider, Updating, Pinning):
+class ClusterPins(ListingProvider):
     """What the provider for IPFS Cluster does with pins."""
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:

@@ -1,28 +1,38 @@
 # WARNING: this file is generated from src/holdfast/_async/providers/http.py
 # by scripts/generate_sync.py. Change the original instead.
-"""The base class of providers that write through an HTTP API and read through gateways."""
+"""The base classes of providers that write through an HTTP API and read through gateways."""
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, ContextManager, Self, TypeVar  # noqa: UP035
+from urllib.parse import urlsplit
 
+from holdfast._sync.pin_stream import PinStream
 from holdfast._sync.providers.base import BaseProvider
 from holdfast._sync.reads.gateway_reader import GatewayReader
+from holdfast._sync.reads.reader import Reader
 from holdfast._sync.session import Session
-from holdfast.calls import Call
+from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.fields import fields_bound_to
 from holdfast.config.locations import cache_folder
 from holdfast.content.reference import Reference
 from holdfast.files.block_cache import DiskBlockCache
+from holdfast.files.copy_journal import Place
 from holdfast.protocol.gateway import Gateway, Gateways
+from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.pin_api import Exchange
+from holdfast.protocol.pin_api import Exchange, PinPages
+from holdfast.protocol.pin_lines import PinLines
+from holdfast.records import Pin, PinFilter
 from holdfast.registry import SERVICE, usual_gateways
 
 if TYPE_CHECKING:
-    from holdfast._sync.transport import Transport
+    from holdfast._sync.transport import Response, Transport
 
 T = TypeVar("T")
+Row = TypeVar("Row")
 
 
 class HTTPProvider(BaseProvider):
@@ -32,13 +42,18 @@ class HTTPProvider(BaseProvider):
     shared_by = "the connections, which are shared"
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
+        self.config = config
         self._session = session or Session(_open_transport(config), config)
-        first, *others = config.gateway_urls or usual_gateways(SERVICE)
-        self._first_gateway = Gateway(first, config.gateway_token)
-        gateways = [self._first_gateway, *map(Gateway, others)]
-        super().__init__(config, reader=self._read_from(gateways, config))
+        self._session.provider = self.title
+        super().__init__(config, reader=self.make_reader(config))
 
-    def _read_from(self, gateways: Iterable[Gateway], config: ClientConfig) -> GatewayReader:
+    def make_reader(self, config: ClientConfig) -> Reader:
+        """Return the reader for `config`; here, one of its gateways."""
+        urls = _gateways(config)
+        tokens = [config.gateway_token, *[None] * len(urls)]
+        return self.read_from(map(Gateway, urls, tokens), config)
+
+    def read_from(self, gateways: Iterable[Gateway], config: ClientConfig) -> GatewayReader:
         """Return a reader of `gateways` with the limits of `config`."""
         return GatewayReader(
             self._session,
@@ -74,7 +89,16 @@ class HTTPProvider(BaseProvider):
 
     def url(self, cid: str) -> str:
         """Return the address of `cid` at the first gateway."""
-        return self._first_gateway.url(Reference.parse(cid))
+        return Gateway(_gateways(self.config)[0]).url(Reference.parse(cid))
+
+    def place(self) -> Place:
+        """Return the place of the account at the API."""
+        return self.place_at(self.config.api_url)
+
+    def is_on_network(self) -> bool:
+        """Return whether a gateway of the provider has a public address."""
+        urls = self.config.gateway_url
+        return urls is None or any(privacy(urlsplit(url).hostname) == WORLD for url in urls)
 
     def copy_with(self, config: ClientConfig) -> Self:
         """Return a copy with `config` over the same connections and limits."""
@@ -83,6 +107,51 @@ class HTTPProvider(BaseProvider):
     def release(self) -> None:
         """Close the connections."""
         self._session.transport.close()
+
+
+class ListingProvider(HTTPProvider, ABC):
+    """Lists pins as a stream. `PinStream` limits its time, `ListSize` its length."""
+
+    def list_pins(self, *, name: str | None = None, limit: int | None = None) -> list[Pin]:
+        """Return what is pinned, in the order in which the service sends it."""
+        return self.find_pins(PinFilter(name=name), limit=limit).read_all()
+
+    def find_pins(self, wanted: PinFilter, *, limit: int | None = None) -> PinStream:
+        """Yield the pins that match `wanted`, in the order in which the service sends them."""
+        find = partial(self.stream_pins, wanted, limit)
+        return PinStream(find, total=self.config.timeouts.total)
+
+    @abstractmethod
+    def stream_pins(self, wanted: PinFilter, limit: int | None, clock: Clock) -> Generator[Pin]:
+        """Yield at most `limit` pins that match `wanted`; all requests share the `clock`."""
+
+    def list_call(self, clock: Clock, cid: str | None = None) -> ContextManager[Call]:
+        """Make a call for a part of a list. Nothing is held while the caller works on a pin."""
+        return self._session.call("pins", cid, clock=clock)
+
+    def read_pages(self, pages: PinPages, clock: Clock) -> Generator[Pin]:
+        """Yield the pins of all pages."""
+        while pages.wanted:
+            with self.list_call(clock) as call:
+                page = pages.read(self.fetch(pages.request(), call))
+            for pin in page:
+                yield pin
+
+
+def read_lines(response: "Response", lines: PinLines[Row]) -> Generator[Row]:
+    """Yield the pins of a reply with one in each line, and close it."""
+    try:
+        for piece in response.chunks():
+            for row in lines.feed(piece):
+                yield row
+        error = response.stream_error
+        lines.finish(Reply(response.status, response.headers, stream_error=error))
+    finally:
+        response.close()
+
+
+def _gateways(config: ClientConfig) -> tuple[str, ...]:
+    return config.gateway_urls or usual_gateways(SERVICE)
 
 
 def _open_cache(config: ClientConfig) -> DiskBlockCache | None:

@@ -2,15 +2,19 @@
 # by scripts/generate_sync.py. Change the original instead.
 """Importing files and folders into blocks, for providers that store blocks."""
 
+from typing import TypeAlias
+
 from holdfast._sync.runtime import compute, run_blocking, run_interruptible
 from holdfast.config import ClientConfig
 from holdfast.content.blocks import Emit
-from holdfast.content.cid import CID
 from holdfast.content.profiles import Profile, profile_for
 from holdfast.content.unixfs.files import FileImporter, Part
+from holdfast.files.archive_source import ArchiveSource
 from holdfast.files.folder_source import FolderSource
 from holdfast.files.importing import FolderImporter
 from holdfast.files.sources import Progress, Source
+
+Content: TypeAlias = Source | FolderSource | ArchiveSource
 
 
 class Imports:
@@ -22,14 +26,24 @@ class Imports:
     def _profile(self) -> Profile:
         return profile_for(self.config.profile, self.config.cid_version)
 
-    def compute_cid(self, data: bytes) -> CID:
-        """Return the CID of a file with the bytes `data`."""
-        return (compute(len(data), self._import, data)).cid
-
     def _import(self, data: bytes) -> Part:
         importer = FileImporter(self._profile)
         importer.update(data)
         return importer.finish()
+
+    def import_content(self, content: Content, put_block: Emit | None, progress: Progress) -> Part:
+        """Cut a file or folder into blocks by the configured profile; return the root.
+
+        Every block is passed to `put_block`, on a worker thread; None only computes the CID.
+        `progress` counts the bytes of all files.
+        """
+        if isinstance(content, ArchiveSource):
+            raise TypeError("an archive has its blocks already")
+        if isinstance(content, FolderSource):
+            return self.import_folder(content, put_block, progress)
+        if content.json is not None and put_block is None:
+            return compute(len(content.json), self._import, content.json)
+        return self.import_file(content, put_block, progress)
 
     def import_file(self, source: Source, put_block: Emit | None, progress: Progress) -> Part:
         """Cut the bytes of `source` into blocks by the configured profile; return the root.

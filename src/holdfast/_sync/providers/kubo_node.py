@@ -62,6 +62,10 @@ class KuboNode:
         timeouts = self.config.timeouts
         call = Call("block", cid=str(cid), total=timeouts.total, hook=self.config.on_event)
         request = self.api.block_request(cid, self.patience(timeouts.read, timeouts.total))
+        return self.read_block(request, call)
+
+    def read_block(self, request: Request, call: Call) -> bytes:
+        """Send `request` for a block, and return it, not verified."""
         return self._again(partial(self._read_block, request, call), call)
 
     def _read_block(self, request: Request, call: Call) -> bytes:

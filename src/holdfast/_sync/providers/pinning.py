@@ -3,10 +3,10 @@
 """The provider of the spec: writes through a pinning HTTP API, reads through IPFS gateways."""
 
 from collections.abc import Generator, Mapping
-from typing import Any
+from typing import Any, cast
 
-from holdfast._sync.providers.imports import ignore
-from holdfast._sync.providers.listing import ListingProvider
+from holdfast._sync.providers.http import ListingProvider
+from holdfast._sync.providers.imports import Content
 from holdfast._sync.runtime import compute, run_blocking
 from holdfast._sync.session import Session
 from holdfast.calls import Call, Clock
@@ -22,11 +22,10 @@ from holdfast.files.upload_check import WrittenLayout, compare_json
 from holdfast.protocol.multipart import FormFile, FormFolder
 from holdfast.protocol.pin_api import PinAPI
 from holdfast.protocol.pinning import PinningAPI
-from holdfast.provider import Directories, Pinning, Updating
 from holdfast.records import Added, Pin, PinFilter, PinInfo
 
 
-class PinProvider(ListingProvider, Directories, Updating, Pinning):
+class PinProvider(ListingProvider):
     """Pins by HTTP with a token, and reads through gateways that never see it.
 
     Example:
@@ -35,6 +34,8 @@ class PinProvider(ListingProvider, Directories, Updating, Pinning):
         >>> PinProvider(config).url("bafkqaaa")
         'https://gateway.pinata.cloud/ipfs/bafkqaaa'
     """
+
+    takes = (Source, FolderSource)
 
     def __init__(self, config: ClientConfig, *, session: Session | None = None) -> None:
         if config.provider_token is None:
@@ -47,20 +48,29 @@ class PinProvider(ListingProvider, Directories, Updating, Pinning):
         """Return the API object for `config`. A subclass may return another one."""
         return PinningAPI(config.api_url, token, config.cid_version)
 
-    def add_json(self, text: str, info: PinInfo, call: Call, /) -> Added:
-        """Pin the JSON `text`. Log a warning if the CID is not that of the text."""
-        data = text.encode()
+    def add(self, content: Content, info: PinInfo, call: Call, progress: Progress, /) -> Added:
+        """Pin JSON, a file or a folder.
+
+        The CID is computed while the bytes are sent. If the service's CID is certainly that of
+        other bytes, raise VerificationError; for JSON, which the service may rewrite, log a
+        warning.
+        """
+        if isinstance(content, FolderSource):
+            return self.add_folder(content, info, call, progress)
+        source = cast("Source", content)
+        if source.json is None:
+            return self.add_file(source, info, call, progress)
+        return self.add_json(source.json, info, call)
+
+    def add_json(self, data: bytes, info: PinInfo, call: Call) -> Added:
+        """Pin the JSON text `data`."""
         added = self.run(self._api.add_json(data, info), call)
         if self.config.verify:
             compute(len(data), compare_json, data, added.cid)
         return added
 
-    def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress, /) -> Added:
-        """Pin the bytes of `source` as a file.
-
-        The CID is computed while they are sent. If the service's CID is certainly that of other
-        bytes, raise VerificationError.
-        """
+    def add_file(self, source: Source, info: PinInfo, call: Call, progress: Progress) -> Added:
+        """Pin the bytes of `source` as a file."""
         checked = self._layout.checked(source) if self.config.verify else None
         file = FormFile(info.name, source.type, checked or source)
         exchange = self._api.add_files([file], info, lambda sent: progress(sent, source.size))
@@ -70,26 +80,23 @@ class PinProvider(ListingProvider, Directories, Updating, Pinning):
             run_blocking(self._layout.compare, checked, Reference.parse(added.cid).cid)
         return added
 
-    def add_directory(
-        self, folder: FolderSource, info: PinInfo, *, progress: Progress | None = None
+    def add_folder(
+        self, folder: FolderSource, info: PinInfo, call: Call, progress: Progress
     ) -> Added:
         """Pin a folder, whose files are sent as one form.
 
-        Raise UnsupportedError for what a form cannot carry: links, empty folders, some names. The
-        CID is computed and compared as for a file.
+        Raise UnsupportedError for what a form cannot carry: links, empty folders, some names.
         """
-        check_form(folder, type(self).__name__)
-        tell = progress or ignore
-        with self.call("upload", total=False) as call:
-            checked = self._layout.checked_folder(folder, verify=self.config.verify)
-            files = FormFolder(info.name, checked.files)
-            exchange = self._api.add_files(files, info, lambda sent: tell(sent, folder.size))
-            added = self.run(exchange, call)
-            call.cid = added.cid
-            if self.config.verify:
-                cid = Reference.parse(added.cid).cid
-                run_blocking(self._layout.compare_folder, checked, cid)
-            return added
+        check_form(folder, self.title)
+        checked = self._layout.checked_folder(folder, verify=self.config.verify)
+        files = FormFolder(info.name, checked.files)
+        exchange = self._api.add_files(files, info, lambda sent: progress(sent, folder.size))
+        added = self.run(exchange, call)
+        call.cid = added.cid
+        if self.config.verify:
+            cid = Reference.parse(added.cid).cid
+            run_blocking(self._layout.compare_folder, checked, cid)
+        return added
 
     def unpin(self, cid: str, call: Call, /) -> None:
         """Unpin `cid`."""

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import pytest
 
+from holdfast._async.providers.foreign import as_provider
 from holdfast.content.car import Block, CarReader, write_car
 from holdfast.content.cid import CID
 from holdfast.content.profiles import UNIXFS_V1_2025
 from holdfast.content.unixfs.files import FileImporter
 from holdfast.errors import ClientError
-from holdfast.provider import AsyncExporting, AsyncFinding, AsyncImporting
 from holdfast.records import PinFilter, PinInfo
 from holdfast.testing._async.provider_calls import AsyncProviderCalls
 from holdfast.testing.provider_cases import NOWHERE, check_blob, require
@@ -28,7 +28,7 @@ class AsyncArchiveTests(AsyncProviderCalls):
     """An archive keeps the CID of its content, and is stored whole or not at all."""
 
     async def test_an_exported_archive_has_each_block_once(self, provider: Any) -> None:
-        require(provider, AsyncExporting)
+        require(as_provider(provider), "export_archive")
         part = os.urandom(1 << 20)
         cid = await self.put(provider, part * 3)
         reader = CarReader()
@@ -41,19 +41,19 @@ class AsyncArchiveTests(AsyncProviderCalls):
         assert CID.parse(cid) in dict(blocks), "the root is missing"
 
     async def test_an_archive_of_unknown_content_is_an_error(self, provider: Any) -> None:
-        require(provider, AsyncExporting)
+        require(as_provider(provider), "export_archive")
         with pytest.raises(ClientError):
             await self.export(provider, NOWHERE)
 
     async def test_an_imported_archive_keeps_its_cid_and_name(self, provider: Any) -> None:
-        require(provider, AsyncImporting)
+        require(as_provider(provider), "import_archive")
         data = os.urandom(1_500_000)
         root, blocks = odd_blocks(data)
         info = PinInfo(name="odd", given=True)
         added = await provider.import_archive(str(root), pieces(root, blocks), info)
         assert CID.parse(added.cid) == root
         check_blob(await provider.get_file(str(root)), data)
-        if isinstance(provider, AsyncFinding):
+        if as_provider(provider).supports("find_pins"):
             (pin,) = [each async for each in provider.find_pins(PinFilter(cid=str(root)))]
             assert pin.name == "odd"
         again = await provider.import_archive(str(root), pieces(root, blocks), info)
@@ -61,7 +61,7 @@ class AsyncArchiveTests(AsyncProviderCalls):
         await provider.delete(str(root))
 
     async def test_an_archive_that_lacks_a_block_is_not_pinned(self, provider: Any) -> None:
-        require(provider, AsyncImporting)
+        require(as_provider(provider), "import_archive")
         root, blocks = odd_blocks(os.urandom(300_000))
         with pytest.raises(ClientError):
             await provider.import_archive(str(root), pieces(root, blocks[1:]), PinInfo())
@@ -69,7 +69,7 @@ class AsyncArchiveTests(AsyncProviderCalls):
             await provider.delete(str(root))
 
     async def test_an_archive_of_something_else_is_refused(self, provider: Any) -> None:
-        require(provider, AsyncImporting)
+        require(as_provider(provider), "import_archive")
         root, blocks = odd_blocks(os.urandom(300_000))
         other, _ = odd_blocks(b"other")
         with pytest.raises(ClientError):

@@ -9,15 +9,10 @@ from typing import Any
 
 import pytest
 
+from holdfast._async.providers.foreign import as_provider
 from holdfast._async.runtime import now, sleep
 from holdfast.errors import NotFoundError
-from holdfast.provider import (
-    AsyncAnnotating,
-    AsyncFinding,
-    AsyncListing,
-    AsyncPinning,
-    AsyncUpdating,
-)
+from holdfast.files.sources import Source
 from holdfast.records import Pin, PinFilter, PinInfo
 from holdfast.testing._async.provider_calls import AsyncProviderCalls
 from holdfast.testing.provider_cases import NOWHERE, check_pins, require, supported, unique_json
@@ -27,7 +22,7 @@ class AsyncPinTests(AsyncProviderCalls):
     """Names and key-values of pins, and pins by CID."""
 
     async def test_pins_are_listed_by_name(self, provider: Any) -> None:
-        require(provider, AsyncListing)
+        require(as_provider(provider), "list_pins")
         salt = secrets.token_hex(8)
         cids = [await provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
         check_pins(await provider.list_pins(name=salt), cids, "by a part of the name")
@@ -38,7 +33,7 @@ class AsyncPinTests(AsyncProviderCalls):
         check_pins(await provider.list_pins(name=salt), [], "after they were deleted")
 
     async def test_pins_are_found_by_name_and_cid(self, provider: Any) -> None:
-        require(provider, AsyncFinding)
+        require(as_provider(provider), "find_pins")
         salt = secrets.token_hex(8)
         cids = [await provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
         check_pins(await find(provider, name=salt), cids, "by a part of the name")
@@ -50,13 +45,13 @@ class AsyncPinTests(AsyncProviderCalls):
         check_pins(await find(provider, name=salt), [], "after they were deleted")
 
     async def test_pins_are_found_by_key_values(self, provider: Any) -> None:
-        require(provider, AsyncAnnotating, AsyncFinding)
+        require(as_provider(provider), "add", "find_pins")
         salt = secrets.token_hex(8)
         cids = []
         for number in "12":
             info = PinInfo(name=salt, keyvalues={"salt": salt, "number": number})
             with supported():
-                cids.append((await provider.pin_json(unique_json(), info)).cid)
+                cids.append((await provider.put(Source.of_json(unique_json()), info)).cid)
         check_pins(await find(provider, keyvalues={"salt": salt}), cids, "by a key-value")
         wanted = {"salt": salt, "number": "2"}
         check_pins(await find(provider, keyvalues=wanted), cids[1:], "by two key-values")
@@ -64,7 +59,7 @@ class AsyncPinTests(AsyncProviderCalls):
             await provider.delete(cid)
 
     async def test_pins_are_found_by_time(self, provider: Any) -> None:
-        require(provider, AsyncFinding)
+        require(as_provider(provider), "find_pins")
         salt = secrets.token_hex(8)
         cids = [await provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
         times = [pin.created or 0 for pin in await find(provider, name=salt)]
@@ -78,33 +73,35 @@ class AsyncPinTests(AsyncProviderCalls):
             await provider.delete(cid)
 
     async def test_known_content_gets_the_name_that_is_given(self, provider: Any) -> None:
-        require(provider, AsyncAnnotating, AsyncFinding)
+        require(as_provider(provider), "add", "find_pins")
         text = unique_json()
-        cid = (await provider.pin_json(text, PinInfo(name="first"))).cid
-        added = await provider.pin_json(text, PinInfo(name="second"))
+        cid = (await provider.put(Source.of_json(text), PinInfo(name="first"))).cid
+        added = await provider.put(Source.of_json(text), PinInfo(name="second"))
         assert added.duplicate in {True, None}, "known content was added as new"
         (pin,) = await find(provider, cid=cid)
         assert pin.name == "first", "nothing was given to change it"
-        await provider.pin_json(text, PinInfo(name="third", given=True))
+        await provider.put(Source.of_json(text), PinInfo(name="third", given=True))
         (pin,) = await find(provider, cid=cid)
         assert pin.name == "third"
         await provider.delete(cid)
 
     async def test_known_content_gets_the_key_values_that_are_given(self, provider: Any) -> None:
-        require(provider, AsyncAnnotating, AsyncFinding)
+        require(as_provider(provider), "add", "find_pins")
         text = unique_json()
         with supported():
-            cid = (await provider.pin_json(text, PinInfo(name="x", keyvalues={"a": "1"}))).cid
-        await provider.pin_json(text, PinInfo(name="y"))
+            cid = (
+                await provider.put(Source.of_json(text), PinInfo(name="x", keyvalues={"a": "1"}))
+            ).cid
+        await provider.put(Source.of_json(text), PinInfo(name="y"))
         (pin,) = await find(provider, cid=cid)
         assert pin.keyvalues == {"a": "1"}, "nothing was given to change it"
-        await provider.pin_json(text, PinInfo(name="z", keyvalues={"b": "2"}))
+        await provider.put(Source.of_json(text), PinInfo(name="z", keyvalues={"b": "2"}))
         (pin,) = await find(provider, cid=cid)
         assert (pin.name, pin.keyvalues) == ("x", {"a": "1", "b": "2"})
         await provider.delete(cid)
 
     async def test_the_name_of_a_pin_can_be_changed(self, provider: Any) -> None:
-        require(provider, AsyncFinding, AsyncUpdating)
+        require(as_provider(provider), "find_pins", "update_pin")
         cid = await provider.put_json(unique_json(), name="first")
         pin = await provider.update_pin(cid, name="second", keyvalues=None)
         (found,) = await find(provider, cid=cid)
@@ -114,10 +111,10 @@ class AsyncPinTests(AsyncProviderCalls):
             await provider.update_pin(NOWHERE, name="x", keyvalues=None)
 
     async def test_the_key_values_of_a_pin_can_be_changed(self, provider: Any) -> None:
-        require(provider, AsyncAnnotating, AsyncFinding, AsyncUpdating)
+        require(as_provider(provider), "add", "find_pins", "update_pin")
         info = PinInfo(name="first", keyvalues={"a": "1", "b": "2"}, given=True)
         with supported():
-            cid = (await provider.pin_json(unique_json(), info)).cid
+            cid = (await provider.put(Source.of_json(unique_json()), info)).cid
         pin = await provider.update_pin(cid, name=None, keyvalues={"a": None, "c": "3"})
         assert (pin.name, pin.keyvalues) == ("first", {"b": "2", "c": "3"})
         (found,) = await find(provider, cid=cid)
@@ -125,7 +122,7 @@ class AsyncPinTests(AsyncProviderCalls):
         await provider.delete(cid)
 
     async def test_what_is_there_can_be_pinned_by_its_cid(self, provider: Any) -> None:
-        require(provider, AsyncPinning)
+        require(as_provider(provider), "pin")
         cid = await provider.put_json(unique_json(), name="x")
         pin = await provider.pin(cid, PinInfo(name="y", given=True))
         end = now() + self.patience
@@ -137,6 +134,6 @@ class AsyncPinTests(AsyncProviderCalls):
         await provider.delete(cid)
 
 
-async def find(provider: AsyncFinding, *, limit: int | None = None, **wanted: Any) -> Sequence[Pin]:
+async def find(provider: Any, *, limit: int | None = None, **wanted: Any) -> Sequence[Pin]:
     """Return the pins that match the filters."""
     return [pin async for pin in provider.find_pins(PinFilter(**wanted), limit=limit)]

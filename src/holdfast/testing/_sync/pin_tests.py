@@ -11,15 +11,10 @@ from typing import Any
 
 import pytest
 
+from holdfast._sync.providers.foreign import as_provider
 from holdfast._sync.runtime import now, sleep
 from holdfast.errors import NotFoundError
-from holdfast.provider import (
-    Annotating,
-    Finding,
-    Listing,
-    Pinning,
-    Updating,
-)
+from holdfast.files.sources import Source
 from holdfast.records import Pin, PinFilter, PinInfo
 from holdfast.testing._sync.provider_calls import ProviderCalls
 from holdfast.testing.provider_cases import NOWHERE, check_pins, require, supported, unique_json
@@ -29,7 +24,7 @@ class PinTests(ProviderCalls):
     """Names and key-values of pins, and pins by CID."""
 
     def test_pins_are_listed_by_name(self, provider: Any) -> None:
-        require(provider, Listing)
+        require(as_provider(provider), "list_pins")
         salt = secrets.token_hex(8)
         cids = [provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
         check_pins(provider.list_pins(name=salt), cids, "by a part of the name")
@@ -40,7 +35,7 @@ class PinTests(ProviderCalls):
         check_pins(provider.list_pins(name=salt), [], "after they were deleted")
 
     def test_pins_are_found_by_name_and_cid(self, provider: Any) -> None:
-        require(provider, Finding)
+        require(as_provider(provider), "find_pins")
         salt = secrets.token_hex(8)
         cids = [provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
         check_pins(find(provider, name=salt), cids, "by a part of the name")
@@ -52,13 +47,13 @@ class PinTests(ProviderCalls):
         check_pins(find(provider, name=salt), [], "after they were deleted")
 
     def test_pins_are_found_by_key_values(self, provider: Any) -> None:
-        require(provider, Annotating, Finding)
+        require(as_provider(provider), "add", "find_pins")
         salt = secrets.token_hex(8)
         cids = []
         for number in "12":
             info = PinInfo(name=salt, keyvalues={"salt": salt, "number": number})
             with supported():
-                cids.append((provider.pin_json(unique_json(), info)).cid)
+                cids.append((provider.put(Source.of_json(unique_json()), info)).cid)
         check_pins(find(provider, keyvalues={"salt": salt}), cids, "by a key-value")
         wanted = {"salt": salt, "number": "2"}
         check_pins(find(provider, keyvalues=wanted), cids[1:], "by two key-values")
@@ -66,7 +61,7 @@ class PinTests(ProviderCalls):
             provider.delete(cid)
 
     def test_pins_are_found_by_time(self, provider: Any) -> None:
-        require(provider, Finding)
+        require(as_provider(provider), "find_pins")
         salt = secrets.token_hex(8)
         cids = [provider.put_json(unique_json(), name=f"{salt} {n}") for n in range(2)]
         times = [pin.created or 0 for pin in find(provider, name=salt)]
@@ -80,33 +75,33 @@ class PinTests(ProviderCalls):
             provider.delete(cid)
 
     def test_known_content_gets_the_name_that_is_given(self, provider: Any) -> None:
-        require(provider, Annotating, Finding)
+        require(as_provider(provider), "add", "find_pins")
         text = unique_json()
-        cid = (provider.pin_json(text, PinInfo(name="first"))).cid
-        added = provider.pin_json(text, PinInfo(name="second"))
+        cid = (provider.put(Source.of_json(text), PinInfo(name="first"))).cid
+        added = provider.put(Source.of_json(text), PinInfo(name="second"))
         assert added.duplicate in {True, None}, "known content was added as new"
         (pin,) = find(provider, cid=cid)
         assert pin.name == "first", "nothing was given to change it"
-        provider.pin_json(text, PinInfo(name="third", given=True))
+        provider.put(Source.of_json(text), PinInfo(name="third", given=True))
         (pin,) = find(provider, cid=cid)
         assert pin.name == "third"
         provider.delete(cid)
 
     def test_known_content_gets_the_key_values_that_are_given(self, provider: Any) -> None:
-        require(provider, Annotating, Finding)
+        require(as_provider(provider), "add", "find_pins")
         text = unique_json()
         with supported():
-            cid = (provider.pin_json(text, PinInfo(name="x", keyvalues={"a": "1"}))).cid
-        provider.pin_json(text, PinInfo(name="y"))
+            cid = (provider.put(Source.of_json(text), PinInfo(name="x", keyvalues={"a": "1"}))).cid
+        provider.put(Source.of_json(text), PinInfo(name="y"))
         (pin,) = find(provider, cid=cid)
         assert pin.keyvalues == {"a": "1"}, "nothing was given to change it"
-        provider.pin_json(text, PinInfo(name="z", keyvalues={"b": "2"}))
+        provider.put(Source.of_json(text), PinInfo(name="z", keyvalues={"b": "2"}))
         (pin,) = find(provider, cid=cid)
         assert (pin.name, pin.keyvalues) == ("x", {"a": "1", "b": "2"})
         provider.delete(cid)
 
     def test_the_name_of_a_pin_can_be_changed(self, provider: Any) -> None:
-        require(provider, Finding, Updating)
+        require(as_provider(provider), "find_pins", "update_pin")
         cid = provider.put_json(unique_json(), name="first")
         pin = provider.update_pin(cid, name="second", keyvalues=None)
         (found,) = find(provider, cid=cid)
@@ -116,10 +111,10 @@ class PinTests(ProviderCalls):
             provider.update_pin(NOWHERE, name="x", keyvalues=None)
 
     def test_the_key_values_of_a_pin_can_be_changed(self, provider: Any) -> None:
-        require(provider, Annotating, Finding, Updating)
+        require(as_provider(provider), "add", "find_pins", "update_pin")
         info = PinInfo(name="first", keyvalues={"a": "1", "b": "2"}, given=True)
         with supported():
-            cid = (provider.pin_json(unique_json(), info)).cid
+            cid = (provider.put(Source.of_json(unique_json()), info)).cid
         pin = provider.update_pin(cid, name=None, keyvalues={"a": None, "c": "3"})
         assert (pin.name, pin.keyvalues) == ("first", {"b": "2", "c": "3"})
         (found,) = find(provider, cid=cid)
@@ -127,7 +122,7 @@ class PinTests(ProviderCalls):
         provider.delete(cid)
 
     def test_what_is_there_can_be_pinned_by_its_cid(self, provider: Any) -> None:
-        require(provider, Pinning)
+        require(as_provider(provider), "pin")
         cid = provider.put_json(unique_json(), name="x")
         pin = provider.pin(cid, PinInfo(name="y", given=True))
         end = now() + self.patience
@@ -139,6 +134,6 @@ class PinTests(ProviderCalls):
         provider.delete(cid)
 
 
-def find(provider: Finding, *, limit: int | None = None, **wanted: Any) -> Sequence[Pin]:
+def find(provider: Any, *, limit: int | None = None, **wanted: Any) -> Sequence[Pin]:
     """Return the pins that match the filters."""
     return [pin for pin in provider.find_pins(PinFilter(**wanted), limit=limit)]

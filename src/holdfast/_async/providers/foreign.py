@@ -1,0 +1,95 @@
+"""Providers that are no subclass of `AsyncBaseProvider`, but have the methods of the contract."""
+
+import os
+from typing import Any
+
+from holdfast._async.providers.base import AsyncBaseProvider, Lifetime
+from holdfast._async.providers.imports import Content
+from holdfast._async.reads.reader import AsyncReader
+from holdfast.calls import Call
+from holdfast.config import ClientConfig
+from holdfast.contract import AsyncStorageProvider
+from holdfast.errors import UnsupportedError
+from holdfast.files.archive_source import ArchiveSource
+from holdfast.files.blob import Blob
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.sources import Progress
+from holdfast.records import Added, PinInfo
+
+
+def as_provider(provider: AsyncStorageProvider) -> AsyncBaseProvider:
+    """Return `provider` itself if it has all methods of the base class, else an adapter."""
+    return provider if isinstance(provider, AsyncBaseProvider) else AsyncForeignProvider(provider)
+
+
+class AsyncForeignProvider(AsyncBaseProvider):
+    """Calls `foreign` by the methods of the contract, and by the others that it has."""
+
+    def __init__(self, foreign: AsyncStorageProvider) -> None:
+        self.foreign: Any = foreign
+        self.config: ClientConfig = getattr(foreign, "config", None) or ClientConfig()
+        self._lifetime = Lifetime()
+        for name in set(dir(AsyncBaseProvider)) - set(vars(AsyncForeignProvider)):
+            if not name.startswith("_") and self.supports(name):
+                setattr(self, name, getattr(foreign, name))
+
+    @property
+    def reader(self) -> AsyncReader:  # type: ignore[override]
+        """Raise UnsupportedError: the contract has no readers."""
+        raise UnsupportedError(
+            f"{self.title} cannot download folders; download the files one by one"
+        )
+
+    @property
+    def title(self) -> str:
+        """The name of the foreign class."""
+        return type(self.foreign).__name__
+
+    def supports(self, operation: str) -> bool:
+        """Return whether the foreign provider has a method of this name."""
+        return callable(getattr(self.foreign, operation, None))
+
+    async def put(self, content: Content, info: PinInfo, progress: Progress | None = None) -> Added:
+        """Store `content` by the method for it; by `add`, if the foreign provider has that."""
+        if self.supports("add"):
+            return await super().put(content, info, progress)
+        if isinstance(content, FolderSource):
+            return await self.add_directory(content, info, progress=progress)
+        if info.keyvalues:
+            raise UnsupportedError(f"{self.title} keeps no key-values; leave keyvalues out")
+        if isinstance(content, ArchiveSource):
+            raise self.refusal("import_archive")
+        if content.json is None:
+            cid = await self.foreign.put_file(content, name=info.name, progress=progress)
+        else:
+            cid = await self.foreign.put_json(content.json.decode(), name=info.name)
+        return Added(cid=cid)
+
+    async def get_file(
+        self,
+        cid: str,
+        *,
+        to: str | os.PathLike[str] | None = None,
+        progress: Progress | None = None,
+        max_bytes: int | None = None,
+    ) -> Blob:
+        """Return the file at `cid`."""
+        if max_bytes is not None:
+            raise UnsupportedError(
+                f"{self.title} has no max_bytes; look at the size with stat first"
+            )
+        blob: Blob = await self.foreign.get_file(cid, to=to, progress=progress)
+        return blob
+
+    def url(self, cid: str) -> str:
+        """Return the provider's own link to `cid`, if it has any."""
+        link: str = self.foreign.url(cid) if self.supports("url") else f"ipfs://{cid}"
+        return link
+
+    async def unpin(self, cid: str, _call: Call, /) -> None:
+        """Unpin `cid`."""
+        await self.foreign.delete(cid)
+
+    async def check_credentials(self, _call: Call, /) -> None:
+        """Return if the provider accepts its credentials."""
+        await self.foreign.test_authentication()

@@ -1,0 +1,87 @@
+"""Providers over other providers."""
+
+import copy
+from typing import Self
+
+from holdfast._async.providers.base import AsyncBaseProvider, Lifetime
+from holdfast._async.reads.reader import AsyncReader
+from holdfast._async.reads.wrapping import forwarded
+from holdfast.config import ClientConfig
+from holdfast.files.archive_source import ArchiveSource
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.sources import Source
+
+
+class AsyncWrappingProvider(AsyncBaseProvider):
+    """A provider that forwards everything to `inner`. A subclass overrides what it changes.
+
+    To change content, override `add` and `reader`: everything that writes goes through the one, and
+    everything that reads through the other. Whoever makes a wrapper closes the wrapper, and that
+    closes `inner`.
+
+    Attributes:
+        inner: The provider that does the work.
+
+    Example:
+        >>> from holdfast import AsyncClient, AsyncLocalProvider
+        >>> class AsyncCounting(AsyncWrappingProvider):
+        ...     added = 0
+        ...     async def add(self, content, info, call, progress):
+        ...         self.added += 1
+        ...         return await super().add(content, info, call, progress)
+        >>> provider = AsyncCounting(AsyncLocalProvider(ClientConfig(path="store")))
+        >>> record = await AsyncClient(provider).store([1, 2, 3])
+        >>> provider.added
+        1
+    """
+
+    takes = (Source, FolderSource, ArchiveSource)
+
+    def __init__(self, inner: AsyncBaseProvider) -> None:
+        self.inner = inner
+        self._lifetime = Lifetime()
+
+    @property
+    def config(self) -> ClientConfig:  # type: ignore[override]  # the inner provider has it
+        """The configuration of the inner provider."""
+        return self.inner.config
+
+    @property
+    def reader(self) -> AsyncReader:  # type: ignore[override]
+        """The reader of the inner provider. Override it to change content that is read."""
+        return self.inner.reader
+
+    def supports(self, operation: str) -> bool:
+        """Return whether the inner provider has the operation, and this one its content."""
+        return super().supports(operation) and self.inner.supports(operation)
+
+    add = forwarded(AsyncBaseProvider.add)
+    unpin = forwarded(AsyncBaseProvider.unpin)
+    check_credentials = forwarded(AsyncBaseProvider.check_credentials)
+    call = forwarded(AsyncBaseProvider.call)
+    check_open = forwarded(AsyncBaseProvider.check_open)
+    url = forwarded(AsyncBaseProvider.url)
+    place = forwarded(AsyncBaseProvider.place)
+    is_on_network = forwarded(AsyncBaseProvider.is_on_network)
+    list_pins = forwarded(AsyncBaseProvider.list_pins)
+    find_pins = forwarded(AsyncBaseProvider.find_pins)
+    update_pin = forwarded(AsyncBaseProvider.update_pin)
+    pin = forwarded(AsyncBaseProvider.pin)
+    check_pin = forwarded(AsyncBaseProvider.check_pin)
+    pin_from = forwarded(AsyncBaseProvider.pin_from)
+    addresses = forwarded(AsyncBaseProvider.addresses)
+    own_block = forwarded(AsyncBaseProvider.own_block)
+    signed_url = forwarded(AsyncBaseProvider.signed_url)
+    signed_upload_url = forwarded(AsyncBaseProvider.signed_upload_url)
+    import_car = forwarded(AsyncBaseProvider.import_car)
+    export_car = forwarded(AsyncBaseProvider.export_car)
+
+    def with_config(self, config: ClientConfig) -> Self:
+        """Return a copy over a copy of the inner provider with `config`, which shares all of it."""
+        other = copy.copy(self)
+        other.inner = self.inner.with_config(config)
+        return other
+
+    async def release(self) -> None:
+        """Close the inner provider."""
+        await self.inner.aclose()

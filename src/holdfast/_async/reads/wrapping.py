@@ -1,0 +1,52 @@
+"""Readers over other readers."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from holdfast._async.reads.reader import AsyncReader
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def forwarded(method: Method) -> Method:
+    """Return a method that calls the method of this name of `inner`."""
+
+    @wraps(method, updated=())
+    def forward(self: Any, *args: Any, **options: Any) -> Any:
+        return getattr(self.inner, method.__name__)(*args, **options)
+
+    return cast("Method", forward)
+
+
+class AsyncWrappingReader(AsyncReader):
+    """A reader that forwards everything to `inner`. A subclass overrides what it changes.
+
+    To change content, override `read`, `open`, `stat` and `pages`. Copies and exports use the
+    blocks, which stay as they are.
+
+    Attributes:
+        inner: The reader that does the work.
+    """
+
+    def __init__(self, inner: AsyncReader) -> None:
+        super().__init__()
+        self.inner = inner
+
+    @property
+    def is_remote(self) -> bool:  # type: ignore[override]  # the inner reader has it
+        """Whether a request costs more than some work on disk."""
+        return self.inner.is_remote
+
+    @property
+    def host(self) -> str:  # type: ignore[override]
+        """The host of the peer."""
+        return self.inner.host
+
+    blocks = forwarded(AsyncReader.blocks)
+    archive = forwarded(AsyncReader.archive)
+    body = forwarded(AsyncReader.body)
+    read = forwarded(AsyncReader.read)
+    open = forwarded(AsyncReader.open)
+    stat = forwarded(AsyncReader.stat)
+    pages = forwarded(AsyncReader.pages)

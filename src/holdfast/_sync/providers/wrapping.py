@@ -1,0 +1,89 @@
+# WARNING: this file is generated from src/holdfast/_async/providers/wrapping.py
+# by scripts/generate_sync.py. Change the original instead.
+"""Providers over other providers."""
+
+import copy
+from typing import Self
+
+from holdfast._sync.providers.base import BaseProvider, Lifetime
+from holdfast._sync.reads.reader import Reader
+from holdfast._sync.reads.wrapping import forwarded
+from holdfast.config import ClientConfig
+from holdfast.files.archive_source import ArchiveSource
+from holdfast.files.folder_source import FolderSource
+from holdfast.files.sources import Source
+
+
+class WrappingProvider(BaseProvider):
+    """A provider that forwards everything to `inner`. A subclass overrides what it changes.
+
+    To change content, override `add` and `reader`: everything that writes goes through the one, and
+    everything that reads through the other. Whoever makes a wrapper closes the wrapper, and that
+    closes `inner`.
+
+    Attributes:
+        inner: The provider that does the work.
+
+    Example:
+        >>> from holdfast import Client, LocalProvider
+        >>> class Counting(WrappingProvider):
+        ...     added = 0
+        ...     def add(self, content, info, call, progress):
+        ...         self.added += 1
+        ...         return super().add(content, info, call, progress)
+        >>> provider = Counting(LocalProvider(ClientConfig(path="store")))
+        >>> record = Client(provider).store([1, 2, 3])
+        >>> provider.added
+        1
+    """
+
+    takes = (Source, FolderSource, ArchiveSource)
+
+    def __init__(self, inner: BaseProvider) -> None:
+        self.inner = inner
+        self._lifetime = Lifetime()
+
+    @property
+    def config(self) -> ClientConfig:  # type: ignore[override]  # the inner provider has it
+        """The configuration of the inner provider."""
+        return self.inner.config
+
+    @property
+    def reader(self) -> Reader:  # type: ignore[override]
+        """The reader of the inner provider. Override it to change content that is read."""
+        return self.inner.reader
+
+    def supports(self, operation: str) -> bool:
+        """Return whether the inner provider has the operation, and this one its content."""
+        return super().supports(operation) and self.inner.supports(operation)
+
+    add = forwarded(BaseProvider.add)
+    unpin = forwarded(BaseProvider.unpin)
+    check_credentials = forwarded(BaseProvider.check_credentials)
+    call = forwarded(BaseProvider.call)
+    check_open = forwarded(BaseProvider.check_open)
+    url = forwarded(BaseProvider.url)
+    place = forwarded(BaseProvider.place)
+    is_on_network = forwarded(BaseProvider.is_on_network)
+    list_pins = forwarded(BaseProvider.list_pins)
+    find_pins = forwarded(BaseProvider.find_pins)
+    update_pin = forwarded(BaseProvider.update_pin)
+    pin = forwarded(BaseProvider.pin)
+    check_pin = forwarded(BaseProvider.check_pin)
+    pin_from = forwarded(BaseProvider.pin_from)
+    addresses = forwarded(BaseProvider.addresses)
+    own_block = forwarded(BaseProvider.own_block)
+    signed_url = forwarded(BaseProvider.signed_url)
+    signed_upload_url = forwarded(BaseProvider.signed_upload_url)
+    import_car = forwarded(BaseProvider.import_car)
+    export_car = forwarded(BaseProvider.export_car)
+
+    def with_config(self, config: ClientConfig) -> Self:
+        """Return a copy over a copy of the inner provider with `config`, which shares all of it."""
+        other = copy.copy(self)
+        other.inner = self.inner.with_config(config)
+        return other
+
+    def release(self) -> None:
+        """Close the inner provider."""
+        self.inner.close()
