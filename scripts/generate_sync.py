@@ -51,7 +51,7 @@ RULES = (
     (r"\baclose\b", "close"),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
     (r"\banext\(", "next("),
-    (r"\bAwaitable\[(\w+)\]", r"\1"),
+    (r"\bAwaitable\[([\w |]+)\]", r"\1"),
     (r"\bAwaitable, ", ""),
     (r"\basync\b", "blocking"),
     (r"\btasks\b", "threads"),

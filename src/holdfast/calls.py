@@ -2,13 +2,16 @@
 
 import logging
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from holdfast.events import Event, EventHook, Kind
 from holdfast.single_line import single_line
 
 logger: Final = logging.getLogger("holdfast")
+
+P = TypeVar("P")
 
 CALLS_AT_ONCE: Final = 100  # calls of a client; each holds one or two connections
 
@@ -142,6 +145,11 @@ class Call:
     def share(self, parts: int) -> Deadline:
         """Return a deadline for one of `parts` equal parts of the time that is left."""
         return self.clock.share(parts)
+
+    def turns(self, peers: Sequence[P]) -> Iterator[tuple[P, Deadline]]:
+        """Yield the `peers` in order, each with its share of the time that is left then."""
+        for number, peer in enumerate(peers):
+            yield peer, self.share(len(peers) - number)
 
     def is_heard(self, level: int = logging.DEBUG) -> bool:
         """Return whether anybody listens to events of `level`: a hook, or a handler of the log."""

@@ -20,6 +20,7 @@ from holdfast.content.budgets import SMALL_BATCH
 from holdfast.files.background import DEPTH
 
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 now = time.monotonic
@@ -211,25 +212,26 @@ async def together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exce
 
 
 async def race(
-    runners: Sequence[Callable[[], Awaitable[T]]],
+    runners: Sequence[R],
+    start: Callable[[R], Awaitable[T]],
     delay: float,
     discard: Callable[[T], Awaitable[object]],
-) -> tuple[T | None, dict[int, Exception]]:
-    """Return the first result of `runners`, or None, and the errors of the others by their index.
+) -> tuple[tuple[R, T] | None, dict[R, Exception]]:
+    """Return the first of the `runners` that succeeds, with its result, and the others' errors.
 
-    The first runner starts at once, each further one after `delay` seconds, or as soon as one has
+    The first one starts at once, each further one after `delay` seconds, or as soon as one has
     failed. When one succeeds, the others are cancelled. `discard` gets results that come too late.
     """
-    running: dict[asyncio.Future[T], int] = {}
-    failures: dict[int, Exception] = {}
-    started = 0
+    running: dict[asyncio.Future[T], R] = {}
+    failures: dict[R, Exception] = {}
+    waiting = deque(runners)
     winner: asyncio.Future[T] | None = None
     try:
-        while running or started < len(runners):
-            if started < len(runners):
-                running[asyncio.ensure_future(runners[started]())] = started
-                started += 1
-            timeout = delay if started < len(runners) else None
+        while running or waiting:
+            if waiting:
+                runner = waiting.popleft()
+                running[asyncio.ensure_future(start(runner))] = runner
+            timeout = delay if waiting else None
             done, _ = await asyncio.wait(
                 running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
             )
@@ -237,7 +239,7 @@ async def race(
                 failure = task.exception()
                 if failure is None:
                     winner = task
-                    return task.result(), failures
+                    return (running[task], task.result()), failures
                 if not isinstance(failure, Exception):
                     raise failure
                 failures[running.pop(task)] = failure

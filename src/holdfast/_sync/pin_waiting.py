@@ -1,7 +1,8 @@
 # WARNING: this file is generated from src/holdfast/_async/pin_waiting.py
 # by scripts/generate_sync.py. Change the original instead.
-"""Waiting for content that a provider fetches."""
+"""Waiting for something that a provider takes its time for, such as content that it fetches."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from holdfast._sync.runtime import now, sleep
@@ -14,12 +15,32 @@ FIRST_PAUSE: Final = 0.25  # seconds before the first look at the state of a new
 LONGEST_PAUSE: Final = 10.0  # each pause is twice as long as the one before, up to this
 
 
+@dataclass
+class Pauses:
+    """The pauses between looks at something, each twice as long as the one before.
+
+    Attributes:
+        next: The next pause, in seconds.
+        longest: The longest pause, in seconds.
+        until: When they end, on the monotonic clock.
+    """
+
+    next: float
+    longest: float
+    until: float
+
+    def wait(self) -> bool:
+        """Wait, and return True; return False at once if no time is left."""
+        left = self.until - now()
+        if left > 0:
+            sleep(min(self.next, left))
+            self.next = min(2 * self.next, self.longest)
+        return left > 0
+
+
 def wait_for_pin(provider: "BaseProvider", pin: Pin, seconds: float) -> Pin:
     """Return `pin` when its content is pinned, or as it is after `seconds`."""
-    until = now() + seconds
-    pause = FIRST_PAUSE
-    while pin.state != "pinned" and (left := until - now()) > 0:
-        sleep(min(pause, left))
+    pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE, now() + seconds)
+    while pin.state != "pinned" and pauses.wait():
         pin = provider.check_pin(pin)
-        pause = min(2 * pause, LONGEST_PAUSE)
     return pin

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Self, TypeVar, cast
 
 from holdfast.files.background import Background
 from holdfast.forks import ForkAware
 
 P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 
 now = time.monotonic
@@ -202,11 +203,14 @@ def _outcome(call: Callable[[], T]) -> T | Exception:
         return error
 
 
-class _Race(Generic[T]):
+class _Race(Generic[R, T]):
     """Runners on threads of their own. The first result wins; later ones are discarded."""
 
-    def __init__(self, runners: Sequence[Callable[[], T]], discard: Callable[[T], object]) -> None:
+    def __init__(
+        self, runners: Sequence[R], start: Callable[[R], T], discard: Callable[[T], object]
+    ) -> None:
         self._runners = runners
+        self._start = start
         self._discard = discard
         self._racers: list[Racer] = []
         self._finished: queue.SimpleQueue[tuple[int, T | None, BaseException | None]]
@@ -232,7 +236,7 @@ class _Race(Generic[T]):
         result: T | None = None
         failure: BaseException | None = None
         try:
-            result = self._runners[place]()
+            result = self._start(self._runners[place])
         except RaceLost:
             return
         except BaseException as error:  # noqa: BLE001 - raised in the caller
@@ -265,17 +269,17 @@ class _Race(Generic[T]):
 
 
 def race(
-    runners: Sequence[Callable[[], T]], delay: float, discard: Callable[[T], object]
-) -> tuple[T | None, dict[int, Exception]]:
-    """Return the first result of `runners`, or None, and the errors of the others by their index.
+    runners: Sequence[R], start: Callable[[R], T], delay: float, discard: Callable[[T], object]
+) -> tuple[tuple[R, T] | None, dict[R, Exception]]:
+    """Return the first of the `runners` that succeeds, with its result, and the others' errors.
 
-    The first runner starts at once, each further one after `delay` seconds, or as soon as one has
+    The first one starts at once, each further one after `delay` seconds, or as soon as one has
     failed. When one succeeds, the connections of the others are shut. `discard` gets results that
     come too late.
     """
-    failures: dict[int, Exception] = {}
+    failures: dict[R, Exception] = {}
     winner: int | None = None
-    contest = _Race(runners, discard)
+    contest = _Race(runners, start, discard)
     contest.start()
     try:
         while len(failures) < len(runners):
@@ -284,10 +288,10 @@ def race(
                 place, result, failure = finished
                 if failure is None:
                     winner = place
-                    return result, failures
+                    return (runners[place], cast("T", result)), failures
                 if not isinstance(failure, Exception):
                     raise failure
-                failures[place] = failure
+                failures[runners[place]] = failure
             contest.start()
         return None, failures
     finally:

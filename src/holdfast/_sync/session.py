@@ -8,7 +8,8 @@ import random
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ContextManager, Final, TypeAlias  # noqa: UP035 - a twin
+from functools import partial
+from typing import TYPE_CHECKING, Any, ContextManager, Final, TypeAlias, TypeVar  # noqa: UP035
 
 from holdfast._sync.runtime import Lock, Semaphore, now, sleep
 from holdfast.calls import CALLS_AT_ONCE, Call, Clock, Deadline
@@ -16,8 +17,7 @@ from holdfast.config import ClientConfig, Timeouts
 from holdfast.errors import NetworkError
 from holdfast.forks import ForkAware
 from holdfast.protocol.http import MAX_REPLY, Reply, Request
-from holdfast.protocol.retrying import Backoff, RateLimiter, RetryBudget
-from holdfast.protocol.status_errors import retry_after
+from holdfast.protocol.retrying import Backoff, RateLimiter, Retry, RetryBudget, retry_reason
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response, Transport
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 RESTART_CAP: Final = 2.0  # the longest wait in seconds while a service restarts
 UNLIMITED: Final = 10**6  # attempts
 
+T = TypeVar("T")
 Attempt: TypeAlias = Reply | NetworkError
 Once: TypeAlias = Callable[[Request, Call], Attempt]
 
@@ -156,33 +157,96 @@ class Session:
 
         `once` makes one attempt; by default, that is `fetch_once`.
         """
-        once = once or self.fetch_once
-        outcome = once(request, call)
-        if isinstance(outcome, Reply) and outcome.status not in request.retried:
-            self.succeeded()
-            return outcome
-        return self._fetch_again(request, call, outcome, once)
+        is_lost = False  # whether an attempt sent all of the request and got no reply
 
-    def _fetch_again(self, request: Request, call: Call, outcome: Attempt, once: Once) -> Reply:
-        """Retry `request`, whose first attempt has failed with `outcome`, if that may help."""
-        backoff = self.backoff()
-        lost = False
+        def reason(outcome: Attempt) -> Retry | None:
+            nonlocal is_lost
+            is_lost = is_lost or (isinstance(outcome, NetworkError) and outcome.sent)
+            return retry_reason(outcome, request.retried) if request.repeatable else None
+
+        try:
+            reply = self.retry(partial(once or self.fetch_once, request, call), call, reason)
+        except NetworkError as error:
+            if call.attempt > 1:
+                error.add_note(f"after {call.attempt} attempts")
+            raise
+        if reply.status not in request.retried:
+            self.succeeded()
+        return replace(reply, reply_lost=True) if is_lost else reply
+
+    def retry(
+        self,
+        attempt: Callable[[], T | NetworkError],
+        call: Call,
+        reason: Callable[[T | NetworkError], Retry | None] = retry_reason,
+        backoff: Backoff | None = None,
+    ) -> T:
+        """Make an attempt, and others while there is a reason and retries are left.
+
+        Return the last result, or raise the last NetworkError.
+
+        Args:
+            attempt: Makes one attempt; it raises or returns its NetworkError.
+            call: The call that the attempts belong to.
+            reason: Returns why there must be another attempt after an outcome, or None.
+            backoff: The waits between the attempts, if they are not the usual ones.
+        """
         while True:
-            if isinstance(outcome, Reply):
-                if outcome.status not in request.retried:
-                    self.succeeded()
-                    return replace(outcome, reply_lost=lost or outcome.reply_lost)
-                may = request.repeatable
-                facts: dict[str, Any] = {"status": outcome.status, "asked": retry_after(outcome)}
-            else:
-                may = request.repeatable and outcome.transient
-                facts = {"error": outcome.name}
-            if not (may and self.wait(backoff, call, **facts)):
-                if isinstance(outcome, Reply):
-                    return replace(outcome, reply_lost=lost)
-                raise _with_count(outcome, call)
-            lost = lost or (isinstance(outcome, NetworkError) and outcome.sent)
-            outcome = once(request, call)
+            try:
+                outcome = attempt()
+            except NetworkError as error:
+                outcome = error
+            # Outside of the handler: this error must not become the context of the next one.
+            if (why := reason(outcome)) is not None:
+                backoff = backoff or self.backoff()
+                if self.wait(backoff, call, why):
+                    continue
+            if isinstance(outcome, NetworkError):
+                raise outcome
+            return outcome
+
+    def wait(self, backoff: Backoff, call: Call, why: Retry) -> bool:
+        """Wait before the next attempt; return False at once if there must be none.
+
+        A wait that the peer asks for postpones the deadline of the call.
+        """
+        delay = backoff.next_delay(why.asked, call.deadline.left(), call.clock.asked_wait)
+        if delay is None:
+            return False
+        call.tell(
+            "retry",
+            "%s is tried again in %.2f s",
+            call.operation,
+            delay,
+            level=logging.INFO,
+            delay=delay,
+            error=why.error,
+            status=why.status,
+            elapsed=now() - call.started,
+        )
+        begun = now()
+        sleep(delay)
+        if why.asked is not None:
+            call.clock.asked_wait += delay
+            call.clock.postponed += now() - begun
+        return True
+
+    def backoff(self) -> Backoff:
+        """Return the waits between the attempts of one call."""
+        return Backoff(self._config.retries, self._budget, random.uniform)
+
+    def restart_backoff(self) -> Backoff:
+        """Return the waits between the attempts while a service restarts: the caller ends them.
+
+        They do not count against the budget that all calls share.
+        """
+        cap = min(self._config.retries.cap, RESTART_CAP)
+        retries = replace(self._config.retries, attempts=UNLIMITED, cap=cap)
+        return Backoff(retries, RetryBudget(UNLIMITED), random.uniform)
+
+    def succeeded(self) -> None:
+        """Count a request that succeeded: it gives one retry back."""
+        self._budget.give_back()
 
     def fetch_once(
         self, request: Request, call: Call, *, deadline: Deadline | None = None
@@ -249,67 +313,9 @@ class Session:
                 raise
         call.clock.postponed += now() - arrived
 
-    def backoff(self) -> Backoff:
-        """Return the waits between the attempts of one call."""
-        return Backoff(self._config.retries, self._budget, random.uniform)
-
-    def restart_backoff(self) -> Backoff:
-        """Return the waits between the attempts while a service restarts: the caller ends them.
-
-        They do not count against the budget that all calls share.
-        """
-        cap = min(self._config.retries.cap, RESTART_CAP)
-        retries = replace(self._config.retries, attempts=UNLIMITED, cap=cap)
-        return Backoff(retries, RetryBudget(UNLIMITED), random.uniform)
-
-    def succeeded(self) -> None:
-        """Count a request that succeeded: it gives one retry back."""
-        self._budget.give_back()
-
-    def wait(
-        self,
-        backoff: Backoff,
-        call: Call,
-        *,
-        asked: float | None = None,
-        status: int | None = None,
-        error: str | None = None,
-    ) -> bool:
-        """Wait before the next attempt; return False at once if there must be none.
-
-        `asked` is the wait that the peer asks for. It postpones the deadline of the call. `status`
-        and `error` say how the last attempt ended.
-        """
-        delay = backoff.next_delay(asked, call.deadline.left(), call.clock.asked_wait)
-        if delay is None:
-            return False
-        call.tell(
-            "retry",
-            "%s is tried again in %.2f s",
-            call.operation,
-            delay,
-            level=logging.INFO,
-            delay=delay,
-            error=error,
-            status=status,
-            elapsed=now() - call.started,
-        )
-        begun = now()
-        sleep(delay)
-        if asked is not None:
-            call.clock.asked_wait += delay
-            call.clock.postponed += now() - begun
-        return True
-
 
 def _limiter_for(config: ClientConfig) -> RateLimiter | None:
     return None if config.rate_limit is None else RateLimiter(config.rate_limit)
-
-
-def _with_count(error: NetworkError, call: Call) -> NetworkError:
-    if call.attempt > 1:
-        error.add_note(f"after {call.attempt} attempts")
-    return error
 
 
 def read_whole(response: "Response", limit: int = MAX_REPLY) -> Reply:

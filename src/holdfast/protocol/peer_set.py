@@ -20,6 +20,9 @@ P = TypeVar("P")
 class PeerSet(Generic[P]):
     """Peers that serve the same, in the order in which they are asked.
 
+    `Call.turns` shares the time among those that are asked one after the other; `runtime.race` asks
+    several at the same time.
+
     Args:
         peers: The peers in the configured order.
         avoided: The time until which the peer at an address is asked last. Clients that share

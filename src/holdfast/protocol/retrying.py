@@ -1,32 +1,55 @@
 """Decide when a failed request is sent again, and when the next request may be sent."""
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Container
+from typing import Final, NamedTuple
 
 from holdfast.config import Retries
-from holdfast.errors import ClientError, NetworkError, ProviderError, RequestTimeoutError
-from holdfast.protocol.http import RETRIED
+from holdfast.errors import NetworkError, ProviderError, RequestTimeoutError
+from holdfast.protocol.http import RETRIED, Reply
+from holdfast.protocol.status_errors import retry_after
 
 MINUTE: Final = 60.0
 
 
-def is_transient(error: ClientError) -> bool:
+class Retry(NamedTuple):
+    """Why there is another attempt: an error or a status, and the wait that the peer asks for."""
+
+    error: str | None = None
+    status: int | None = None
+    asked: float | None = None
+
+
+def retry_reason(outcome: object, statuses: Container[int | None] = RETRIED) -> Retry | None:
+    """Return why another attempt may succeed after this `outcome`; None if it will not.
+
+    A broken connection may be made again. A reply, or the error of one, must have one of the
+    `statuses`.
+    """
+    if isinstance(outcome, Reply):
+        is_final = outcome.status not in statuses
+        return None if is_final else Retry(status=outcome.status, asked=retry_after(outcome))
+    if isinstance(outcome, NetworkError):
+        return Retry(outcome.name) if outcome.transient else None
+    if isinstance(outcome, ProviderError) and outcome.status in statuses:
+        return Retry(outcome.name, outcome.status, outcome.retry_after)
+    return None
+
+
+def is_transient(error: Exception) -> bool:
     """Return whether the same request may succeed when it is sent again."""
-    if isinstance(error, NetworkError):
-        return error.transient
-    return isinstance(error, ProviderError) and error.status in RETRIED
+    return retry_reason(error) is not None
 
 
-def is_unconnected(error: ClientError) -> bool:
+def is_unconnected(outcome: object) -> bool:
     """Return whether no connection could be made, as while a service restarts.
 
     A connection that is not accepted in time is not meant: the time-outs decide about that.
     """
     return (
-        isinstance(error, NetworkError)
-        and error.transient
-        and not error.sent
-        and not isinstance(error, RequestTimeoutError)
+        isinstance(outcome, NetworkError)
+        and outcome.transient
+        and not outcome.sent
+        and not isinstance(outcome, RequestTimeoutError)
     )
 
 

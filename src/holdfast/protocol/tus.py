@@ -30,7 +30,7 @@ LOCKED: Final = 423  # another request to the same upload is not over yet
 GONE: Final = frozenset({404, 410})  # the service does not have the upload any more
 UNKNOWN: Final = GONE | {403}  # the same, as replies to HEAD
 # After these, ask with HEAD: the service may have taken the piece, or a part of it.
-ASKED_AGAIN: Final = RETRIED | {409, LOCKED, 460}
+ASKED_AGAIN: Final = RETRIED | {409, LOCKED, 460, *range(200, 300)}
 NEVER_TAKEN: Final = frozenset({413, 415})  # the same upload would be refused again
 MAX_LOCATION: Final = 4096
 

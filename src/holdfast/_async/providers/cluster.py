@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from holdfast._async.pin_waiting import AsyncPauses
 from holdfast._async.providers.cluster_pins import AsyncClusterPins
 from holdfast._async.providers.imports import Content, ignore
-from holdfast._async.runtime import now, run_blocking, sleep
+from holdfast._async.runtime import now, run_blocking
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError, RequestTimeoutError
@@ -142,11 +143,10 @@ class AsyncClusterProvider(AsyncClusterPins):
         another peer, because a peer may not hear of the pins of others for minutes after one died.
         """
         cid = str(writing.cid)
-        limit = self.config.timeouts.total or LONGEST
         deadline = call.deadline.copy()
-        deadline.tighten(limit)
+        deadline.tighten(self.config.timeouts.total or LONGEST)
+        pauses = AsyncPauses(FIRST_PAUSE, LONGEST_PAUSE, deadline.at or 0.0)
         written, repeats = now(), 0
-        pause = FIRST_PAUSE
         pin: ClusterPin | None = None
         states: PeerStates | None = None
         while True:
@@ -158,17 +158,15 @@ class AsyncClusterProvider(AsyncClusterPins):
                 if pin is not None and states.is_kept(pin.copies):
                     return
                 if now() > written + _patience(pin, states, repeats):
-                    repeats, pause = repeats + 1, FIRST_PAUSE
+                    repeats, pauses.next = repeats + 1, FIRST_PAUSE
                     again = writing.again(pin, self._usable(states))
                     with suppress(ProviderError):  # there are too few peers now; one may come back
                         await self.run(again, call, skip=repeats)
                     written = now()
             except RequestTimeoutError as error:
                 raise _too_few(cid, pin, states) from error
-            if (deadline.left() or 0.0) <= pause:
+            if not await pauses.wait():
                 raise _too_few(cid, pin, states)
-            await sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _usable(self, states: PeerStates) -> list[str]:
         """Return the peers for a repeated write: without those that could not be asked lately."""

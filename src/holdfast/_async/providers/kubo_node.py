@@ -1,8 +1,7 @@
 """One Kubo node: what its RPC API sends as a stream, and how long it may take."""
 
-from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from holdfast._async.reads.archive_feed import AsyncArchiveFeed
@@ -22,8 +21,6 @@ from holdfast.protocol.kubo_replies import is_page
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
-
-T = TypeVar("T")
 
 LONGEST: Final = 3600.0  # seconds that Kubo may ask the network where we have no limit
 SHARE: Final = 0.9  # of our time that Kubo gets, so that its answer comes before our time-out
@@ -64,7 +61,7 @@ class AsyncKuboNode:
 
     async def read_block(self, request: Request, call: Call) -> bytes:
         """Send `request` for a block, and return it, not verified."""
-        return await self._again(partial(self._read_block, request, call), call)
+        return await self.session.retry(partial(self._read_block, request, call), call)
 
     async def _read_block(self, request: Request, call: Call) -> bytes:
         response = await self._open(request, call, call.deadline)
@@ -77,7 +74,7 @@ class AsyncKuboNode:
         self, request: Request, call: Call, deadline: Deadline = NEVER
     ) -> "AsyncResponse":
         """Send `request`, and return a successful reply, whose body must arrive by `deadline`."""
-        return await self._again(partial(self._open, request, call, deadline), call)
+        return await self.session.retry(partial(self._open, request, call, deadline), call)
 
     async def _open(self, request: Request, call: Call, deadline: Deadline) -> "AsyncResponse":
         response = await self.session.send(request, call, deadline=deadline)
@@ -88,18 +85,6 @@ class AsyncKuboNode:
         finally:
             await response.aclose()
         raise self.api.error(reply, call.cid)
-
-    async def _again(self, step: Callable[[], Awaitable[T]], call: Call) -> T:
-        """Do `step`; do it again after a broken connection, if that may help."""
-        backoff = self.session.backoff()
-        while True:
-            try:
-                return await step()
-            except NetworkError as error:
-                if not error.transient or not await self.session.wait(
-                    backoff, call, error=error.name
-                ):
-                    raise
 
 
 class AsyncKuboReader(AsyncReader):

@@ -2,9 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from holdfast._async.runtime import now, run_blocking, run_interruptible, sleep
+from holdfast._async.pin_waiting import AsyncPauses
+from holdfast._async.runtime import now, run_blocking, run_interruptible
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.errors import ClientError, InvalidCIDError, NetworkError, ProviderError
@@ -14,8 +16,8 @@ from holdfast.files.unfinished_uploads import SavedUpload, UnfinishedUpload
 from holdfast.protocol import pinata_uploads
 from holdfast.protocol.http import Reply, Request
 from holdfast.protocol.pinata import PENDING, PinataAPI
-from holdfast.protocol.retrying import Backoff, is_unconnected
-from holdfast.protocol.status_errors import failure, provider_error, retry_after
+from holdfast.protocol.retrying import Backoff, Retry, is_unconnected, retry_reason
+from holdfast.protocol.status_errors import failure, provider_error
 from holdfast.protocol.tus import ASKED_AGAIN, GONE, NEVER_TAKEN, TusAPI, read_expiry, read_offset
 from holdfast.records import now_ms
 
@@ -138,23 +140,17 @@ class AsyncLargeUpload:
         return reply, self._tus.read_answer(reply, self._source.size)
 
     async def _ask_once(self, request: Request, call: Call) -> "Attempt":
-        """Send `request` once. After bytes were sent, wait if no connection can be made.
-
-        The service may be restarting. After `RESTART_SECONDS` without a reply, return the error.
-        """
+        """Send `request` once. After bytes were sent, wait if no connection can be made."""
+        once = partial(self._session.fetch_once, request, call)
         backoff = self._session.restart_backoff()
-        while True:
-            outcome = await self._session.fetch_once(request, call)
-            if not isinstance(outcome, NetworkError):
-                return outcome
-            if not self._has_sent or not is_unconnected(outcome):
-                return outcome
-            if self._restart_until is None:
-                self._restart_until = now() + RESTART_SECONDS
-            if now() >= self._restart_until:
-                return outcome
-            if not await self._session.wait(backoff, call, error=outcome.name):
-                return outcome
+        return await self._session.retry(once, call, self._restart_reason, backoff)
+
+    def _restart_reason(self, outcome: "Attempt") -> Retry | None:
+        """Return why to ask again: the service may be restarting, for `RESTART_SECONDS` at most."""
+        if not self._has_sent or not is_unconnected(outcome):
+            return None
+        self._restart_until = self._restart_until or now() + RESTART_SECONDS
+        return retry_reason(outcome) if now() < self._restart_until else None
 
     async def _send_pieces(self, state: UnfinishedUpload, offset: int) -> Reply | None:
         """Send the bytes from `offset` on; return the last reply, or None if the upload is gone."""
@@ -213,13 +209,8 @@ class AsyncLargeUpload:
 
     async def _wait(self, backoff: Backoff, outcome: "Attempt") -> None:
         """Wait before the service is asked; raise the error of `outcome` if that does not help."""
-        if isinstance(outcome, NetworkError):
-            is_passing = outcome.transient
-            facts: dict[str, Any] = {"error": outcome.name}
-        else:
-            is_passing = outcome.ok or outcome.status in ASKED_AGAIN
-            facts = {"status": outcome.status, "asked": retry_after(outcome)}
-        if is_passing and await self._session.wait(backoff, self._call, **facts):
+        why = retry_reason(outcome, ASKED_AGAIN)
+        if why is not None and await self._session.wait(backoff, self._call, why):
             return
         if isinstance(outcome, NetworkError):
             raise outcome
@@ -253,13 +244,9 @@ class AsyncLargeUpload:
         """Return the CID of the file that an upload has become; None if it is not there."""
         await run_interruptible(self._source.catch_up, self._source.size)
         expected = await run_blocking(self._source.expected_cid)
-        until, pause = now() + PENDING_SECONDS, FIRST_PAUSE
+        pauses = AsyncPauses(FIRST_PAUSE, PENDING_SECONDS, now() + PENDING_SECONDS)
         while True:
             find = pinata_uploads.find_cid(self._api, state.location, expected)
             cid: str | None = await self._run(find, self._call)
-            if cid != PENDING:
-                return cid
-            if now() > until:
-                return None
-            await sleep(pause)
-            pause *= 2
+            if cid != PENDING or not await pauses.wait():
+                return None if cid == PENDING else cid

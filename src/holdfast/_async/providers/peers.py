@@ -1,9 +1,9 @@
 """Requests to an API that several peers offer: if one does not answer, the next is asked."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from holdfast._async.runtime import now
 from holdfast._async.session import AsyncSession, Attempt
@@ -14,9 +14,6 @@ from holdfast.protocol.peer_set import PeerSet
 
 if TYPE_CHECKING:
     from holdfast._async.transport import AsyncResponse
-
-
-A = TypeVar("A", bound=Attempt)
 
 
 class AsyncPeers:
@@ -47,59 +44,50 @@ class AsyncPeers:
         Each attempt asks one peer after the other, until one replies; those that reply with an
         error of their own (`may_differ`) are asked once. The first `skip` peers are asked last.
         """
-        return await self._session.fetch(request, call, partial(self._ask_all, skip))
-
-    async def _ask_all(self, skip: int, request: Request, call: Call) -> Attempt:
-        failures: list[Attempt] = []
-        for url, share in self._in_order(skip):
-            outcome = await self._session.fetch_once(
-                replace(request, url=url + request.url), call, deadline=call.share(share)
-            )
-            if isinstance(outcome, Reply) and not self._is_failure(request, outcome):
-                return replace(outcome, reply_lost=_was_sent(failures))
-            self._peers.avoid(url, now())
-            failures.append(outcome)
-            if not request.repeatable:
-                break
-        return _last(failures)
+        ask_all = partial(self._ask_all, self._session.fetch_once, skip)
+        return await self._session.fetch(request, call, ask_all)
 
     async def open(self, request: Request, call: Call) -> "AsyncResponse":
         """Send `request`, and return the first reply, whose body is not read yet.
 
         The caller closes it. Its body must arrive by the deadline of the call.
         """
-        backoff = self._session.backoff()
-        while True:
-            failures: list[NetworkError] = []
-            for url, share in self._in_order():
+        ask_all = partial(self._ask_all, self._session.send, 0, request, call)
+        response: AsyncResponse = await self._session.retry(ask_all, call)
+        return response
+
+    async def _ask_all(
+        self, send: Callable[..., Awaitable[Any]], skip: int, request: Request, call: Call
+    ) -> Any:
+        """Return what `send` returns for the first peer that does not fail, or the last failure."""
+        failures: list[Attempt] = []
+        for url, deadline in call.turns(self._peers.in_order(now(), skip)):
+            try:
                 at_peer = replace(request, url=url + request.url)
-                deadline = call.share(share)
-                try:
-                    response = await self._session.send(at_peer, call, deadline=deadline)
-                except NetworkError as error:
-                    self._peers.avoid(url, now())
-                    failures.append(error)
-                else:
-                    deadline.move_to(call.deadline.at)  # the body may take the time of the others
-                    return response
-            if not await self._session.wait(backoff, call, error=failures[-1].name):
-                raise _last(failures)
+                outcome = await send(at_peer, call, deadline=deadline)
+            except NetworkError as error:
+                outcome = error
+            if isinstance(outcome, Reply) and not self._is_failure(request, outcome):
+                return replace(outcome, reply_lost=_was_sent(failures))
+            if not isinstance(outcome, Attempt):
+                deadline.move_to(call.deadline.at)  # the body may take the time of the others
+                return outcome
+            self._peers.avoid(url, now())
+            failures.append(outcome)
+            if not request.repeatable:
+                break
+        return _last(failures)
 
     def _is_failure(self, request: Request, reply: Reply) -> bool:
         """Return whether another peer may reply with something better."""
         return reply.status in request.retried or self._may_differ(request, reply)
-
-    def _in_order(self, skip: int = 0) -> Iterator[tuple[str, int]]:
-        """Yield the peers, each with the number of those that are left, itself included."""
-        urls = self._peers.in_order(now(), skip)
-        return zip(urls, range(len(urls), 0, -1), strict=True)
 
 
 def _was_sent(failures: Sequence[Attempt]) -> bool:
     return any(isinstance(each, NetworkError) and each.sent for each in failures)
 
 
-def _last(failures: Sequence[A]) -> A:
+def _last(failures: Sequence[Attempt]) -> Attempt:
     """Return the last failure, with what is known of the others."""
     last = failures[-1]
     if isinstance(last, NetworkError):

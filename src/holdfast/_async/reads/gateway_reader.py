@@ -8,7 +8,6 @@ from holdfast._async.reads.archive_feed import AsyncArchiveFeed
 from holdfast._async.reads.attempt import fill
 from holdfast._async.reads.blocks import AsyncBlocks
 from holdfast._async.reads.gateway_blocks import AsyncGatewayBlocks
-from holdfast._async.reads.hedging import run_race
 from holdfast._async.reads.peer import AsyncBegun, AsyncGatewayPeer
 from holdfast._async.reads.reader import LARGEST_RANGE, AsyncRanges, AsyncReader
 from holdfast._async.reads.rounds import AsyncRounds
@@ -183,7 +182,7 @@ class AsyncGatewayReader(AsyncReader):
         output, delay = state.output, self._hedge_after
         may_race = self._is_race and not state.is_cached_part and not output.sink.saved_size
         if delay is not None and may_race:
-            done = await run_race(self._session, rounds, state, verify=verify, delay=delay)
+            done = await rounds.race(delay, verify=verify)
             # Gateways that refused the strategy of the race may support another.
             others = [each for each in rounds.gateways if each not in rounds.failures]
             done = done or await rounds.ask(others)

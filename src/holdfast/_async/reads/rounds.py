@@ -1,15 +1,19 @@
 """Rounds over gateways: the order in which they are asked, when again, and which error is raised.
 
 Each gateway has one attempt in a round, and continues where the one before it ended. Gateways whose
-failure may be temporary are asked again in the next round, after a wait.
+failure may be temporary are asked again in the next round, after a wait. With `hedge_after`, they
+race before the first round.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
-from holdfast._async.reads.attempt import drop_unverified
+from holdfast._async.reads.attempt import BODY, PLAIN, drop_unverified
+from holdfast._async.reads.peer import AsyncGatewayPeer
 from holdfast._async.reads.state import ReadState
-from holdfast._async.runtime import now
+from holdfast._async.runtime import now, race
 from holdfast._async.session import AsyncSession
 from holdfast.calls import Deadline
 from holdfast.errors import (
@@ -25,7 +29,7 @@ from holdfast.errors import (
 )
 from holdfast.protocol.gateway import Gateway, Gateways
 from holdfast.protocol.peer_set import is_wrong_content
-from holdfast.protocol.retrying import Backoff, is_transient
+from holdfast.protocol.retrying import Retry, retry_reason
 
 # Errors that one gateway can cause. Another gateway may do better.
 FAILURES = (
@@ -67,66 +71,103 @@ class AsyncRounds:
 
     async def ask(self, gateways: list[Gateway]) -> bool:
         """Ask `gateways` one after the other; return whether one of them completed the read."""
-        for number, gateway in enumerate(gateways):
-            left = len(gateways) - number
-            try:
-                await self._attempt(gateway, self._state.call.share(left), is_last=left == 1)
-            except FAILURES as error:
-                self.failures[gateway] = without_frames(error)
-                if isinstance(error, TooLargeError) and self._state.found.size is not None:
-                    raise  # the size is verified: no gateway can help
-            else:
-                self._session.succeeded()
+        for gateway, deadline in self._state.call.turns(gateways):
+            is_last = gateway is gateways[-1]
+            if await self._try(gateway, partial(self._attempt, gateway, deadline, is_last=is_last)):
                 return True
-            await drop_unverified(self._state)
-            self.report(gateway, self.failures[gateway])
+        return False
+
+    async def race(self, delay: float, *, verify: bool) -> bool:
+        """Let the gateways race to the first verified bytes; return whether the winner has all.
+
+        The next gateway starts after `delay` seconds, or when one has failed. Each works on a fork
+        of the state. The state adopts the fork of the winner, and the winner alone writes. A
+        gateway that refuses is not counted as failed: it may support another strategy.
+        """
+        state, strategy = self._state, BODY if verify else PLAIN
+        peers = [
+            AsyncGatewayPeer(
+                self._session,
+                each,
+                state.fork(),
+                state.call.deadline,
+                verify=verify,
+                is_racing=True,
+            )
+            for each in self.gateways
+        ]
+        winner, lost = await race(peers, strategy.begin, delay, lambda each: each.aclose())
+        for peer, error in lost.items():
+            if not isinstance(error, FAILURES):
+                if winner is not None:
+                    await winner[1].aclose()
+                raise error
+            self._note(peer.gateway, error, in_race=True)
+        if winner is None:
+            return False
+        peer, transfer = winner
+        state.adopt(peer.state)
+        return await self._try(peer.gateway, transfer.finish, in_race=True)
+
+    async def _try(
+        self, gateway: Gateway, step: Callable[[], Awaitable[None]], *, in_race: bool = False
+    ) -> bool:
+        """Return whether `step` completed the read; if not, note why the gateway failed."""
+        try:
+            await step()
+        except FAILURES as error:
+            failure = without_frames(error)
+            if isinstance(error, TooLargeError) and self._state.found.size is not None:
+                raise  # the size is verified: no gateway can help
+        else:
+            self._session.succeeded()
+            return True
+        await drop_unverified(self._state)
+        self._note(gateway, failure, in_race=in_race)
         return False
 
     async def ask_again(self) -> None:
         """Ask the gateways whose failure may be temporary, until one has completed the read.
 
-        If no gateway may be asked again, raise the most serious failure, with the others as notes.
-        """
-        backoff = self._session.backoff()
-        while True:
-            before = self._state.output.furthest
-            ready = await self._wait(backoff)
-            if not ready:
-                raise _gravest(self.failures)
-            if await self.ask(ready):
-                return
-            if self._state.output.furthest > before:
-                backoff.restart()
-
-    async def _wait(self, backoff: Backoff) -> list[Gateway]:
-        """Wait, and return the gateways that may be asked again then, if any.
-
         A gateway that asks for a wait with ``Retry-After`` does not delay the others. If all
-        remaining gateways ask for one, the shortest wait is used.
+        remaining gateways ask for one, the shortest wait is used. If no gateway may be asked again,
+        raise the most serious failure, with the others as notes.
         """
-        left = [each for each in self.gateways if is_transient(self.failures[each])]
-        if not left:
-            return []
-        until = {each: self._resting_until(self.failures[each]) for each in left}
-        soonest = min(until.values())
-        last = [self.failures[each] for each in left if until[each] == soonest][-1]
-        waited = await self._session.wait(
-            backoff,
-            self._state.call,
-            asked=None if soonest == AT_ONCE else max(0.0, soonest - now()),
-            error=last.name,
-            status=_status_of(last),
-        )
-        return [each for each in left if until[each] <= max(soonest, now())] if waited else []
+        backoff, output = self._session.backoff(), self._state.output
+        waiting: dict[Gateway, float] = {}  # when which gateway may be asked again; none at first
 
-    def _resting_until(self, error: ClientError) -> float:
-        """Return until when the gateway of this failure must not be asked, and remember it."""
-        if not isinstance(error, ProviderError) or error.retry_after is None:
+        async def ask_ready() -> bool:
+            before, time = output.furthest, max(now(), min(waiting.values(), default=AT_ONCE))
+            is_done = await self.ask([each for each, ready in waiting.items() if ready <= time])
+            if output.furthest > before:
+                backoff.restart()
+            return is_done
+
+        def reason(is_done: object) -> Retry | None:
+            nonlocal waiting
+            failed = [] if is_done else self.gateways
+            reasons = {each: why for each in failed if (why := retry_reason(self.failures[each]))}
+            waiting = {each: self._rests_until(each, why.asked) for each, why in reasons.items()}
+            if not waiting:
+                return None
+            soonest = min(waiting.values())
+            last = [reasons[each] for each, ready in waiting.items() if ready == soonest][-1]
+            return last._replace(asked=None if soonest == AT_ONCE else max(0.0, soonest - now()))
+
+        if not await self._session.retry(ask_ready, self._state.call, reason, backoff):
+            raise _gravest(self.failures)
+
+    def _rests_until(self, gateway: Gateway, asked: float | None) -> float:
+        """Return until when a gateway that `asked` for a wait must not be asked; remember it."""
+        if asked is None:
             return AT_ONCE
-        return self._resting.setdefault(error, now() + error.retry_after)
+        return self._resting.setdefault(self.failures[gateway], now() + asked)
 
-    def report(self, gateway: Gateway, error: ClientError) -> None:
-        """Emit the event of a gateway that failed; avoid it for a while if it does not work."""
+    def _note(self, gateway: Gateway, error: ClientError, *, in_race: bool) -> None:
+        """Remember and report why a gateway failed; avoid it for a while if it does not work."""
+        if in_race and isinstance(error, UnprovenError):
+            return
+        self.failures[gateway] = without_frames(error)
         self._all.note_failure(gateway, error, now())
         call = self._state.call
         call.tell(

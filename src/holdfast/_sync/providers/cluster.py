@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from holdfast._sync.pin_waiting import Pauses
 from holdfast._sync.providers.cluster_pins import ClusterPins
 from holdfast._sync.providers.imports import Content, ignore
-from holdfast._sync.runtime import now, run_blocking, sleep
+from holdfast._sync.runtime import now, run_blocking
 from holdfast.calls import Call
 from holdfast.content.cid import CID
 from holdfast.errors import ProviderError, RequestTimeoutError
@@ -140,11 +141,10 @@ class ClusterProvider(ClusterPins):
         another peer, because a peer may not hear of the pins of others for minutes after one died.
         """
         cid = str(writing.cid)
-        limit = self.config.timeouts.total or LONGEST
         deadline = call.deadline.copy()
-        deadline.tighten(limit)
+        deadline.tighten(self.config.timeouts.total or LONGEST)
+        pauses = Pauses(FIRST_PAUSE, LONGEST_PAUSE, deadline.at or 0.0)
         written, repeats = now(), 0
-        pause = FIRST_PAUSE
         pin: ClusterPin | None = None
         states: PeerStates | None = None
         while True:
@@ -156,17 +156,15 @@ class ClusterProvider(ClusterPins):
                 if pin is not None and states.is_kept(pin.copies):
                     return
                 if now() > written + _patience(pin, states, repeats):
-                    repeats, pause = repeats + 1, FIRST_PAUSE
+                    repeats, pauses.next = repeats + 1, FIRST_PAUSE
                     again = writing.again(pin, self._usable(states))
                     with suppress(ProviderError):  # there are too few peers now; one may come back
                         self.run(again, call, skip=repeats)
                     written = now()
             except RequestTimeoutError as error:
                 raise _too_few(cid, pin, states) from error
-            if (deadline.left() or 0.0) <= pause:
+            if not pauses.wait():
                 raise _too_few(cid, pin, states)
-            sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _usable(self, states: PeerStates) -> list[str]:
         """Return the peers for a repeated write: without those that could not be asked lately."""

@@ -2,9 +2,8 @@
 # by scripts/generate_sync.py. Change the original instead.
 """One Kubo node: what its RPC API sends as a stream, and how long it may take."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from holdfast._sync.reads.archive_feed import ArchiveFeed
@@ -24,8 +23,6 @@ from holdfast.protocol.kubo_replies import is_page
 
 if TYPE_CHECKING:
     from holdfast._sync.transport import Response
-
-T = TypeVar("T")
 
 LONGEST: Final = 3600.0  # seconds that Kubo may ask the network where we have no limit
 SHARE: Final = 0.9  # of our time that Kubo gets, so that its answer comes before our time-out
@@ -66,7 +63,7 @@ class KuboNode:
 
     def read_block(self, request: Request, call: Call) -> bytes:
         """Send `request` for a block, and return it, not verified."""
-        return self._again(partial(self._read_block, request, call), call)
+        return self.session.retry(partial(self._read_block, request, call), call)
 
     def _read_block(self, request: Request, call: Call) -> bytes:
         response = self._open(request, call, call.deadline)
@@ -77,7 +74,7 @@ class KuboNode:
 
     def open(self, request: Request, call: Call, deadline: Deadline = NEVER) -> "Response":
         """Send `request`, and return a successful reply, whose body must arrive by `deadline`."""
-        return self._again(partial(self._open, request, call, deadline), call)
+        return self.session.retry(partial(self._open, request, call, deadline), call)
 
     def _open(self, request: Request, call: Call, deadline: Deadline) -> "Response":
         response = self.session.send(request, call, deadline=deadline)
@@ -88,16 +85,6 @@ class KuboNode:
         finally:
             response.close()
         raise self.api.error(reply, call.cid)
-
-    def _again(self, step: Callable[[], T], call: Call) -> T:
-        """Do `step`; do it again after a broken connection, if that may help."""
-        backoff = self.session.backoff()
-        while True:
-            try:
-                return step()
-            except NetworkError as error:
-                if not error.transient or not self.session.wait(backoff, call, error=error.name):
-                    raise
 
 
 class KuboReader(Reader):

@@ -7,8 +7,8 @@ from HTTP gateways, none of which is trusted. The steps of a read through gatewa
 
     small_block      a small raw block: send, read, hash, compare; only if that is not enough:
     gateway_reader   make a ReadState: what is wanted, what is known, what is verified
-    rounds           ask the gateways one after the other; wait, and ask again those that may help
-      hedging        or let them race to the first verified bytes, and continue with the winner
+    rounds           ask the gateways one after the other; wait, and ask again those that may help;
+                     or let them race to the first verified bytes, and continue with the winner
     attempt          one gateway: try the strategies in order, until one completes the read
       strategies     each sends a request and returns a transfer
     streams          receive a body in batches; verify one while the next one arrives

@@ -10,7 +10,6 @@ from holdfast._sync.reads.archive_feed import ArchiveFeed
 from holdfast._sync.reads.attempt import fill
 from holdfast._sync.reads.blocks import Blocks
 from holdfast._sync.reads.gateway_blocks import GatewayBlocks
-from holdfast._sync.reads.hedging import run_race
 from holdfast._sync.reads.peer import Begun, GatewayPeer
 from holdfast._sync.reads.reader import LARGEST_RANGE, Ranges, Reader
 from holdfast._sync.reads.rounds import Rounds
@@ -181,7 +180,7 @@ class GatewayReader(Reader):
         output, delay = state.output, self._hedge_after
         may_race = self._is_race and not state.is_cached_part and not output.sink.saved_size
         if delay is not None and may_race:
-            done = run_race(self._session, rounds, state, verify=verify, delay=delay)
+            done = rounds.race(delay, verify=verify)
             # Gateways that refused the strategy of the race may support another.
             others = [each for each in rounds.gateways if each not in rounds.failures]
             done = done or rounds.ask(others)
