@@ -7,29 +7,15 @@ from typing import Any, Final
 
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
-from holdfast.errors import (
-    AuthenticationError,
-    ClientError,
-    InvalidCIDError,
-    NotFoundError,
-    PermissionDeniedError,
-    ProviderError,
-    RateLimitError,
-    SerializationError,
-)
+from holdfast.errors import ClientError, InvalidCIDError, ProviderError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
-from holdfast.protocol.status_errors import ErrorTable, failure, one_line, provider_error
+from holdfast.protocol.status_errors import CLASSES, ErrorTable, failure, one_line, provider_error
 from holdfast.records import Pin, PinState
 
 CLUSTER_ERRORS: Final = ErrorTable(
     texts=(("message",),),
-    classes={
-        401: AuthenticationError,
-        403: PermissionDeniedError,
-        404: NotFoundError,
-        429: RateLimitError,
-    },
+    classes=CLASSES,
     not_pinned=frozenset({404}),
     phrases=("not part of the pinset",),
 )
@@ -162,7 +148,7 @@ def may_differ(request: Request, reply: Reply) -> bool:
 
 def read_object(reply: Reply, token: Secret | None) -> dict[str, Any]:
     """Return the JSON object of a successful reply."""
-    value = _value(reply)
+    value = json_text.value_of(reply.body)
     if not isinstance(value, dict):
         raise not_cluster(reply, token)
     return value
@@ -170,7 +156,7 @@ def read_object(reply: Reply, token: Secret | None) -> dict[str, Any]:
 
 def read_root(reply: Reply, token: Secret | None) -> CID:
     """Return the CID that ``/add`` reports last."""
-    value = _value(reply)
+    value = json_text.value_of(reply.body)
     last = value[-1] if isinstance(value, list) and value else None
     if not isinstance(last, dict):
         raise not_cluster(reply, token)
@@ -240,13 +226,6 @@ def make_pin(pin: ClusterPin, states: PeerStates | None) -> Pin:
         state="queued" if states is None else states.state(pin.copies),
         peers=None if states is None else dict(sorted(states.statuses.items())),
     )
-
-
-def _value(reply: Reply) -> Any:
-    try:
-        return json_text.from_text(reply.body)
-    except SerializationError:
-        return None
 
 
 def _text(value: Mapping[str, Any], name: str) -> str:

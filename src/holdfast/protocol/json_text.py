@@ -57,6 +57,14 @@ def from_text(data: bytes | bytearray) -> Any:
         raise SerializationError(f"the content is not JSON: {error}") from None
 
 
+def value_of(data: bytes | bytearray) -> Any:
+    """Return the value of the JSON text `data`; None if it is something else."""
+    try:
+        return from_text(data)
+    except SerializationError:
+        return None
+
+
 def from_content(data: bytes | bytearray) -> Any:
     """Return the value of the JSON text `data`, which a user asked for."""
     try:

@@ -14,7 +14,6 @@ from holdfast.errors import (
     ProviderError,
     RateLimitError,
     RequestTimeoutError,
-    SerializationError,
 )
 from holdfast.hints import advise
 from holdfast.protocol import json_text
@@ -215,10 +214,7 @@ def _objects(reply: Reply, token: Secret | None) -> list[dict[str, Any]]:
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json_text.from_text(line)
-    except SerializationError:
-        return None
+    value = json_text.value_of(line)
     return value if isinstance(value, dict) else None
 
 

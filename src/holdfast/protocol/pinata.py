@@ -10,7 +10,7 @@ from holdfast.config.checks import address_error
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import InvalidCIDError, NotFoundError, SerializationError, UnsupportedError
+from holdfast.errors import InvalidCIDError, NotFoundError, UnsupportedError
 from holdfast.hints import advise
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request, SignedURL, origin
@@ -264,10 +264,7 @@ class PinataAPI:
     def read_member(self, reply: Reply) -> Any:
         """Return the member ``data`` of a successful reply; raise the error of another."""
         self.check(reply)
-        try:
-            value = json_text.from_text(reply.body)
-        except SerializationError:
-            value = None
+        value = json_text.value_of(reply.body)
         if not isinstance(value, dict) or "data" not in value:
             raise failure(
                 "the reply is not the v3 API's: no data; check pin_api_url and upload_url, and "

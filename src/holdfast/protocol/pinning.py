@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
 from holdfast.content.reference import Reference
-from holdfast.errors import InvalidCIDError, NotFoundError, SerializationError
+from holdfast.errors import InvalidCIDError, NotFoundError
 from holdfast.hints import advise
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
@@ -209,10 +209,7 @@ class PinningAPI:
     def read_json(self, reply: Reply) -> Any:
         """Return the JSON value of a successful reply, or None; raise the error of another."""
         self._check(reply)
-        try:
-            return json_text.from_text(reply.body)
-        except SerializationError:
-            return None
+        return json_text.value_of(reply.body)
 
     def request(
         self, method: str, path: str, *, headers: dict[str, str] | None = None, **more: Any

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 from holdfast.config.secret import Secret
 from holdfast.content.cid import CID
-from holdfast.errors import NotFoundError, ProviderError, SerializationError
+from holdfast.errors import NotFoundError, ProviderError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request, authorization
 from holdfast.protocol.pin_api import Exchange, PinPages
@@ -176,10 +176,7 @@ class PSAAPI:
     def read_object(self, reply: Reply, member: str) -> dict[str, Any]:
         """Return the JSON object of a successful reply, which has `member`."""
         self.check(reply)
-        try:
-            value = json_text.from_text(reply.body)
-        except SerializationError:
-            value = None
+        value = json_text.value_of(reply.body)
         if not isinstance(value, dict) or member not in value:
             raise failure(NOT_THE_API.format(member), reply, secret=self.token)
         return value

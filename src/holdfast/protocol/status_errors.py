@@ -13,7 +13,6 @@ from holdfast.errors import (
     PermissionDeniedError,
     ProviderError,
     RateLimitError,
-    SerializationError,
 )
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply
@@ -146,10 +145,7 @@ def _texts(reply: Reply, secret: Secret | None, table: ErrorTable) -> Iterator[s
     The credential is removed before a text is shortened, so that no part of it remains.
     """
     scrub = secret.scrub if secret is not None else str
-    try:
-        value = json_text.from_text(reply.body)
-    except SerializationError:
-        value = None
+    value = json_text.value_of(reply.body)
     for path in table.texts:
         text = _member(value, path)
         if isinstance(text, str) and text.strip():
