@@ -69,13 +69,8 @@ class ClusterAPI:
             peers = peers or known.peers  # else a repeated upload may move it to other peers
         query |= _allocations(peers)
         form = FileForm([FormFile(PART_NAME, "", archive)], fields={})
-        reply = yield self.request(
-            "POST",
-            f"/add?{urlencode(query, errors='replace')}",
-            headers={"Content-Type": form.content_type},
-            body=b"".join(form.chunks()) if whole else form,
-            on_sent=form.on_sent(on_sent),
-        )
+        path = f"/add?{urlencode(query, errors='replace')}"
+        reply = yield self.request("POST", path, **form.sending(on_sent, whole=whole))
         stored = cluster_replies.read_root(self._checked(reply), self.token)
         if stored != cid:
             raise not_what_was_sent(stored)

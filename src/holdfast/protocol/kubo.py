@@ -244,13 +244,7 @@ class KuboAPI:
         whole: bool = False,
     ) -> Request:
         form = FileForm([FormFile(PART_NAME, "", source)], fields={})
-        return self.request(
-            command,
-            options,
-            headers={"Content-Type": form.content_type},
-            body=b"".join(form.chunks()) if whole else form,
-            on_sent=form.on_sent(on_sent),
-        )
+        return self.request(command, options, **form.sending(on_sent, whole=whole))
 
     def request(
         self,

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from holdfast.content.media_types import OCTETS
 
@@ -154,6 +154,19 @@ class FileForm:
                 yield chunk, may_join
         starts.append(position + len(self._tail))
         before.append(done)
+
+    def sending(
+        self, tell: Callable[[int], None] | None = None, *, whole: bool = False
+    ) -> dict[str, Any]:
+        """Return the arguments of a `Request` with the form; `tell` gets the bytes of files sent.
+
+        With `whole`, the form is small and in memory: it is sent at once.
+        """
+        return {
+            "headers": {"Content-Type": self.content_type},
+            "body": b"".join(self.chunks()) if whole else self,
+            "on_sent": None if tell is None else self.on_sent(tell),
+        }
 
     def on_sent(self, tell: Callable[[int], None]) -> Callable[[int], None]:
         """Return a function for `Request.on_sent` that reports how many bytes of files are sent."""

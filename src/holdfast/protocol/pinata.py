@@ -63,8 +63,7 @@ class PinataAPI:
     def add_json(self, text: bytes, info: PinInfo) -> Exchange[Added]:
         """Store the JSON `text` as a file of exactly these bytes."""
         file = FormFile(JSON_NAME, JSON_TYPE["Content-Type"], BytesFile(text))
-        form = self._form([file], info)
-        return (yield from self._add(form, info, body=b"".join(form.chunks())))
+        return (yield from self._add([file], info, whole=True))
 
     def add_files(
         self, files: Iterable[FormFile], info: PinInfo, on_sent: Callable[[int], None]
@@ -72,11 +71,7 @@ class PinataAPI:
         """Store a file; or several as a directory, by the older call, which v3 still needs."""
         if isinstance(files, FormFolder):
             return (yield from self._older.add_files(files, info, on_sent))
-        form = self._form(files, info)
-        return (yield from self._add(form, info, body=form, on_sent=form.on_sent(on_sent)))
-
-    def _form(self, files: Iterable[FormFile], info: PinInfo) -> FileForm:
-        return FileForm(files, fields=self.upload_fields(info))
+        return (yield from self._add(files, info, tell=on_sent))
 
     def upload_fields(self, info: PinInfo) -> dict[str, str]:
         """Return the fields that are sent with a file."""
@@ -91,15 +86,11 @@ class PinataAPI:
             fields["expires_at"] = str(self.seconds() + self.options.expires)
         return fields
 
-    def _add(self, form: FileForm, info: PinInfo, **body: Any) -> Exchange[Added]:
+    def _add(self, files: Iterable[FormFile], info: PinInfo, **how: Any) -> Exchange[Added]:
         """Send a form. Known content keeps its name, unless the user gave one."""
-        reply = yield self.request(
-            "POST",
-            "/files",
-            base_url=self.options.upload_url,
-            headers={"Content-Type": form.content_type},
-            **body,
-        )
+        form = FileForm(files, fields=self.upload_fields(info))
+        url = self.options.upload_url
+        reply = yield self.request("POST", "/files", base_url=url, **form.sending(**how))
         added = self._read_added(reply)
         yield from self.rename_known(added, info)
         return replace(added, duplicate=None) if added.duplicate and reply.reply_lost else added

@@ -86,13 +86,7 @@ class PinningAPI:
         if info.keyvalues:
             fields[METADATA] = _metadata(info)
         form = FileForm(files, fields=fields)
-        reply = yield self.request(
-            "POST",
-            "/pinning/pinFileToIPFS",
-            headers={"Content-Type": form.content_type},
-            body=form,
-            on_sent=form.on_sent(on_sent),
-        )
+        reply = yield self.request("POST", "/pinning/pinFileToIPFS", **form.sending(on_sent))
         added = self._read_added(reply)
         return (yield from self._known(added, info, reply)) if added.duplicate else added
 
