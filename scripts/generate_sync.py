@@ -17,7 +17,6 @@ TREES = ("src/holdfast/_async", "src/holdfast/testing/_async", "tests/_async")
 HAND_WRITTEN = frozenset(
     {
         "src/holdfast/_async/__init__.py",
-        "src/holdfast/_async/chunk_reader.py",  # async only: a blocking call reads as it sends
         "src/holdfast/_async/connections.py",
         "src/holdfast/_async/exchange_limits.py",
         "src/holdfast/_async/opening.py",

@@ -13,15 +13,13 @@ from holdfast.config.secret import Secret
 from holdfast.content.blocks import inline_block
 from holdfast.content.cid import CID
 from holdfast.content.unixfs.layouts import not_what_was_sent
-from holdfast.errors import NotFoundError, ProviderError, SerializationError
+from holdfast.errors import ConfigError, NotFoundError, ProviderError, SerializationError
 from holdfast.protocol import cluster_replies
-from holdfast.protocol.cluster_options import ClusterOptions
 from holdfast.protocol.cluster_replies import CLUSTER_ERRORS, ClusterPin, PeerStates
 from holdfast.protocol.http import RETRIED, Reply, Request, authorization
-from holdfast.protocol.json_lines import JSONLines
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
-from holdfast.protocol.pin_lines import PinLines, check_stream
+from holdfast.protocol.pin_lines import JSONLines, PinLines, check_stream
 from holdfast.protocol.pin_rows import other_version
 from holdfast.records import Added, Pin, PinFilter, PinInfo, merged_keyvalues, value_text
 
@@ -30,6 +28,61 @@ ASKED_AT_ONCE: Final = 50  # pins in one request for states; their CIDs are in i
 MAX_STATES: Final = 16 << 20  # bytes of the reply; each pin has some 300 for each peer
 # The cluster answers 500 to whatever it cannot do, so only the others are worth another attempt.
 RETRIED_HERE: Final = frozenset(RETRIED - {500})
+EVERYWHERE: Final = -1  # the number of copies that stands for all peers
+OPTIONS: Final = ("replication_min", "replication_max", "wait")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """How many copies the cluster keeps, and whether a write waits for them.
+
+    Attributes:
+        copies: How many peers must have new content; None for the cluster's own setting.
+        most_copies: How many peers are to have it.
+        wait: Whether a write returns only when enough peers have the content.
+    """
+
+    copies: int | None = None
+    most_copies: int | None = None
+    wait: bool = True
+
+
+def read_options(options: Mapping[str, Any]) -> ClusterOptions:
+    """Return `provider_options` for a cluster; raise ConfigError for a mistake.
+
+    Example:
+        >>> read_options({"replication_min": 2})
+        ClusterOptions(copies=2, most_copies=2, wait=True)
+    """
+    for name in options:
+        if name not in OPTIONS:
+            raise ConfigError(f"provider_options: cluster takes {', '.join(OPTIONS)}, not {name!r}")
+    wait = options.get("wait", True)
+    if not isinstance(wait, bool):
+        raise ConfigError("provider_options: wait must be True or False")
+    least, most = (_copies(name, options.get(name)) for name in OPTIONS[:2])
+    least, most = least or most, most or least
+    if least is not None and most is not None:
+        if (least == EVERYWHERE) != (most == EVERYWHERE):
+            raise ConfigError(
+                "provider_options: replication_min and replication_max must both be -1 (all "
+                "peers), or neither"
+            )
+        if least > most:
+            raise ConfigError(
+                "provider_options: replication_min must not be larger than replication_max"
+            )
+    return ClusterOptions(least, most, wait)
+
+
+def _copies(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or (value < 1 and value != EVERYWHERE):
+        raise ConfigError(
+            f"provider_options: {name} must be a whole number of at least 1, or -1 for all peers"
+        )
+    return value
 
 
 @dataclass(frozen=True, slots=True)

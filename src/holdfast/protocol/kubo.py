@@ -17,7 +17,6 @@ from holdfast.errors import NotFoundError, UnsupportedError
 from holdfast.protocol import kubo_replies
 from holdfast.protocol.http import RETRIED, Reply, Request, authorization
 from holdfast.protocol.kubo_replies import KUBO_ERRORS
-from holdfast.protocol.multiaddrs import public_addresses
 from holdfast.protocol.multipart import FileForm, FileSource, FormFile
 from holdfast.protocol.pin_api import Exchange
 from holdfast.protocol.pin_rows import other_version
@@ -201,7 +200,7 @@ class KuboAPI:
     def addresses(self) -> Exchange[list[str]]:
         """Return the public addresses of the node on the network."""
         reply = yield self.request("id")
-        return public_addresses(kubo_replies.read_addresses(self._checked(reply)))
+        return kubo_replies.read_addresses(self._checked(reply))
 
     def list_request(self, wanted: PinFilter) -> Request:
         """Return the request for a stream of pins, which `KuboPinLines` reads."""

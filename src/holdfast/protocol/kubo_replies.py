@@ -1,7 +1,7 @@
 """What the replies of Kubo's RPC API mean. Each function raises an error unless it is success."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from holdfast.config.secret import Secret
@@ -17,6 +17,7 @@ from holdfast.errors import (
 )
 from holdfast.hints import advise
 from holdfast.protocol import json_text
+from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply
 from holdfast.protocol.pin_lines import PinLines
 from holdfast.protocol.status_errors import ErrorTable, failure, provider_error
@@ -25,6 +26,11 @@ from holdfast.records import Pin
 OLDEST: Final = (0, 37)  # the first with pin-name for `add`; max-file-links came with 0.35
 SERVER: Final = re.compile(r"kubo/(\d+)\.(\d+)\.")
 VERSION: Final = re.compile(r"(\d+)\.(\d+)\.")
+# Parts of addresses on the network (multiaddrs), such as ``/ip4/203.0.113.1/tcp/4001/p2p/12D3``.
+HOSTS: Final = frozenset({"ip4", "ip6", "dns", "dns4", "dns6", "dnsaddr"})
+PEER: Final = "/p2p/"
+RELAY: Final = "/p2p-circuit"
+MAX_ADDRESS: Final = 1000  # characters of one
 
 KUBO_ERRORS: Final = ErrorTable(
     texts=(("Message",),),
@@ -160,11 +166,29 @@ def check_pins(reply: Reply, cid: str, token: Secret | None) -> None:
         raise not_kubo(reply, token)
 
 
-def read_addresses(reply: Reply) -> list[Any]:
-    """Return the addresses of the node; none where Kubo is offline."""
+def read_addresses(reply: Reply) -> list[str]:
+    """Return the public addresses of the node on the network; none where Kubo is offline."""
     value = _object(reply.body)
     found = None if value is None else value.get("Addresses")
-    return found if isinstance(found, list) else []
+    return public_addresses(found if isinstance(found, list) else [])
+
+
+def public_addresses(addresses: Iterable[object]) -> list[str]:
+    """Return the addresses that all can reach, which name a peer; services refuse all others.
+
+    Example:
+        >>> public_addresses(["/ip4/10.0.0.1/tcp/4001/p2p/12D3", "/dns/example.com/tcp/1/p2p/12D3"])
+        ['/dns/example.com/tcp/1/p2p/12D3']
+    """
+    texts = (each for each in addresses if isinstance(each, str) and len(each) <= MAX_ADDRESS)
+    return [each for each in dict.fromkeys(texts) if _is_public(each)]
+
+
+def _is_public(address: str) -> bool:
+    if RELAY in address or PEER not in address or not address.isascii():
+        return False
+    empty, kind, host, *_ = [*address.split("/"), "", ""]
+    return not empty and kind in HOSTS and bool(host) and privacy(host) == WORLD
 
 
 def read_pin(reply: Reply, token: Secret | None) -> Pin:

@@ -1,4 +1,4 @@
-"""A list of pins that comes as a stream, one pin in a line."""
+"""Replies that are streams of JSON objects, one in a line (NDJSON), such as lists of pins."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -6,22 +6,57 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from holdfast.config.secret import Secret
 from holdfast.errors import ProviderError, SerializationError
+from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply
-from holdfast.protocol.json_lines import MAX_LINE, JSONLines
 from holdfast.protocol.pin_api import ListSize
 from holdfast.protocol.status_errors import failure, one_line
 
 Row = TypeVar("Row")
 
+MAX_LINE: Final = 1 << 20  # bytes
 ENDLESS: Final = (
     "the provider's list of pins does not end after {:,} rows: set a limit, or filter by name"
 )
-
-
 UNFRAMED: Final = (
     "the provider's list of pins may be cut off: its reply has neither a length nor chunks, which "
     "would show its end; check that no proxy changes replies"
 )
+
+
+class JSONLines:
+    r"""Reads objects from a body that comes in pieces; raises `SerializationError` for other text.
+
+    Example:
+        >>> lines = JSONLines()
+        >>> list(lines.feed(b'{"a": 1}\n{"b"')), list(lines.feed(b": 2}\n"))
+        ([{'a': 1}], [{'b': 2}])
+        >>> lines.finish()
+    """
+
+    def __init__(self, max_line: int = MAX_LINE) -> None:
+        self._max_line = max_line
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
+        """Yield the objects that `piece` completes."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        if len(self._rest) > self._max_line:
+            raise SerializationError("a line is too long")
+        for line in lines:
+            if line.strip():
+                yield _object(line)
+
+    def finish(self) -> None:
+        """Raise `SerializationError` if the body ends within a line."""
+        if self._rest.strip():
+            raise SerializationError("the last line is cut off")
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    value = json_text.from_text(line)
+    if not isinstance(value, dict):
+        raise SerializationError("a line is not a JSON object")
+    return value
 
 
 def check_stream(reply: Reply, token: Secret | None) -> None:

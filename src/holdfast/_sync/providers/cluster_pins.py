@@ -13,8 +13,13 @@ from holdfast.calls import Call, Clock
 from holdfast.config import ClientConfig
 from holdfast.config.checks import is_loopback
 from holdfast.errors import ConfigError, NotFoundError, ProviderError
-from holdfast.protocol.cluster import ASKED_AT_ONCE, AllocationLines, ClusterAPI, matches
-from holdfast.protocol.cluster_options import read_options
+from holdfast.protocol.cluster import (
+    ASKED_AT_ONCE,
+    AllocationLines,
+    ClusterAPI,
+    matches,
+    read_options,
+)
 from holdfast.protocol.cluster_replies import ClusterPin, make_pin, may_differ
 from holdfast.protocol.http import Reply, Request
 from holdfast.records import Pin, PinFilter, PinInfo
