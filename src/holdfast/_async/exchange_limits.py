@@ -116,8 +116,7 @@ class ExchangeLimits:
         A request without a streamed body is sent at once. A streamed body starts steps of its own.
         """
         self._connection = connection
-        self._is_waiting = True
-        self._start(self.timeouts.read)
+        self.wait_for_body()
 
     def start_step(self, seconds: float | None, timeout_error: ErrorKind = READ_TIMEOUT) -> None:
         """Start a step that may take `seconds`, but not beyond the deadline.
@@ -129,7 +128,7 @@ class ExchangeLimits:
             self._start(seconds)
 
     def wait_for_body(self) -> None:
-        """Start the time for the next bytes of the reply's body."""
+        """Start the time for the head, or the next bytes of the body, of the reply."""
         self._is_waiting = True
         self._start(self.timeouts.read)
 

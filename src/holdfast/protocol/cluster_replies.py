@@ -10,6 +10,7 @@ from holdfast.content.cid import CID
 from holdfast.errors import ClientError, InvalidCIDError, ProviderError
 from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request
+from holdfast.protocol.json_text import text_at
 from holdfast.protocol.status_errors import CLASSES, ErrorTable, failure, one_line, provider_error
 from holdfast.records import Pin, PinState
 
@@ -176,12 +177,12 @@ def read_pin(value: dict[str, Any], reply: Reply, token: Secret | None) -> Clust
     ):
         raise not_cluster(reply, token)
     _cid(value, reply, token)
-    expires = _text(value, "expire_at")
+    expires = text_at(value, "expire_at")
     return ClusterPin(
-        cid=_text(value, "cid"),
-        name=_text(value, "name"),
+        cid=text_at(value, "cid"),
+        name=text_at(value, "name"),
         keyvalues={str(key): str(each) for key, each in about.items()},
-        created=_milliseconds(_text(value, "timestamp")),
+        created=_milliseconds(text_at(value, "timestamp")),
         copies=copies,
         most_copies=most,
         expires="" if expires == NO_TIME else expires,
@@ -197,7 +198,7 @@ def read_states(value: dict[str, Any], reply: Reply, token: Secret | None) -> Pe
     found = value.get("peer_map")
     if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
         raise not_cluster(reply, token)
-    names = [_text(about, "peername") for about in found.values()]
+    names = [text_at(about, "peername") for about in found.values()]
     if not all(names) or len(set(names)) < len(names):
         names = list(found)
     pairs = [
@@ -207,8 +208,8 @@ def read_states(value: dict[str, Any], reply: Reply, token: Secret | None) -> Pe
     ]
     failed = {FAILED, UNREACHABLE, "error"}
     return PeerStates(
-        {name: _text(about, "status") for name, about in pairs},
-        {name: _text(about, "error") for name, about in pairs},
+        {name: text_at(about, "status") for name, about in pairs},
+        {name: text_at(about, "error") for name, about in pairs},
         tuple(peer for peer, about in found.items() if about.get("status") not in failed),
         frozenset(peer for peer, about in found.items() if about.get("status") == UNREACHABLE),
     )
@@ -228,14 +229,9 @@ def make_pin(pin: ClusterPin, states: PeerStates | None) -> Pin:
     )
 
 
-def _text(value: Mapping[str, Any], name: str) -> str:
-    found = value.get(name)
-    return found if isinstance(found, str) else ""
-
-
 def _cid(value: dict[str, Any], reply: Reply, token: Secret | None) -> CID:
     try:
-        return CID.parse(_text(value, "cid"))
+        return CID.parse(text_at(value, "cid"))
     except InvalidCIDError:
         raise not_cluster(reply, token) from None
 

@@ -65,6 +65,12 @@ def value_of(data: bytes | bytearray) -> Any:
         return None
 
 
+def text_at(value: Any, name: str) -> str:
+    """Return the text that the JSON object `value` has under `name`; "" if there is none."""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
+
+
 def from_content(data: bytes | bytearray) -> Any:
     """Return the value of the JSON text `data`, which a user asked for."""
     try:

@@ -19,6 +19,7 @@ from holdfast.hints import advise
 from holdfast.protocol import json_text
 from holdfast.protocol.host_privacy import WORLD, privacy
 from holdfast.protocol.http import Reply
+from holdfast.protocol.json_text import text_at
 from holdfast.protocol.pin_lines import PinLines
 from holdfast.protocol.status_errors import ErrorTable, failure, provider_error
 from holdfast.records import Pin
@@ -106,7 +107,7 @@ def check_age(reply: Reply, token: Secret | None) -> None:
 
 def check_version(reply: Reply, token: Secret | None) -> None:
     """Check the reply of ``version``."""
-    found = VERSION.match(_text(_objects(reply, token)[-1], "Version"))
+    found = VERSION.match(text_at(_objects(reply, token)[-1], "Version"))
     if found is None:
         raise not_kubo(reply, token)
     _check_version(found, reply, token)
@@ -126,7 +127,7 @@ def _check_version(found: re.Match[str], reply: Reply, token: Secret | None) -> 
 
 def read_hash(reply: Reply, token: Secret | None) -> CID:
     """Return the CID that ``add`` reports in its last object."""
-    return _cid(_text(_objects(reply, token)[-1], "Hash"), reply, token)
+    return _cid(text_at(_objects(reply, token)[-1], "Hash"), reply, token)
 
 
 def check_import(reply: Reply, roots: list[CID], token: Secret | None) -> None:
@@ -137,16 +138,15 @@ def check_import(reply: Reply, roots: list[CID], token: Secret | None) -> None:
     pinned = []
     for report in reports:
         root = report.get("Root")
-        root = root if isinstance(root, dict) else {}
-        if words := _text(root, "PinErrorMsg"):
+        if words := text_at(root, "PinErrorMsg"):
             raise failure(
                 f"Kubo imported the upload and could not pin it: {words}",
                 reply,
                 secret=token,
                 table=KUBO_ERRORS,
             )
-        link = root.get("Cid")
-        pinned.append(_cid(_text(link if isinstance(link, dict) else {}, "/"), reply, token))
+        link = root.get("Cid") if isinstance(root, dict) else None
+        pinned.append(_cid(text_at(link, "/"), reply, token))
     if pinned != roots:
         raise _cut_off(reply, token)
 
@@ -198,7 +198,7 @@ def read_pin(reply: Reply, token: Secret | None) -> Pin:
         raise not_kubo(reply, token)
     ((cid, about),) = keys.items()
     _cid(cid, reply, token)
-    return make_pin(cid, _text(about if isinstance(about, dict) else {}, "Name"))
+    return make_pin(cid, text_at(about, "Name"))
 
 
 def make_pin(cid: str, name: str) -> Pin:
@@ -213,9 +213,9 @@ class KuboPinLines(PinLines[Pin]):
 
     def read(self, value: dict[str, Any]) -> Pin:
         """Return the pin of a line."""
-        cid = _text(value, "Cid")
+        cid = text_at(value, "Cid")
         _cid(cid, Reply(200, {}), self._token)
-        return make_pin(cid, _text(value, "Name"))
+        return make_pin(cid, text_at(value, "Name"))
 
     def wrong_api(self, reply: Reply) -> ProviderError:
         """Return the error for a list that is not Kubo's."""
@@ -240,11 +240,6 @@ def _objects(reply: Reply, token: Secret | None) -> list[dict[str, Any]]:
 def _object(line: bytes) -> dict[str, Any] | None:
     value = json_text.value_of(line)
     return value if isinstance(value, dict) else None
-
-
-def _text(value: dict[str, Any], name: str) -> str:
-    found = value.get(name)
-    return found if isinstance(found, str) else ""
 
 
 def _cid(text: str, reply: Reply, token: Secret | None) -> CID:

@@ -39,6 +39,24 @@ def read_id(value: Any) -> str:
     return str(value)
 
 
+def read_file(row: dict[str, Any], cid: str, about: dict[str, Any], created: str) -> Pin:
+    """Return the pin of a file; raise a built-in error if the members of `row` are not its.
+
+    `about` has its name and key-values.
+    """
+    CID.parse(cid)
+    return Pin(
+        id=read_id(row["id"]),
+        cid=cid,
+        name=str(about.get("name") or ""),
+        keyvalues=dict(about.get("keyvalues") or {}),
+        size=int(row["size"]),
+        files=int(row.get("number_of_files") or 1),
+        type=str(row.get("mime_type") or ""),
+        created=read_time(created),
+    )
+
+
 def read_time(text: str) -> int:
     """Return a time of the service in milliseconds; raise a built-in error for another text."""
     moment = datetime.fromisoformat(text)

@@ -16,7 +16,7 @@ from holdfast.protocol import json_text
 from holdfast.protocol.http import Reply, Request, SignedURL, origin
 from holdfast.protocol.multipart import BytesFile, FileForm, FormFile, FormFolder
 from holdfast.protocol.pin_api import Exchange, PinPages
-from holdfast.protocol.pin_rows import MAX_PAGE, OTHER, fits, other_version, read_id, read_time
+from holdfast.protocol.pin_rows import MAX_PAGE, OTHER, fits, other_version, read_file, read_id
 from holdfast.protocol.pinata_options import VERSION, PinataOptions
 from holdfast.protocol.pinning import FORBIDDEN, JOBS, JSON_TYPE, PinningAPI, state_of
 from holdfast.protocol.status_errors import failure, provider_error
@@ -342,17 +342,7 @@ class PinataList:
 
 def read_pin(row: dict[str, Any]) -> Pin:
     """Return the pin of a file of the v3 API; raise a built-in error for anything else."""
-    CID.parse(row["cid"])
-    return Pin(
-        id=read_id(row["id"]),
-        cid=row["cid"],
-        name=str(row.get("name") or ""),
-        keyvalues=dict(row.get("keyvalues") or {}),
-        size=int(row["size"]),
-        files=int(row.get("number_of_files") or 1),
-        type=str(row.get("mime_type") or ""),
-        created=read_time(row["created_at"]),
-    )
+    return read_file(row, row["cid"], row, row["created_at"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

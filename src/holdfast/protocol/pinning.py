@@ -20,8 +20,8 @@ from holdfast.protocol.pin_rows import (
     fits,
     iso_time,
     other_version,
+    read_file,
     read_id,
-    read_time,
 )
 from holdfast.protocol.status_errors import PINNING_ERRORS, failure, provider_error
 from holdfast.records import Added, Pin, PinFilter, PinInfo, PinState, merged_keyvalues
@@ -305,18 +305,7 @@ def _filters(wanted: PinFilter) -> dict[str, str]:
 
 def _read_pin(row: dict[str, Any]) -> Pin:
     """Return the pin of a row of `pinList`; raise a built-in error for anything else."""
-    about = row.get("metadata") or {}
-    CID.parse(row["ipfs_pin_hash"])
-    return Pin(
-        id=read_id(row["id"]),
-        cid=row["ipfs_pin_hash"],
-        name=str(about.get("name") or ""),
-        keyvalues=dict(about.get("keyvalues") or {}),
-        size=int(row["size"]),
-        files=int(row.get("number_of_files") or 1),
-        type=str(row.get("mime_type") or ""),
-        created=read_time(row["date_pinned"]),
-    )
+    return read_file(row, row["ipfs_pin_hash"], row.get("metadata") or {}, row["date_pinned"])
 
 
 JOBS: Final = 100  # of one CID, of which the newest are asked for
